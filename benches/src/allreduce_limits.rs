@@ -1,10 +1,9 @@
 //! The limits of the machine for an all-reduce: plain sockets and plain memory, without collectives.
 
 use anyhow::Context;
-use edgecut_cluster::Cluster;
+use edgecut_cluster::{Cluster, SecureStream};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 
 /// The maximum number of bytes per read or write call.
 const SEGMENT_BYTES: usize = 256 * 1024;
@@ -12,8 +11,8 @@ const SEGMENT_BYTES: usize = 256 * 1024;
 /// A connection between ranks 0 and 1, and buffers to send, receive and copy.
 pub(crate) struct AllReduceLimits {
     rank: usize,
-    // `None` on ranks 2 and above.
-    stream: Option<TcpStream>,
+    // `None` on ranks 2 and above. Its bytes are sent as they are.
+    stream: Option<SecureStream>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
 }
@@ -34,23 +33,22 @@ impl AllReduceLimits {
     /// Sends and receives `bytes` between ranks 0 and 1 at the same time.
     pub(crate) fn exchange(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.resize(bytes);
-        let Some(stream) = &self.stream else { return Ok(()) };
+        let Some(stream) = &mut self.stream else { return Ok(()) };
         exchange(stream, &self.outgoing, &mut self.incoming).context("exchange bytes over a plain socket")
     }
 
     /// Sends `bytes` from rank 0 to rank 1, which sends them back after it has received all of them.
     pub(crate) fn there_and_back(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.resize(bytes);
-        let Some(stream) = &self.stream else { return Ok(()) };
-        let mut both = stream;
+        let Some(stream) = &mut self.stream else { return Ok(()) };
         let mut run = || {
             stream.set_nonblocking(false)?;
             if self.rank == 0 {
-                both.write_all(&self.outgoing)?;
-                both.read_exact(&mut self.incoming)?;
+                stream.write_all(&self.outgoing)?;
+                stream.read_exact(&mut self.incoming)?;
             } else {
-                both.read_exact(&mut self.incoming)?;
-                both.write_all(&self.outgoing)?;
+                stream.read_exact(&mut self.incoming)?;
+                stream.write_all(&self.outgoing)?;
             }
             stream.set_nonblocking(true)
         };
@@ -72,7 +70,7 @@ impl AllReduceLimits {
 
 /// Sends and receives at the same time on a non-blocking socket, and polls when neither direction makes progress.
 /// Blocking writes on both ends would deadlock as soon as the socket buffers are full.
-fn exchange(mut stream: &TcpStream, outgoing: &[u8], incoming: &mut [u8]) -> io::Result<()> {
+fn exchange(stream: &mut SecureStream, outgoing: &[u8], incoming: &mut [u8]) -> io::Result<()> {
     let mut sent = 0;
     let mut received = 0;
     while sent < outgoing.len() || received < incoming.len() {
@@ -92,14 +90,14 @@ fn exchange(mut stream: &TcpStream, outgoing: &[u8], incoming: &mut [u8]) -> io:
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, received < incoming.len());
             flags.set(PollFlags::OUT, sent < outgoing.len());
-            poll(&mut [PollFd::new(stream, flags)], None)?;
+            poll(&mut [PollFd::new(&*stream, flags)], None)?;
         }
     }
     Ok(())
 }
 
 /// Reads at least one byte. The end of the connection is an error: otherwise the caller would loop forever.
-fn read_some(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+fn read_some(stream: &mut SecureStream, into: &mut [u8]) -> io::Result<usize> {
     match stream.read(into)? {
         0 => Err(ErrorKind::UnexpectedEof.into()),
         count => Ok(count),

@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Rpc(RpcArgs),
     /// Ring all-reduce between processes
     AllReduce(AllReduceArgs),
+    /// All-reduce and features over checked and encrypted connections, compared with connections without protection
+    Protection(ProtectionArgs),
     /// Fused aggregation, compared with gather and scatter-add
     Aggregation(AggregationArgs),
     /// Dense layers of the models, compared with burn's operations
@@ -175,6 +177,19 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) ranks: u32,
     /// Bytes per call
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4096,100000,1000000,10000000,100000000")]
+    pub(crate) bytes: Vec<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProtectionArgs {
+    /// Folder with 2 parts [default: a generated graph with 100 features]
+    #[arg(long, value_name = "PARTS_DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Rows per fetch
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000,10000")]
+    pub(crate) rows: Vec<usize>,
+    /// Bytes per all-reduce
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4096,100000,1000000,10000000,100000000")]
     pub(crate) bytes: Vec<usize>,
 }

@@ -143,6 +143,16 @@ fn two_processes_all_reduce() {
 }
 
 #[test]
+fn every_protection_is_compared_with_none() {
+    let parts = parts(2);
+    let path = parts.path.to_str().expect("a UTF-8 path");
+    let records = records(parts.dir.path(), &["protection", "--data", path, "--bytes=4096,300000", "--rows=20"]);
+    assert_eq!(records.len(), 9);
+    assert_eq!(records[0]["ratio"], 1.0);
+    assert_eq!(records[5]["params"]["protection"], "Encrypted");
+}
+
+#[test]
 fn a_folder_of_the_wrong_number_of_parts_is_named() {
     let parts = parts(2);
     let output = Command::new(BENCH).arg("sampling").arg("--data").arg(&parts.path).output().expect("start bench");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::env::EnvRanks;
 use crate::error::ClusterError;
+use crate::secure::protection::Protection;
 use crate::token::Token;
 
 /// The default port of rank 0, the same as PyG's `--ddp_port`.
@@ -43,6 +44,8 @@ pub struct ClusterConfig {
     pub listen_port: u16,
     /// The shared secret. Without one, only loopback addresses work.
     pub token: Option<Token>,
+    /// The protection of the bytes on all connections, the same on all ranks. Default [`Protection::Unprotected`].
+    pub protection: Protection,
     /// An opaque text that must be equal on all ranks, such as a hash of the partitioning and of the run's parameters.
     pub fingerprint: String,
     /// The longest wait for all ranks to join. Default 60,000.
@@ -105,6 +108,7 @@ impl ClusterConfig {
             listen_addr: None,
             listen_port: 0,
             token: None,
+            protection: Protection::default(),
             fingerprint: String::new(),
             rendezvous_timeout_ms: 60_000,
             collective_timeout_ms: 120_000,
@@ -167,7 +171,8 @@ impl ClusterConfig {
     /// An invalid field; the error names it.
     pub(crate) fn validate(&self) -> Result<(), ClusterError> {
         let problem = self.rank_problem().or_else(|| self.timing_problem());
-        problem.map_or(Ok(()), |reason| Err(ClusterError::Config(reason)))
+        problem.map_or(Ok(()), |reason| Err(ClusterError::Config(reason)))?;
+        if self.world_size > 1 { check_secret(self.protection, self.token.as_ref()) } else { Ok(()) }
     }
 
     fn rank_problem(&self) -> Option<String> {
@@ -252,9 +257,32 @@ impl ClusterConfig {
     }
 }
 
+/// Checks that there is a secret if connections are encrypted. Without one, anybody could decrypt them.
+///
+/// # Errors
+/// [`ClusterError::EncryptionNeedsToken`].
+pub(crate) fn check_secret(protection: Protection, token: Option<&Token>) -> Result<(), ClusterError> {
+    if protection == Protection::Encrypted && token.is_none() {
+        return Err(ClusterError::EncryptionNeedsToken);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn encryption_needs_a_secret_in_jobs_of_several_ranks() {
+        let mut config = ClusterConfig::new(0, 2, "localhost", 29500);
+        config.protection = Protection::Encrypted;
+        assert!(matches!(config.validate(), Err(ClusterError::EncryptionNeedsToken)));
+        config.token = Some(Token::random().unwrap());
+        config.validate().unwrap();
+        config.token = None;
+        config.world_size = 1;
+        config.validate().unwrap();
+    }
 
     fn problem(change: impl FnOnce(&mut ClusterConfig)) -> String {
         let mut config = ClusterConfig::new(1, 4, "localhost", 29500);

@@ -22,8 +22,10 @@
 //! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
 //! * After a collective the result has the same bits on every rank.
 //!
-//! The secret authenticates connections but does not encrypt them. This crate does not defend against an attacker who
-//! can read or modify the traffic between the nodes.
+//! * On connections that are checked or encrypted ([`Protection`]), no byte is delivered before it was verified.
+//!
+//! Without encryption, the secret authenticates connections only. [`Protection::Checked`] detects faults of the network.
+//! Only [`Protection::Encrypted`] defends against an attacker who can read or modify the traffic between the nodes.
 //!
 //! # Example
 //! ```
@@ -67,6 +69,7 @@ mod locks;
 mod part_layout;
 mod processes;
 mod readiness;
+mod secure;
 mod service;
 mod stopwatch;
 mod token;
@@ -88,5 +91,6 @@ pub use processes::end_with_parent::{SPAWNED, end_with_parent};
 pub use processes::local_ranks::{LocalRanks, RanksEnd, free_port, share_of_cores};
 pub use processes::spawn::spawn;
 pub use processes::termination::{DeferredTermination, STATE_STORED, Termination};
+pub use secure::{AsyncSecureStream, Protection, SecureStream, is_modified};
 pub use service::{DEFAULT_SERVER_PORT, ServiceAddress, ServiceConfig, ServiceListener};
 pub use token::Token;

@@ -1,20 +1,22 @@
 //! Connections between processes that are not ranks of one job: servers, and clients that come and go.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use crate::address::{check_allowed, listen, local_addr, resolve};
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, check_secret};
 use crate::error::{ClusterError, system};
 use crate::failure::keep_alive::end_when_unacknowledged;
 use crate::io_error::explain;
 use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, HandshakeLimits, RpcStream};
-use crate::join::connector::{self, Target};
+use crate::join::connector::{self, ConnectorSettings, Target};
 use crate::join::messages::Hello;
+use crate::secure::protection::Protection;
+use crate::secure::stream::SecureStream;
 use crate::token::{Token, random_hex};
 
 /// The default port of the first server on a node.
@@ -32,6 +34,9 @@ pub const DEFAULT_SERVER_PORT: u16 = 29600;
 pub struct ServiceConfig {
     /// The shared secret. Without one, only loopback addresses and processes of one user work.
     pub token: Option<Token>,
+    /// The protection of the bytes on all connections, the same on all servers and clients. Default
+    /// [`Protection::Unprotected`].
+    pub protection: Protection,
     /// The time after which a connection ends when the other machine does not answer. A process that is suspended for
     /// longer loses its connections and opens new ones. Default: 10 s.
     pub silence_timeout: Duration,
@@ -40,12 +45,12 @@ pub struct ServiceConfig {
 impl ServiceConfig {
     /// Makes the settings with the default timeout.
     pub fn new(token: Option<Token>) -> Self {
-        Self { token, silence_timeout: Duration::from_secs(10) }
+        Self { token, protection: Protection::default(), silence_timeout: Duration::from_secs(10) }
     }
 
     /// Returns the settings that the code of ranks reads.
     fn as_cluster_config(&self) -> ClusterConfig {
-        ClusterConfig { token: self.token.clone(), ..ClusterConfig::new(0, 1, "", 0) }
+        ClusterConfig { token: self.token.clone(), protection: self.protection, ..ClusterConfig::new(0, 1, "", 0) }
     }
 }
 
@@ -83,6 +88,7 @@ impl ServiceListener {
         let as_rank = config.as_cluster_config();
         let addr = SocketAddr::new(ip, port);
         check_allowed(&as_rank, "listen on", addr)?;
+        check_secret(config.protection, config.token.as_ref())?;
         let listener = listen(addr, "listen_port")?;
         let addr = local_addr(&listener)?;
         let (rpc, incoming) = mpsc::channel(as_rank.rpc_backlog);
@@ -96,6 +102,7 @@ impl ServiceListener {
             rpc,
             pulses: std::sync::mpsc::sync_channel(1).0,
             token: as_rank.token,
+            protection: as_rank.protection,
         }));
         Ok(Self { addr, acceptor, listener: Some(listener), accept_thread: None, incoming: Some(incoming) })
     }
@@ -125,9 +132,9 @@ impl ServiceListener {
         self.listener = None;
     }
 
-    /// Takes the receiver of the authenticated connections, ready for `tokio::net::TcpStream::from_std`. It ends when
+    /// Takes the receiver of the authenticated connections, ready for [`SecureStream::into_async`]. It ends when
     /// the listener is dropped. The first call returns the receiver, later calls return `None`.
-    pub fn take_incoming(&mut self) -> Option<mpsc::Receiver<(usize, TcpStream)>> {
+    pub fn take_incoming(&mut self) -> Option<mpsc::Receiver<(usize, SecureStream)>> {
         self.incoming.take()
     }
 }
@@ -173,8 +180,9 @@ impl ServiceAddress {
         name: Option<&str>,
         config: &ServiceConfig,
         timeout: Duration,
-    ) -> Result<TcpStream, ClusterError> {
+    ) -> Result<SecureStream, ClusterError> {
         let deadline = Instant::now() + timeout;
+        check_secret(config.protection, config.token.as_ref())?;
         let as_rank = config.as_cluster_config();
         let hello = Hello::Client { expects: name.map(str::to_owned) };
         let mut last = None;
@@ -185,9 +193,14 @@ impl ServiceAddress {
             // An address that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = left / (addrs.len() - number) as u32;
-            match connector::open_for(&target, config.token.as_ref(), timeout, config.silence_timeout) {
+            let settings = ConnectorSettings {
+                token: config.token.as_ref(),
+                protection: config.protection,
+                keep_alive: config.silence_timeout,
+            };
+            match connector::open_for(&target, settings, timeout) {
                 Ok(stream) => {
-                    end_when_unacknowledged(&stream, config.silence_timeout)
+                    end_when_unacknowledged(stream.socket(), config.silence_timeout)
                         .map_err(system("set a timeout of a connection"))?;
                     return Ok(stream);
                 }

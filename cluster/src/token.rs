@@ -24,7 +24,7 @@ const OTHERS: u32 = 0o077;
 const KEY_BYTES: usize = 32;
 /// The iterations of the key derivation, which make each guess of a secret expensive. A process derives the key once.
 const KEY_ITERATIONS: u32 = 10_000;
-const KEY_SALT: &[u8] = b"edgecut handshake 4";
+const KEY_SALT: &[u8] = b"edgecut handshake 5";
 
 /// The shared secret of a job. Any process that knows it may join. The `Debug` form never shows it.
 ///

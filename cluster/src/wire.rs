@@ -3,7 +3,7 @@
 //! These messages are rare and small. They are read only from peers that have proved the shared secret, and a frame
 //! holds at most [`MAX_FRAME_BYTES`].
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -82,12 +82,22 @@ impl Read for Timed<'_> {
         self.stream.set_read_timeout(Some(self.remaining()?))?;
         self.stream.read(buffer).map_err(timed_out)
     }
+
+    fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.remaining()?))?;
+        self.stream.read_vectored(slices).map_err(timed_out)
+    }
 }
 
 impl Write for Timed<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(self.remaining()?))?;
         self.stream.write(buffer).map_err(timed_out)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.remaining()?))?;
+        self.stream.write_vectored(slices).map_err(timed_out)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -172,11 +172,13 @@ fn a_stranger_with_another_version_is_told_so() {
     let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stranger.write_all(b"EDGECUT\n\x63\0\0\0").unwrap();
     stranger.write_all(&[7; 32]).unwrap();
+    stranger.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let error = errors(join_each(listener, configs)).remove(0);
     assert!(error.contains("speaks protocol 99, this node speaks"), "{error}");
     let mut answer = Vec::new();
     stranger.read_to_end(&mut answer).unwrap();
-    assert_eq!(answer.len(), 44, "a preamble, from which the stranger learns this node's version");
+    assert_eq!(answer[..8], *b"EDGECUT\n");
+    assert_eq!(answer.len(), 77, "an opening, from which the stranger learns this node's version");
 }
 
 #[test]

@@ -3,12 +3,11 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
-use edgecut_cluster::{Cluster, ClusterError, Token};
+use edgecut_cluster::{Cluster, ClusterError, SecureStream, Token};
 use support::on_each;
 
-fn blocking(stream: TcpStream) -> TcpStream {
+fn blocking(stream: SecureStream) -> SecureStream {
     stream.set_nonblocking(false).unwrap();
     stream
 }
@@ -21,10 +20,10 @@ fn every_rank_reaches_every_rank() {
         let mut incoming = cluster.take_rpc_incoming().unwrap();
         assert!(cluster.take_rpc_incoming().is_none(), "there is one receiver");
         for peer in 0..3 {
-            let stream = cluster.connect_rpc(peer).unwrap();
+            let mut stream = cluster.connect_rpc(peer).unwrap();
             assert!(stream.nodelay().unwrap());
             let mut byte = [0];
-            assert_eq!((&stream).read(&mut byte).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+            assert_eq!(stream.read(&mut byte).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
             blocking(stream).write_all(&[cluster.rank() as u8, peer as u8]).unwrap();
         }
         let mut callers = Vec::new();

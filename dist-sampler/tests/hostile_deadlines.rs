@@ -2,9 +2,9 @@
 
 mod support;
 
+use edgecut_cluster::SecureStream;
 use edgecut_dist_sampler::{DistGraphConfig, Wanted};
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
@@ -33,7 +33,7 @@ fn find_frame(id: u64, seconds: u64, nanoseconds: u32) -> Vec<u8> {
 }
 
 /// Reads a reply and returns its payload.
-fn read_reply(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+fn read_reply(stream: &mut SecureStream) -> std::io::Result<Vec<u8>> {
     let mut header = [0; 16];
     stream.read_exact(&mut header)?;
     assert_eq!(header[..4], *b"EBK1");

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
-use edgecut_cluster::{EnvRanks, ServiceConfig, Token};
+use edgecut_cluster::{EnvRanks, Protection, ServiceConfig, Token};
 use edgecut_dist_sampler::{DistGraphConfig, ServerList};
 use edgecut_graph::FeatureDtypes;
 use std::fmt;
@@ -46,6 +46,14 @@ pub(crate) struct Args {
     /// or the file that EDGECUT_TOKEN_FILE names]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Encrypt all connections with trainers and other servers. Needs a shared secret. Must be equal on all servers and
+    /// trainers
+    #[arg(long)]
+    encrypt: bool,
+    /// Detect bytes that a fault of the network has modified, by keyed checksums. Must be equal on all servers and trainers.
+    /// --encrypt detects them as well
+    #[arg(long)]
+    check_traffic: bool,
     /// Address for HTTP requests for /healthz, /readyz and /metrics (Prometheus). They are not authenticated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) status_addr: Option<SocketAddr>,
@@ -112,13 +120,19 @@ impl Args {
     /// Returns the settings, with defaults from the environment.
     ///
     /// # Errors
-    /// [`UsageError`] for an invalid list or number of the server; an unreadable secret.
+    /// [`UsageError`] for an invalid list or number of the server, or encryption without a secret; an unreadable secret.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let token = match &self.token_file {
             Some(path) => Some(Token::from_file(path)?),
             None => Token::from_env()?,
         };
+        if self.encrypt && token.is_none() {
+            let what = "--encrypt needs a shared secret: set --token-file, EDGECUT_TOKEN or EDGECUT_TOKEN_FILE to the \
+                        same secret for all servers and trainers";
+            return Err(UsageError(what.to_owned()).into());
+        }
         let mut service = ServiceConfig::new(token);
+        service.protection = Protection::of_flags(self.encrypt, self.check_traffic);
         service.silence_timeout = Duration::from_secs(self.heartbeat_timeout);
         let servers = ServerList::parse(&self.servers, service)
             .map_err(|error| UsageError(format!("--servers: {}", edgecut_cluster::with_causes(&error))))?;

@@ -12,6 +12,7 @@ pub(crate) mod graphs;
 pub(crate) mod limits;
 pub(crate) mod linear;
 pub(crate) mod partition;
+pub(crate) mod protection;
 pub(crate) mod rpc;
 pub(crate) mod sampling;
 pub(crate) mod startup;

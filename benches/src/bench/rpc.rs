@@ -28,10 +28,15 @@ pub(crate) fn run(args: &RpcArgs, common: &Common, report: &mut Report) -> anyho
     match &args.data {
         Some(dir) => run_on(dir, args, common, report),
         None => {
-            let parts = GeneratedParts::two(GENERATED_NODES, GENERATED_CHANNELS)?;
+            let parts = generated_parts()?;
             run_on(parts.path(), args, common, report)
         }
     }
+}
+
+/// Generates two parts with features.
+pub(crate) fn generated_parts() -> anyhow::Result<GeneratedParts> {
+    GeneratedParts::two(GENERATED_NODES, GENERATED_CHANNELS)
 }
 
 fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -75,7 +80,7 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
 }
 
 /// Returns the nodes of each fetch in a repetition: nodes of the other part in random order.
-fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow::Result<Vec<Vec<u32>>> {
+pub(crate) fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow::Result<Vec<Vec<u32>>> {
     let mut ids: Vec<u32> = meta.node_types[0].book.range(PartitionId(1)).collect();
     ensure!(!ids.is_empty(), "part 1 has no {} nodes to fetch", meta.node_types[NODES.index()].name);
     let rows = rows.clamp(1, ids.len());

@@ -1,6 +1,6 @@
 //! Authenticated connections to other ranks.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -8,17 +8,18 @@ use tokio::sync::mpsc;
 use crate::cluster::Cluster;
 use crate::error::{ClusterError, Failure, system};
 use crate::failure::keep_alive::end_when_unacknowledged;
-use crate::join::connector::{self, Target};
+use crate::join::connector::{self, ConnectorSettings, Target};
 use crate::join::messages::Hello;
 use crate::locks::lock;
+use crate::secure::stream::SecureStream;
 
 impl Cluster {
     /// Takes the receiver of the authenticated connections that other ranks open with [`Cluster::connect_rpc`], each
-    /// with its rank. The connections are non-blocking, ready for `tokio::net::TcpStream::from_std`. The receiver ends
+    /// with its rank. The connections are non-blocking, ready for [`SecureStream::into_async`]. The receiver ends
     /// when the membership ends.
     ///
     /// The first call returns the receiver, later calls return `None`. Up to `rpc_backlog` connections wait in it.
-    pub fn take_rpc_incoming(&self) -> Option<mpsc::Receiver<(usize, TcpStream)>> {
+    pub fn take_rpc_incoming(&self) -> Option<mpsc::Receiver<(usize, SecureStream)>> {
         lock(&self.inner.rpc_incoming).take()
     }
 
@@ -48,7 +49,7 @@ impl Cluster {
     /// # Errors
     /// A rank that does not exist, cannot be reached or refuses the connection. If the job has failed, the error is
     /// that failure.
-    pub fn connect_rpc(&self, rank: usize) -> Result<TcpStream, ClusterError> {
+    pub fn connect_rpc(&self, rank: usize) -> Result<SecureStream, ClusterError> {
         let addr = self.addr_of(rank)?;
         let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
         self.open_for(&hello, rank, addr)
@@ -60,14 +61,14 @@ impl Cluster {
     ///
     /// # Errors
     /// A rank that does not exist, cannot be reached or refuses the connection.
-    pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<TcpStream, ClusterError> {
+    pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<SecureStream, ClusterError> {
         let addr = self.addr_of(rank)?;
         let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
         self.open_watched(&hello, rank, addr, timeout)
     }
 
     /// Opens a connection to a rank. On an error, waits for the control plane to name its cause.
-    pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
+    pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<SecureStream, ClusterError> {
         let opened = self.open_watched(hello, rank, addr, self.inner.config.connect_timeout());
         opened.map_err(|error| match error {
             // The peer is alive, so its refusal is the cause.
@@ -84,7 +85,7 @@ impl Cluster {
         rank: usize,
         addr: SocketAddr,
         timeout: Duration,
-    ) -> Result<TcpStream, ClusterError> {
+    ) -> Result<SecureStream, ClusterError> {
         let deadline = Instant::now() + timeout;
         let target = |hello| Target { hello, peer: format!("rank {rank}"), addr };
         let stream = self.open_one(&target(hello), timeout)?;
@@ -95,7 +96,7 @@ impl Cluster {
             let pulse =
                 self.open_one(&target(&hello), deadline.saturating_duration_since(Instant::now())).and_then(|pulse| {
                     let longest_silence = 2 * self.inner.config.heartbeat_timeout();
-                    end_when_unacknowledged(&pulse, longest_silence)
+                    end_when_unacknowledged(pulse.socket(), longest_silence)
                         .map_err(system("set a timeout of a connection"))?;
                     Ok(pulse)
                 });
@@ -111,9 +112,8 @@ impl Cluster {
         Ok(stream)
     }
 
-    fn open_one(&self, target: &Target<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
-        let config = &self.inner.config;
-        connector::open_for(target, config.token.as_ref(), timeout, config.heartbeat_timeout())
+    fn open_one(&self, target: &Target<'_>, timeout: Duration) -> Result<SecureStream, ClusterError> {
+        connector::open_for(target, ConnectorSettings::of(&self.inner.config), timeout)
     }
 
     /// Handles a failed connection to a rank that is not known to have failed. If the network is the cause, reports it

@@ -155,6 +155,12 @@ impl Cluster {
         self.inner.control.report(failure, VERDICT_WAIT);
     }
 
+    /// Reports that the connection to a rank has failed although the processes at both ends work, for example because a
+    /// message was modified on the way. The job then ends with an error that names both ranks.
+    pub fn report_connection(&self, rank: usize, reason: &str) {
+        self.report(Failure { link_to: Some(self.rank()), ..self.failure_of(rank, reason) });
+    }
+
     /// Reports to rank 0 that this rank has waited too long for another. Rank 0 may find that a third rank is to blame.
     pub(crate) fn suspect(&self, failure: Failure) {
         self.inner.control.suspect(failure);

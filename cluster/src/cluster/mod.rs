@@ -6,7 +6,7 @@ mod in_process;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, Arrival, H
 use crate::join::file_limit;
 use crate::join::rendezvous::{self, Assembly};
 use crate::locks::lock;
+use crate::secure::stream::SecureStream;
 use crate::token::random_hex;
 
 /// The largest RPC backlog: Linux's default for the open files of a process. The documentation of `rpc_backlog` gives
@@ -69,7 +70,7 @@ struct Inner {
 /// The receivers of the connections that the acceptor passes on.
 struct Incoming {
     rpc: mpsc::Receiver<RpcStream>,
-    pulses: std::sync::mpsc::Receiver<(usize, TcpStream)>,
+    pulses: std::sync::mpsc::Receiver<(usize, SecureStream)>,
 }
 
 impl Cluster {
@@ -166,7 +167,8 @@ impl Cluster {
             timeout: Duration::from_millis(config.heartbeat_timeout_ms),
         };
         for (_, stream) in &controls {
-            end_when_unacknowledged(stream, 2 * heartbeat.timeout).map_err(system("set a timeout of a connection"))?;
+            end_when_unacknowledged(stream.socket(), 2 * heartbeat.timeout)
+                .map_err(system("set a timeout of a connection"))?;
         }
         let control_plane = ControlPlane::new(config.rank, roster.clone());
         let pulses = incoming.pulses;
@@ -295,6 +297,7 @@ fn new_acceptor(
     let (pulses, pulses_incoming) = std::sync::mpsc::sync_channel(config.world_size);
     let rules = AcceptorSettings {
         token: config.token.clone(),
+        protection: config.protection,
         job,
         world_size: config.world_size,
         keep_alive: config.heartbeat_timeout(),

@@ -1,7 +1,6 @@
 //! The connections of a rank to its peers in recursive doubling, and the exchange of one step.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -10,6 +9,7 @@ use crate::collectives::header::HEADER_BYTES;
 use crate::collectives::header_exchange::HeaderExchange;
 use crate::collectives::transfer::{LOOK_AROUND, RingStreams, Side, TransferError, WAKEFUL, moved};
 use crate::readiness::wait_ready;
+use crate::secure::stream::SecureStream;
 use crate::stopwatch::Stopwatch;
 
 /// The non-blocking connections of a rank to the peers of its plan.
@@ -19,13 +19,13 @@ pub(crate) struct DoublingPeers(Vec<DoublingPeer>);
 pub(crate) struct DoublingPeer {
     /// The position of the peer in the group.
     pub(crate) position: usize,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: SecureStream,
 }
 
 /// The exchange of one step: a message to a peer and one from it. Each message is the header of the collective, then
 /// data.
 pub(crate) struct Exchange<'a> {
-    stream: &'a TcpStream,
+    stream: &'a mut SecureStream,
     header: &'a [u8; HEADER_BYTES],
     // `None` if the step sends nothing.
     outgoing: Option<&'a [u8]>,
@@ -64,15 +64,15 @@ impl DoublingPeers {
 
     /// Creates an exchange with the peer at `position`; `None` if there is no connection to it.
     pub(crate) fn exchange<'a>(
-        &'a self,
+        &'a mut self,
         position: usize,
         header: &'a [u8; HEADER_BYTES],
         outgoing: Option<&'a [u8]>,
         incoming: Option<&'a mut [u8]>,
     ) -> Option<Exchange<'a>> {
-        let peer = self.0.iter().find(|peer| peer.position == position)?;
+        let peer = self.0.iter_mut().find(|peer| peer.position == position)?;
         let their_header = [0; HEADER_BYTES];
-        Some(Exchange { stream: &peer.stream, header, outgoing, incoming, their_header, sent: 0, received: 0 })
+        Some(Exchange { stream: &mut peer.stream, header, outgoing, incoming, their_header, sent: 0, received: 0 })
     }
 }
 
@@ -135,9 +135,9 @@ impl Exchange<'_> {
         let header = &mut self.their_header[self.received.min(HEADER_BYTES)..];
         let data = &mut data[self.received.saturating_sub(HEADER_BYTES)..];
         let read = if awaits_header {
-            moved(self.stream.read_vectored(&mut [IoSliceMut::new(header), IoSliceMut::new(data)]))
+            moved(self.stream.read_vectored_in_place(&mut [IoSliceMut::new(header), IoSliceMut::new(data)]))
         } else {
-            moved(self.stream.read(data))
+            moved(self.stream.read_in_place(data))
         };
         let count = read.map_err(|error| StepError::Broken(Endpoint::Peer, error))?;
         self.received += count;
@@ -156,7 +156,7 @@ impl Exchange<'_> {
 pub(crate) fn run_step(
     mut exchange: Option<&mut Exchange<'_>>,
     headers: &mut HeaderExchange<'_>,
-    streams: &RingStreams<'_>,
+    streams: &mut RingStreams<'_>,
     patience: Duration,
     mut job_failed: impl FnMut(Endpoint, Duration) -> bool,
 ) -> Result<(), StepError> {
@@ -210,13 +210,13 @@ fn wait(
         let mut events = PollFlags::empty();
         events.set(PollFlags::IN, exchange.wants_to_receive());
         events.set(PollFlags::OUT, exchange.wants_to_send());
-        sockets.push(PollFd::new(exchange.stream, events));
+        sockets.push(PollFd::new(&*exchange.stream, events));
     }
     if headers.wants_to_receive() {
-        sockets.push(PollFd::new(streams.from_left, PollFlags::IN));
+        sockets.push(PollFd::new(&*streams.from_left, PollFlags::IN));
     }
     if headers.wants_to_send() {
-        sockets.push(PollFd::new(streams.to_right, PollFlags::OUT));
+        sockets.push(PollFd::new(&*streams.to_right, PollFlags::OUT));
     }
     wait_ready(&mut sockets, timeout)
 }

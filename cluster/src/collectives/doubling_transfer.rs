@@ -7,10 +7,11 @@ use crate::collectives::doubling::{Step, plan};
 use crate::collectives::doubling_exchange::{Endpoint, Exchange, StepError, run_step};
 use crate::collectives::header::Header;
 use crate::collectives::header_exchange::HeaderExchange;
-use crate::collectives::ring_connection::{LONG_WAIT, RingConnection};
+use crate::collectives::ring_connection::{GroupConnections, LONG_WAIT, RingConnection};
 use crate::collectives::transfer::{Merge, RingStreams};
 use crate::error::{ClusterError, seconds};
 use crate::failure::job_state::Waiting;
+use crate::secure::is_modified;
 
 /// The data of a collective that the steps of a plan work on.
 pub(crate) trait Work {
@@ -112,16 +113,22 @@ impl RingConnection {
         is_first: bool,
         work: &mut dyn Work,
     ) -> Result<(), ClusterError> {
-        let outcome = self.run_steps(header, is_first, work);
-        if outcome.is_err() {
-            self.disconnect();
-        }
-        outcome
+        let Some(mut connections) = self.take_connections() else { return Ok(()) };
+        // After an error, the connections are dropped.
+        self.run_steps(&mut connections, header, is_first, work)?;
+        self.put_back(connections);
+        Ok(())
     }
 
-    fn run_steps(&self, header: &Header, is_first: bool, work: &mut dyn Work) -> Result<(), ClusterError> {
-        let Some((transfer, doubling_peers)) = self.connections() else { return Ok(()) };
-        let streams = transfer.streams();
+    fn run_steps(
+        &self,
+        connections: &mut GroupConnections,
+        header: &Header,
+        is_first: bool,
+        work: &mut dyn Work,
+    ) -> Result<(), ClusterError> {
+        let GroupConnections { transfer, doubling_peers } = connections;
+        let mut streams = transfer.streams();
         let encoded = header.encode();
         let mut headers = HeaderExchange::new(if is_first { &encoded } else { &[] });
         let world = self.members.len();
@@ -131,10 +138,10 @@ impl RingConnection {
                 let missing = format!("group {:?} has no connection to its rank {}", self.name, step.peer);
                 return Err(ClusterError::Config(missing));
             };
-            self.run_watched(header, Some((step.peer, &mut exchange)), &mut headers, &streams)?;
+            self.run_watched(header, Some((step.peer, &mut exchange)), &mut headers, &mut streams)?;
             work.on_received(&step);
         }
-        self.run_watched(header, None, &mut headers, &streams)
+        self.run_watched(header, None, &mut headers, &mut streams)
     }
 
     /// Runs one exchange, or the rest of the header exchange. Watches for failures of the job meanwhile, and lets other
@@ -144,7 +151,7 @@ impl RingConnection {
         header: &Header,
         exchange: Option<(usize, &mut Exchange<'_>)>,
         headers: &mut HeaderExchange<'_>,
-        streams: &RingStreams<'_>,
+        streams: &mut RingStreams<'_>,
     ) -> Result<(), ClusterError> {
         let (peer, mut exchange) = match exchange {
             Some((peer, exchange)) => (Some(peer), Some(exchange)),
@@ -191,6 +198,9 @@ impl RingConnection {
             StepError::Differs(at, theirs) => self.mismatch(header, rank_at(at), &theirs),
             StepError::Broken(at, cause) => {
                 let rank = rank_at(at);
+                if is_modified(&cause) {
+                    return self.modified(rank, ClusterError::Modified { operation, cause });
+                }
                 self.lost(rank, ClusterError::PeerLost { operation, rank, addr: addr_of(rank), cause, progress })
             }
             StepError::Silent(at) => {

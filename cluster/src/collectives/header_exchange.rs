@@ -1,10 +1,10 @@
 //! The exchange of collective headers between ring neighbors, concurrently with messages on other connections.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use crate::collectives::header::HEADER_BYTES;
 use crate::collectives::transfer::{Side, TransferError, moved};
+use crate::secure::stream::SecureStream;
 
 /// A header exchange in progress: this rank's header goes to the right neighbor, the left neighbor's header is
 /// received.
@@ -39,8 +39,8 @@ impl<'a> HeaderExchange<'a> {
     /// A broken connection, or a left neighbor whose header differs.
     pub(crate) fn advance(
         &mut self,
-        mut from_left: &TcpStream,
-        mut to_right: &TcpStream,
+        from_left: &mut SecureStream,
+        to_right: &mut SecureStream,
     ) -> Result<bool, TransferError> {
         let mut count = 0;
         if self.wants_to_receive() {

@@ -1,6 +1,6 @@
 //! The connections of a rank in a process group, and the attribution of errors in its collectives.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
@@ -12,6 +12,7 @@ use crate::collectives::transfer_plan::TransferPlan;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::failure::job_state::{JobState, Waiting};
 use crate::join::messages::{Hello, Lane, RingKey};
+use crate::secure::{SecureStream, is_modified};
 
 /// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
 pub(crate) const LONG_WAIT: Duration = Duration::from_millis(50);
@@ -22,9 +23,14 @@ pub(crate) struct RingConnection {
     pub(crate) name: String,
     pub(crate) members: Vec<usize>,
     pub(crate) position: usize,
-    // Both are `None` in a group of one member, and after an error.
-    transfer: Option<Transfer>,
-    doubling_peers: Option<DoublingPeers>,
+    // `None` in a group of one member, and after an error.
+    connections: Option<GroupConnections>,
+}
+
+/// The connections of a rank in a process group of several members.
+pub(crate) struct GroupConnections {
+    pub(crate) transfer: Transfer,
+    pub(crate) doubling_peers: DoublingPeers,
 }
 
 impl RingConnection {
@@ -36,8 +42,7 @@ impl RingConnection {
             name: name.to_owned(),
             members: members.to_vec(),
             position,
-            transfer: None,
-            doubling_peers: None,
+            connections: None,
         };
         if members.len() > 1 {
             ring.connect_all()?;
@@ -74,19 +79,21 @@ impl RingConnection {
         for &peer in peers.iter().filter(|&&peer| peer < self.position) {
             doubling_peers.push(DoublingPeer { position: peer, stream: self.wait_for(peer, &doubling_key)? });
         }
-        self.transfer = Some(Transfer::new(from_left, to_right));
-        self.doubling_peers = Some(DoublingPeers::new(doubling_peers));
+        self.connections = Some(GroupConnections {
+            transfer: Transfer::new(from_left, to_right),
+            doubling_peers: DoublingPeers::new(doubling_peers),
+        });
         Ok(())
     }
 
-    fn open(&self, position: usize, key: &RingKey) -> Result<TcpStream, ClusterError> {
+    fn open(&self, position: usize, key: &RingKey) -> Result<SecureStream, ClusterError> {
         let rank = self.members[position];
         let hello = Hello::Ring { job: self.cluster.acceptor().job().to_owned(), key: key.clone() };
         self.cluster.open_for(&hello, rank, self.cluster.addr_of(rank)?)
     }
 
     /// Waits for a connection that another member opens.
-    fn wait_for(&self, position: usize, key: &RingKey) -> Result<TcpStream, ClusterError> {
+    fn wait_for(&self, position: usize, key: &RingKey) -> Result<SecureStream, ClusterError> {
         let cluster = &self.cluster;
         let rank = self.members[position];
         let key = RingKey { from: rank, ..key.clone() };
@@ -98,9 +105,15 @@ impl RingConnection {
         stream.ok_or_else(|| self.missing_neighbor(rank, &seconds(patience)))
     }
 
-    /// Returns the connections of the group; `None` in a group of one member, and after an error.
-    pub(crate) fn connections(&self) -> Option<(&Transfer, &DoublingPeers)> {
-        self.transfer.as_ref().zip(self.doubling_peers.as_ref())
+    /// Takes the connections of the group for a collective; `None` in a group of one member, and after an error.
+    pub(crate) fn take_connections(&mut self) -> Option<GroupConnections> {
+        self.connections.take()
+    }
+
+    /// Puts the connections back after a collective that has succeeded. After one that has failed they are dropped, so
+    /// that the neighbors do not wait for data that never comes.
+    pub(crate) fn put_back(&mut self, connections: GroupConnections) {
+        self.connections = Some(connections);
     }
 
     /// Returns the error for a rank that did not open its connection in time.
@@ -127,25 +140,18 @@ impl RingConnection {
     ) -> Result<(), ClusterError> {
         let left = self.neighbor(Side::Left).0;
         let right = self.neighbor(Side::Right).0;
-        let Some(transfer) = &mut self.transfer else { return Ok(()) };
+        let Some(mut connections) = self.take_connections() else { return Ok(()) };
         let mut observer = JobObserver { job_state: self.cluster.job_state(), left, right, waiting: None };
         let patience = self.cluster.config().collective_timeout();
         let encoded = header.encode();
         let sent_header = if is_first { encoded.as_slice() } else { &[] };
-        let outcome = transfer.run(sent_header, plan, data, merge, patience, &mut observer);
+        let outcome = connections.transfer.run(sent_header, plan, data, merge, patience, &mut observer);
         let outcome = outcome.map_err(|(error, progress)| self.explain(header, error, progress));
         // The record that this rank waits lasts until the error is explained, so that this rank is not blamed itself.
         drop(observer);
-        if outcome.is_err() {
-            self.disconnect();
-        }
-        outcome
-    }
-
-    /// Closes the connections, so that the neighbors do not wait for data that never comes.
-    pub(crate) fn disconnect(&mut self) {
-        self.transfer = None;
-        self.doubling_peers = None;
+        outcome?;
+        self.put_back(connections);
+        Ok(())
     }
 
     /// Converts the error of a transfer to an error of this crate. Asks the control plane for the rank that is to
@@ -158,6 +164,9 @@ impl RingConnection {
             TransferError::Differs(theirs) => self.mismatch(header, self.neighbor(Side::Left).0, &theirs),
             TransferError::Broken(side, cause) => {
                 let (rank, addr) = self.neighbor(side);
+                if is_modified(&cause) {
+                    return self.modified(rank, ClusterError::Modified { operation, cause });
+                }
                 self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
             }
             TransferError::Silent(side) => {
@@ -198,6 +207,12 @@ impl RingConnection {
     fn accuse(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.report(self.suspicion(rank, &own));
         self.settle(rank, own)
+    }
+
+    /// Returns the error for a message of a peer that was modified on the way, after reporting the connection.
+    pub(crate) fn modified(&self, rank: usize, own: ClusterError) -> ClusterError {
+        self.cluster.report_connection(rank, &own.to_string());
+        own
     }
 
     fn suspicion(&self, rank: usize, own: &ClusterError) -> Failure {

@@ -5,7 +5,6 @@
 //! buffers. Here each socket makes progress whenever it is ready.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::collectives::reduce::MAX_WIDTH;
 use crate::collectives::ring::Action;
 use crate::collectives::transfer_plan::{Outgoing, TransferPlan};
 use crate::readiness::wait_ready;
+use crate::secure::stream::SecureStream;
 use crate::stopwatch::Stopwatch;
 
 /// The most bytes that are read before they are reduced: few enough to stay in the cache, enough to keep system calls
@@ -30,8 +30,8 @@ pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The two connections of a rank in a ring, both non-blocking.
 pub(crate) struct Transfer {
-    from_left: TcpStream,
-    to_right: TcpStream,
+    from_left: SecureStream,
+    to_right: SecureStream,
     // The buffer of received bytes that wait to be reduced, reused between calls.
     segment: Vec<u8>,
 }
@@ -59,8 +59,8 @@ impl Merge for CopyOnly {
 
 /// The connections of a rank to its neighbors in the ring, on which headers are exchanged.
 pub(crate) struct RingStreams<'a> {
-    pub(crate) from_left: &'a TcpStream,
-    pub(crate) to_right: &'a TcpStream,
+    pub(crate) from_left: &'a mut SecureStream,
+    pub(crate) to_right: &'a mut SecureStream,
 }
 
 /// A neighbor in the ring.
@@ -111,13 +111,13 @@ impl std::fmt::Display for Progress {
 }
 
 impl Transfer {
-    pub(crate) fn new(from_left: TcpStream, to_right: TcpStream) -> Self {
+    pub(crate) fn new(from_left: SecureStream, to_right: SecureStream) -> Self {
         Self { from_left, to_right, segment: vec![0; SEGMENT_BYTES] }
     }
 
     /// Returns the two connections, for the header of a collective whose data uses other connections.
-    pub(crate) fn streams(&self) -> RingStreams<'_> {
-        RingStreams { from_left: &self.from_left, to_right: &self.to_right }
+    pub(crate) fn streams(&mut self) -> RingStreams<'_> {
+        RingStreams { from_left: &mut self.from_left, to_right: &mut self.to_right }
     }
 
     /// Executes a plan on `data` to its end. `patience` is the longest wait without progress.
@@ -325,7 +325,7 @@ impl<'a> Run<'a> {
 
     fn receive_in_place(&mut self, range: Range<usize>) -> io::Result<usize> {
         let end = range.end.min(range.start + SEGMENT_BYTES);
-        let count = moved(self.transfer.from_left.read(&mut self.data[range.start..end]))?;
+        let count = moved(self.transfer.from_left.read_in_place(&mut self.data[range.start..end]))?;
         self.processed += count;
         self.relayable += count;
         Ok(count)
@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
     fn receive_and_merge(&mut self, range: Range<usize>, last: bool) -> io::Result<usize> {
         let end = SEGMENT_BYTES.min(range.len());
         let segment = &mut self.transfer.segment;
-        let count = moved(self.transfer.from_left.read(&mut segment[self.waiting..end]))?;
+        let count = moved(self.transfer.from_left.read_in_place(&mut segment[self.waiting..end]))?;
         let available = self.waiting + count;
         let width = self.merge.width().clamp(1, MAX_WIDTH);
         // The bytes of an incomplete element move to the front of the buffer.

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::io_error::explain;
+use crate::secure::protection::Protection;
 pub use failure::Failure;
 pub use messages::with_causes;
 
@@ -133,6 +134,13 @@ pub enum ClusterError {
         addr: SocketAddr,
     },
 
+    /// Encryption needs a shared secret.
+    #[error(
+        "encryption needs a shared secret: set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on \
+         every rank"
+    )]
+    EncryptionNeedsToken,
+
     /// A host name cannot be resolved.
     #[error(fmt = messages::resolve)]
     Resolve {
@@ -202,6 +210,20 @@ pub enum ClusterError {
     TokenDiffers {
         /// The peer.
         peer: String,
+    },
+
+    /// The peer was started with another [`Protection`](crate::Protection).
+    #[error(
+        "{peer} was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
+         --check-traffic)"
+    )]
+    ProtectionDiffers {
+        /// The peer.
+        peer: String,
+        /// The protection of the peer.
+        theirs: Protection,
+        /// The protection of this process.
+        ours: Protection,
     },
 
     /// A peer that knows the secret declined the connection.
@@ -278,6 +300,16 @@ pub enum ClusterError {
         cause: io::Error,
         /// The progress of the collective.
         progress: String,
+    },
+
+    /// Bytes of a collective were modified on the way.
+    #[error("{operation}: {cause}")]
+    Modified {
+        /// The collective, with its number and its group.
+        operation: String,
+        /// The error of the connection, which names the rank that sent the bytes.
+        #[source]
+        cause: io::Error,
     },
 
     /// A peer in a collective was silent for `collective_timeout_ms`.

@@ -99,6 +99,11 @@ impl ControlPlane {
         }
     }
 
+    /// Handles the failure of the connection to rank 0 when this rank can still report it, but not hear the answer.
+    pub(crate) fn on_lost_hub(&mut self, reason: &str) -> Vec<Action> {
+        self.lost_connection(0, reason).map_or_else(Vec::new, |failure| self.fail(failure))
+    }
+
     /// Handles a failure that this process reports: its own or that of a neighbor.
     pub(crate) fn on_report(&mut self, failure: Failure) -> Vec<Action> {
         if self.rank == 0 {

@@ -1,6 +1,5 @@
 //! The control thread. It executes the actions of the [`ControlPlane`], on one connection from each rank to rank 0.
 
-use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -16,6 +15,7 @@ use crate::failure::messages::Message;
 use crate::failure::suspension::SuspensionWatch;
 use crate::locks::lock;
 use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::secure::stream::SecureStream;
 use crate::wire::encode;
 
 /// The longest time to deliver the last messages after a request to stop.
@@ -31,11 +31,11 @@ pub(crate) struct Heartbeat {
 pub(crate) struct ControlInputs {
     pub(crate) control_plane: ControlPlane,
     /// The control connections from the rendezvous, each with its rank.
-    pub(crate) connections: Vec<(usize, TcpStream)>,
+    pub(crate) connections: Vec<(usize, SecureStream)>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) job_state: Arc<JobState>,
     /// The pulses that peers open.
-    pub(crate) pulses: Receiver<(usize, TcpStream)>,
+    pub(crate) pulses: Receiver<(usize, SecureStream)>,
 }
 
 enum Command {
@@ -44,7 +44,7 @@ enum Command {
     /// Report that this process has waited too long for a rank.
     Suspect(Failure),
     /// Watch a pulse that this process has opened to a rank.
-    Watch(usize, TcpStream),
+    Watch(usize, SecureStream),
     Leave,
     Stop,
 }
@@ -111,7 +111,7 @@ impl ControlThread {
     }
 
     /// Watches a pulse to `rank`. The stream must be non-blocking.
-    pub(crate) fn watch(&self, rank: usize, pulse: TcpStream) {
+    pub(crate) fn watch(&self, rank: usize, pulse: SecureStream) {
         self.push(Command::Watch(rank, pulse));
     }
 
@@ -152,7 +152,7 @@ pub(super) struct ControlLoop {
     pub(super) connections: Vec<HeartbeatConnection>,
     pub(super) heartbeat: Heartbeat,
     job_state: Arc<JobState>,
-    pulses: Receiver<(usize, TcpStream)>,
+    pulses: Receiver<(usize, SecureStream)>,
     shared: Arc<Shared>,
     signal: WakeSignal,
     next_beat: Instant,
@@ -288,7 +288,7 @@ impl ControlLoop {
         }
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for connection in &mut self.connections {
             if let Err(error) = connection.flush() {
                 connection.outbox.clear();
@@ -315,7 +315,9 @@ impl ControlLoop {
         let first_silent =
             self.connections.iter().map(|connection| connection.last_heard + self.limit(connection)).min();
         let latest = [self.stop_by, first_silent].into_iter().flatten().fold(self.next_beat, Instant::min);
-        let timeout = if is_broken { Duration::ZERO } else { latest.saturating_duration_since(now) };
+        // Data that was left in the memory of a connection makes no socket ready.
+        let is_left = self.connections.iter().any(|connection| connection.has_left_data);
+        let timeout = if is_broken || is_left { Duration::ZERO } else { latest.saturating_duration_since(now) };
         if wait_ready(&mut sockets, timeout).is_err() {
             // `poll` fails only if the kernel lacks memory. Go on without it, at a lower rate.
             std::thread::sleep(Duration::from_millis(10));

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Failure, seconds};
 use crate::failure::control_thread::{ControlLoop, Heartbeat};
+
 use crate::failure::heartbeat_connection::{ConnectionKind, HeartbeatConnection};
+use crate::secure::is_modified;
 
 /// The number of heartbeat intervals by which a rank waits longer for rank 0 than rank 0 waits for it. If the network
 /// between the two is cut, rank 0 then decides first, and all ranks learn its verdict.
@@ -29,8 +31,19 @@ impl ControlLoop {
 
     /// Handles the end of a connection.
     pub(super) fn end_connection(&mut self, kind: ConnectionKind, rank: usize, error: &io::Error) {
+        if is_modified(error) {
+            // The other direction still works, and takes the news to the peer.
+            self.lose_connection(rank, &error.to_string());
+            self.flush();
+        }
         self.connections.retain(|connection| connection.rank != rank || connection.kind != kind);
-        if kind == ConnectionKind::Control {
+        if is_modified(error) {
+            if kind == ConnectionKind::Control && !self.is_hub() {
+                // This rank cannot hear the verdict of rank 0 any more.
+                let actions = self.control_plane.on_lost_hub(&error.to_string());
+                self.execute(actions);
+            }
+        } else if kind == ConnectionKind::Control {
             let actions = self.control_plane.on_lost(rank, death_notice(error));
             self.execute(actions);
         } else if is_cut(error) {

@@ -1,10 +1,10 @@
 //! A connection of the control thread, with its send and receive buffers.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::failure::messages::Message;
+use crate::secure::stream::SecureStream;
 use crate::wire::{MAX_FRAME_BYTES, take_frame};
 
 /// The most bytes that a peer may leave unread before it counts as stuck.
@@ -27,20 +27,31 @@ pub(crate) enum ConnectionKind {
 pub(crate) struct HeartbeatConnection {
     pub(crate) kind: ConnectionKind,
     pub(crate) rank: usize,
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: SecureStream,
     /// The bytes that wait to be sent.
     pub(crate) outbox: Vec<u8>,
     /// The time when data last arrived.
     pub(crate) last_heard: Instant,
     /// The error of an earlier send. Data that the peer sent before is still read, since it may give the reason.
     pub(crate) broken: Option<io::Error>,
+    /// True if the last [`HeartbeatConnection::fill`] has left data, because the inbox was full.
+    pub(crate) has_left_data: bool,
     // The received bytes of incomplete messages.
     inbox: Vec<u8>,
 }
 
 impl HeartbeatConnection {
-    pub(crate) fn new(kind: ConnectionKind, rank: usize, stream: TcpStream) -> Self {
-        Self { kind, rank, stream, inbox: Vec::new(), outbox: Vec::new(), last_heard: Instant::now(), broken: None }
+    pub(crate) fn new(kind: ConnectionKind, rank: usize, stream: SecureStream) -> Self {
+        Self {
+            kind,
+            rank,
+            stream,
+            outbox: Vec::new(),
+            last_heard: Instant::now(),
+            broken: None,
+            has_left_data: false,
+            inbox: Vec::new(),
+        }
     }
 
     /// Returns the time since data last arrived.
@@ -73,6 +84,7 @@ impl HeartbeatConnection {
     /// Reads the available data. An error means that the connection has ended.
     pub(crate) fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
+        self.has_left_data = false;
         // The limit keeps a peer that sends without pause from blocking the other connections of this thread.
         while self.inbox.len() < 2 * MAX_FRAME_BYTES {
             match self.stream.read(&mut buffer) {
@@ -86,6 +98,7 @@ impl HeartbeatConnection {
                 Err(error) => return Err(error),
             }
         }
+        self.has_left_data = true;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,6 +20,8 @@ use crate::join::pending_handshakes::{PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;
 use crate::locks::lock;
 use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::secure::protection::Protection;
+use crate::secure::stream::SecureStream;
 use crate::token::Token;
 
 /// The interval at which waiting threads check whether they should stop.
@@ -28,7 +30,7 @@ pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 /// An event for the rendezvous.
 pub(crate) enum Arrival {
     /// A rank that wants to join, with its control connection.
-    Rank { register: Register, stream: TcpStream, peer: SocketAddr },
+    Rank { register: Register, stream: SecureStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
     GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
     /// A process that failed the handshake: it has another version, another secret or another user.
@@ -38,12 +40,13 @@ pub(crate) enum Arrival {
 }
 
 /// An authenticated RPC connection and the rank that opened it.
-pub(crate) type RpcStream = (usize, TcpStream);
+pub(crate) type RpcStream = (usize, SecureStream);
 
 /// The acceptor: its settings, and the queues of accepted connections. It is shared by the accept thread and the
 /// threads of handshakes.
 pub(crate) struct Acceptor {
     pub(super) token: Option<Token>,
+    pub(super) protection: Protection,
     pub(super) job: String,
     pub(super) world_size: usize,
     pub(super) keep_alive: Duration,
@@ -53,9 +56,9 @@ pub(crate) struct Acceptor {
     pub(super) arrivals: Mutex<Option<SyncSender<Arrival>>>,
     // `None` once the acceptor is closed.
     pub(super) rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
-    pub(super) pulses: SyncSender<(usize, TcpStream)>,
+    pub(super) pulses: SyncSender<(usize, SecureStream)>,
     // Connections of process groups that this process has not created yet.
-    pub(super) rings: Mutex<HashMap<RingKey, TcpStream>>,
+    pub(super) rings: Mutex<HashMap<RingKey, SecureStream>>,
     // Notified when a connection is added to `rings`.
     pub(super) ring_came: Condvar,
     pub(super) pending: Arc<PendingHandshakes>,
@@ -93,6 +96,7 @@ impl HandshakeLimits {
 /// The settings of an [`Acceptor`], and the senders of the connections that it accepts.
 pub(crate) struct AcceptorSettings {
     pub(crate) token: Option<Token>,
+    pub(crate) protection: Protection,
     pub(crate) job: String,
     pub(crate) world_size: usize,
     /// The approximate time after which idle connections end when the network is lost.
@@ -104,7 +108,7 @@ pub(crate) struct AcceptorSettings {
     pub(crate) arrivals: Option<SyncSender<Arrival>>,
     pub(crate) rpc: mpsc::Sender<RpcStream>,
     /// Receives the pulses that other ranks open.
-    pub(crate) pulses: SyncSender<(usize, TcpStream)>,
+    pub(crate) pulses: SyncSender<(usize, SecureStream)>,
 }
 
 /// A handle to the accept thread of an [`Acceptor`], which it closes on drop.
@@ -124,6 +128,7 @@ impl Acceptor {
         };
         Self {
             token: settings.token,
+            protection: settings.protection,
             job: settings.job,
             world_size: settings.world_size,
             keep_alive: settings.keep_alive,

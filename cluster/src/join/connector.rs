@@ -4,24 +4,42 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 use crate::failure::keep_alive::probe_when_idle;
 use crate::join::handshake::{Handshake, HandshakeError};
 use crate::join::messages::{Answer, Hello};
+use crate::secure::protection::Protection;
+use crate::secure::stream::SecureStream;
 use crate::token::Token;
-use crate::wire::{Timed, make_nonblocking, read_frame, write_frame};
+use crate::wire::{make_nonblocking, read_frame, write_frame};
 
 /// The pause before the next attempt to connect to a peer that has closed the connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens a connection and runs the handshake, until `deadline`. The kernel probes the connection while it is idle, so
-/// that it ends about `keep_alive` after the network is lost.
+/// The settings of the connections that a process opens.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectorSettings<'a> {
+    pub(crate) token: Option<&'a Token>,
+    pub(crate) protection: Protection,
+    /// The approximate time after which idle connections end when the network is lost.
+    pub(crate) keep_alive: Duration,
+}
+
+impl<'a> ConnectorSettings<'a> {
+    pub(crate) fn of(config: &'a ClusterConfig) -> Self {
+        Self { token: config.token.as_ref(), protection: config.protection, keep_alive: config.heartbeat_timeout() }
+    }
+}
+
+/// Opens a connection to `addr`, which errors call `peer`, and runs the handshake, until `deadline`. The kernel probes
+/// the connection while it is idle.
 pub(crate) fn open(
     addr: SocketAddr,
-    token: Option<&Token>,
+    peer: &str,
+    settings: ConnectorSettings<'_>,
     deadline: Instant,
-    keep_alive: Duration,
-) -> Result<TcpStream, HandshakeError> {
+) -> Result<SecureStream, HandshakeError> {
     let remaining = deadline.saturating_duration_since(Instant::now());
     // The standard library rejects a timeout of zero.
     let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
@@ -31,21 +49,21 @@ pub(crate) fn open(
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
     stream.set_nodelay(true)?;
-    probe_when_idle(&stream, keep_alive)?;
-    Handshake::new(token, deadline).connect(&stream)?;
-    Ok(stream)
+    probe_when_idle(&stream, settings.keep_alive)?;
+    let session = Handshake::new(settings.token, settings.protection, deadline).connect(&stream)?;
+    Ok(SecureStream::new(stream, &session, peer.to_owned())?)
 }
 
 /// Opens a connection as [`open`] does, and retries if the peer closes it during the handshake. A peer to which many
 /// processes connect at once closes the slowest connections. A peer that has ended refuses the next attempt.
 fn open_patiently(
     addr: SocketAddr,
-    token: Option<&Token>,
+    peer: &str,
+    settings: ConnectorSettings<'_>,
     deadline: Instant,
-    keep_alive: Duration,
-) -> Result<TcpStream, HandshakeError> {
+) -> Result<SecureStream, HandshakeError> {
     loop {
-        match open(addr, token, deadline, keep_alive) {
+        match open(addr, peer, settings, deadline) {
             Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
                 std::thread::sleep(RETRY_PAUSE);
             }
@@ -65,19 +83,23 @@ pub(crate) struct Target<'a> {
 /// Opens a connection to a rank of the same job, or to a server. The returned stream is non-blocking.
 pub(crate) fn open_for(
     target: &Target<'_>,
-    token: Option<&Token>,
+    settings: ConnectorSettings<'_>,
     timeout: Duration,
-    keep_alive: Duration,
-) -> Result<TcpStream, ClusterError> {
+) -> Result<SecureStream, ClusterError> {
     let Target { hello, peer, addr } = target;
     let peer = || format!("{peer} at {addr}");
     let deadline = Instant::now() + timeout;
-    let stream = open_patiently(*addr, token, deadline, keep_alive).map_err(|error| error.naming(peer()))?;
+    let mut stream = open_patiently(*addr, &peer(), settings, deadline).map_err(|error| error.naming(peer()))?;
+    let ours = settings.protection;
+    let theirs = stream.peer_protection();
+    if theirs != ours {
+        return Err(ClusterError::ProtectionDiffers { peer: peer(), theirs, ours });
+    }
     let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
-    write_frame(Timed { stream: &stream, deadline }, hello).map_err(failed)?;
-    match read_frame(Timed { stream: &stream, deadline }).map_err(failed)? {
+    write_frame(stream.by(deadline), hello).map_err(failed)?;
+    match read_frame(stream.by(deadline)).map_err(failed)? {
         Answer::Welcome => {
-            make_nonblocking(&stream).map_err(failed)?;
+            make_nonblocking(stream.socket()).map_err(failed)?;
             Ok(stream)
         }
         Answer::Refused { reason } => Err(ClusterError::Refused { peer: peer(), reason }),
@@ -90,7 +112,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config::ClusterConfig;
     use crate::join::acceptor::{Acceptor, AcceptorSettings, HandshakeLimits};
 
     #[test]
@@ -101,6 +122,7 @@ mod tests {
         let minute = Duration::from_secs(60);
         let settings = AcceptorSettings {
             token: None,
+            protection: Protection::Checked,
             job: "this".to_owned(),
             world_size: 2,
             keep_alive: minute,
@@ -113,7 +135,8 @@ mod tests {
         let _doorkeeper = Arc::new(Acceptor::new(settings)).start(listener).unwrap();
         let call = |job: &str, from| {
             let hello = Hello::Rpc { job: job.to_owned(), from };
-            open_for(&Target { hello: &hello, peer: "rank 0".to_owned(), addr }, None, minute, minute)
+            let settings = ConnectorSettings { token: None, protection: Protection::Checked, keep_alive: minute };
+            open_for(&Target { hello: &hello, peer: "rank 0".to_owned(), addr }, settings, minute)
         };
         assert!(call("other", 1).unwrap_err().to_string().ends_with("it belongs to another job"));
         assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));

@@ -11,12 +11,14 @@ use tokio::sync::mpsc;
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
 use crate::join::acceptor::{Acceptor, Arrival, LOOK_AROUND};
-use crate::join::handshake::{Handshake, HandshakeError};
+use crate::join::handshake::{Handshake, HandshakeError, Session};
 use crate::join::messages::{Admission, Answer, Hello, RingKey};
 use crate::join::pending_handshakes::HandshakeSlot;
 use crate::locks::{lock, wait_for};
+use crate::secure::protection::Protection;
+use crate::secure::stream::SecureStream;
 use crate::stopwatch::Stopwatch;
-use crate::wire::{Timed, make_nonblocking, read_frame, write_frame};
+use crate::wire::{make_nonblocking, read_frame, write_frame};
 
 /// The most connections of process groups that wait until this process creates their group.
 const MAX_WAITING_RINGS: usize = 4096;
@@ -24,7 +26,12 @@ const MAX_WAITING_RINGS: usize = 4096;
 impl Acceptor {
     /// Waits for the connection of a process group that another rank opens. Returns `None` after `patience`, or when
     /// `give_up` returns true.
-    pub(crate) fn take_ring(&self, key: &RingKey, patience: Duration, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+    pub(crate) fn take_ring(
+        &self,
+        key: &RingKey,
+        patience: Duration,
+        give_up: impl Fn() -> bool,
+    ) -> Option<SecureStream> {
         let mut waited = Stopwatch::start();
         let mut rings = lock(&self.rings);
         loop {
@@ -65,10 +72,13 @@ impl Acceptor {
         stream.set_nodelay(true)?;
         probe_when_idle(&stream, self.keep_alive)?;
         let deadline = Instant::now() + self.limits.handshake_timeout;
-        if let Err(error) = self.shake_hands(&stream, deadline, slot) {
-            self.report_failed_handshake(error, peer);
-            return Ok(());
-        }
+        let session = match self.shake_hands(&stream, deadline, slot) {
+            Ok(session) => session,
+            Err(error) => {
+                self.report_failed_handshake(error, peer);
+                return Ok(());
+            }
+        };
         self.strangers.remove(peer.ip().to_canonical());
         if !slot.note_proved() {
             // The connection was closed just before, to make room for another one.
@@ -76,7 +86,22 @@ impl Acceptor {
         }
         // `note_proved` has dropped the other reference, through which the connection could be closed to make room.
         let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
-        match read_frame(Timed { stream: &stream, deadline })? {
+        if lock(&self.served).is_some() && session.peer_protection != self.protection {
+            // The client hangs up and reports the same to its own user.
+            let reason = self.other_protection(session.peer_protection);
+            (self.notice)(&format!("turned a client at {peer} away: {reason}"));
+        }
+        let mut stream = SecureStream::new(stream, &session, peer.to_string())?;
+        let hello: Hello = read_frame(stream.by(deadline))?;
+        if let Some(rank) = hello.rank() {
+            stream.name_peer(format!("rank {rank} at {peer}"));
+        }
+        let is_for_rendezvous = matches!(hello, Hello::Register(_) | Hello::GiveUp { .. });
+        if stream.peer_protection() != self.protection && !is_for_rendezvous {
+            let reason = self.other_protection(stream.peer_protection());
+            return refuse(&mut stream, deadline, reason);
+        }
+        match hello {
             Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
             Hello::GiveUp { rank, attempt, reason } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
             Hello::Rpc { job, from } => self.accept_rpc(&job, from, stream, deadline)?,
@@ -87,8 +112,13 @@ impl Acceptor {
         Ok(())
     }
 
-    fn shake_hands(&self, stream: &TcpStream, deadline: Instant, slot: &HandshakeSlot) -> Result<(), HandshakeError> {
-        let handshake = Handshake::new(self.token.as_ref(), deadline);
+    fn shake_hands(
+        &self,
+        stream: &TcpStream,
+        deadline: Instant,
+        slot: &HandshakeSlot,
+    ) -> Result<Session, HandshakeError> {
+        let handshake = Handshake::new(self.token.as_ref(), self.protection, deadline);
         handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
         slot.note_speaking();
         handshake.accept(stream)
@@ -130,21 +160,21 @@ impl Acceptor {
 
     /// Rejects a rank with a reason. Other arrivals need no answer.
     pub(super) fn turn_away(&self, arrival: Arrival, why: &str) {
-        let Arrival::Rank { register, stream, peer } = arrival else { return };
+        let Arrival::Rank { register, mut stream, peer } = arrival else { return };
         let reason = format!("rank {} at {peer} {why}", register.rank);
         let deadline = Instant::now() + self.limits.handshake_timeout;
         // The peer may have ended already.
-        let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
+        let _ = write_frame(stream.by(deadline), &Admission::Rejected { reason });
     }
 
-    fn accept_rpc(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+    fn accept_rpc(&self, job: &str, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         if let Some(reason) = self.refusal_of(job, from) {
-            return refuse(&stream, deadline, reason);
+            return refuse(&mut stream, deadline, reason);
         }
         self.pass_on(from, stream, deadline)
     }
 
-    fn accept_client(&self, expects: Option<&str>, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+    fn accept_client(&self, expects: Option<&str>, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         let served = lock(&self.served).clone();
         let refusal = match (served, expects) {
             (None, _) => Some("it is a rank of a job, not a server"),
@@ -152,53 +182,62 @@ impl Acceptor {
             _ => None,
         };
         if let Some(reason) = refusal {
-            return refuse(&stream, deadline, reason.to_owned());
+            return refuse(&mut stream, deadline, reason.to_owned());
         }
-        end_when_unacknowledged(&stream, self.keep_alive)?;
+        end_when_unacknowledged(stream.socket(), self.keep_alive)?;
         self.pass_on(0, stream, deadline)
     }
 
     /// Passes a connection to the application.
-    fn pass_on(&self, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+    fn pass_on(&self, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         let sender = lock(&self.rpc).clone();
         // A slot in the queue is reserved before the answer, so that an accepted connection cannot be dropped.
         let slot = match sender.as_ref().map(mpsc::Sender::try_reserve) {
             Some(Ok(slot)) => slot,
             Some(Err(mpsc::error::TrySendError::Full(()))) => {
-                return refuse(&stream, deadline, "too many connections wait to be served".to_owned());
+                return refuse(&mut stream, deadline, "too many connections wait to be served".to_owned());
             }
-            _ => return refuse(&stream, deadline, "this rank takes no RPC connections".to_owned()),
+            _ => return refuse(&mut stream, deadline, "this rank takes no RPC connections".to_owned()),
         };
-        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
-        make_nonblocking(&stream)?;
+        write_frame(stream.by(deadline), &Answer::Welcome)?;
+        make_nonblocking(stream.socket())?;
         slot.send((from, stream));
         Ok(())
     }
 
-    fn accept_ring(&self, job: &str, key: RingKey, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+    fn accept_ring(&self, job: &str, key: RingKey, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         if let Some(reason) = self.refusal_of(job, key.from) {
-            return refuse(&stream, deadline, reason);
+            return refuse(&mut stream, deadline, reason);
         }
         if lock(&self.rings).len() >= MAX_WAITING_RINGS {
-            return refuse(&stream, deadline, "too many rings wait for their group".to_owned());
+            return refuse(&mut stream, deadline, "too many rings wait for their group".to_owned());
         }
-        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
-        make_nonblocking(&stream)?;
+        write_frame(stream.by(deadline), &Answer::Welcome)?;
+        make_nonblocking(stream.socket())?;
         lock(&self.rings).insert(key, stream);
         self.ring_came.notify_all();
         Ok(())
     }
 
-    fn accept_pulse(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+    fn accept_pulse(&self, job: &str, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         if let Some(reason) = self.refusal_of(job, from) {
-            return refuse(&stream, deadline, reason);
+            return refuse(&mut stream, deadline, reason);
         }
-        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
-        make_nonblocking(&stream)?;
-        end_when_unacknowledged(&stream, 2 * self.keep_alive)?;
+        write_frame(stream.by(deadline), &Answer::Welcome)?;
+        make_nonblocking(stream.socket())?;
+        end_when_unacknowledged(stream.socket(), 2 * self.keep_alive)?;
         // If the queue is full, the stream is dropped, and the peer stops watching this connection.
         let _ = self.pulses.try_send((from, stream));
         Ok(())
+    }
+
+    /// Returns why a process with another protection is refused.
+    fn other_protection(&self, theirs: Protection) -> String {
+        let ours = self.protection;
+        format!(
+            "it was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
+             --check-traffic)"
+        )
     }
 
     /// Returns why a connection does not belong to this job; `None` if it does.
@@ -210,23 +249,24 @@ impl Acceptor {
     }
 }
 
-fn refuse(stream: &TcpStream, deadline: Instant, reason: String) -> io::Result<()> {
-    write_frame(Timed { stream, deadline }, &Answer::Refused { reason })
+fn refuse(stream: &mut SecureStream, deadline: Instant, reason: String) -> io::Result<()> {
+    write_frame(stream.by(deadline), &Answer::Refused { reason })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
     use std::sync::mpsc::{SyncSender, sync_channel};
 
     use super::*;
     use crate::config::ClusterConfig;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
+    use crate::join::handshake::tests::secure_pair;
     use crate::join::messages::Register;
 
     fn acceptor(arrivals: SyncSender<Arrival>) -> Acceptor {
         Acceptor::new(AcceptorSettings {
             token: None,
+            protection: Protection::Checked,
             job: "job".to_owned(),
             world_size: 2,
             keep_alive: Duration::from_secs(60),
@@ -239,18 +279,23 @@ mod tests {
     }
 
     /// Returns the arrival of a rank, and the rank's own end of the connection.
-    fn rank() -> (Arrival, TcpStream) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let listen = listener.local_addr().unwrap();
-        let own = TcpStream::connect(listen).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
-        let register =
-            Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
+    fn rank() -> (Arrival, SecureStream) {
+        let (own, stream) = secure_pair(Protection::Checked);
+        let peer = own.local_addr().unwrap();
+        let register = Register {
+            rank: 1,
+            world_size: 2,
+            fingerprint: String::new(),
+            protection: Protection::Checked,
+            listen: peer,
+            attempt: 0,
+            waited_ms: 0,
+        };
         (Arrival::Rank { register, stream, peer }, own)
     }
 
-    fn rejection(own: &TcpStream) -> String {
-        match read_frame(own).unwrap() {
+    fn rejection(mut own: SecureStream) -> String {
+        match read_frame(&mut own).unwrap() {
             Admission::Rejected { reason } => reason,
             Admission::Roster { .. } => panic!("it is no member"),
         }
@@ -261,7 +306,7 @@ mod tests {
         let (sender, _arrivals) = sync_channel(0);
         let (arrival, own) = rank();
         acceptor(sender).arrive(arrival);
-        assert!(rejection(&own).ends_with("more processes want to join than the job has ranks (2)"));
+        assert!(rejection(own).ends_with("more processes want to join than the job has ranks (2)"));
     }
 
     #[test]
@@ -274,7 +319,7 @@ mod tests {
         acceptor.finish_registration(&arrivals);
         acceptor.arrive(late);
         for own in [own, own_late] {
-            assert!(rejection(&own).ends_with("came too late: the job runs with all its 2 ranks"));
+            assert!(rejection(own).ends_with("came too late: the job runs with all its 2 ranks"));
         }
     }
 }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::secure::protection::Protection;
+
 /// The first message on an authenticated connection: its purpose.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Hello {
@@ -22,12 +24,26 @@ pub(crate) enum Hello {
     Client { expects: Option<String> },
 }
 
+impl Hello {
+    /// Returns the rank that the sender says it has; `None` for a client of a server.
+    pub(crate) fn rank(&self) -> Option<usize> {
+        match self {
+            Self::Register(register) => Some(register.rank),
+            Self::GiveUp { rank, .. } => Some(*rank),
+            Self::Rpc { from, .. } | Self::Pulse { from, .. } => Some(*from),
+            Self::Ring { key, .. } => Some(key.from),
+            Self::Client { .. } => None,
+        }
+    }
+}
+
 /// The registration of a rank that joins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Register {
     pub(crate) rank: usize,
     pub(crate) world_size: usize,
     pub(crate) fingerprint: String,
+    pub(crate) protection: Protection,
     pub(crate) listen: SocketAddr,
     /// The number of restarts of the job before this process was started, as counted by its launcher.
     pub(crate) attempt: u64,

@@ -121,6 +121,13 @@ impl<'a> Registry<'a> {
                 new.world_size
             ));
         }
+        if new.protection != self.config.protection {
+            return Some(format!(
+                "rank {rank} at {peer} was started {}, rank 0 {}: give all ranks the same protection (--encrypt, \
+                 --check-traffic)",
+                new.protection, self.config.protection
+            ));
+        }
         if new.fingerprint != self.config.fingerprint {
             return Some(format!(
                 "rank {rank} at {peer} holds parts of another partitioning, or has other run parameters: \
@@ -208,6 +215,7 @@ fn shown(fingerprint: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secure::protection::Protection;
 
     fn addr(last: u8, port: u16) -> SocketAddr {
         ([10, 0, 0, last], port).into()
@@ -218,6 +226,7 @@ mod tests {
             rank,
             world_size: 3,
             fingerprint: "abc".to_owned(),
+            protection: Protection::default(),
             listen: addr(rank as u8, 5000),
             attempt: 0,
             waited_ms: 0,
@@ -273,6 +282,9 @@ mod tests {
         assert_eq!(misfit(|r| r.rank = 3), "a process at 10.0.0.9:8 claims rank 3 of 3");
         assert!(misfit(|r| r.listen.set_port(0)).ends_with("10.0.0.2:0 is not an address to connect to"));
         assert!(misfit(|r| r.world_size = 4).contains("a world size of 4, rank 0 with 3"));
+        let text = misfit(|r| r.protection = Protection::Encrypted);
+        let expected = "was started with encryption, rank 0 without protection: give all ranks the same protection";
+        assert!(text.contains(expected), "{text}");
         let text = misfit(|r| r.fingerprint = "d".repeat(99));
         assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");
     }

@@ -1,7 +1,7 @@
 //! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,11 @@ use crate::address::{check_allowed, check_given, listen_as_member, resolve_maste
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
 use crate::join::acceptor::{Acceptor, Arrival};
-use crate::join::connector;
+use crate::join::connector::{self, ConnectorSettings};
 use crate::join::messages::{Admission, Hello, Register};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
-use crate::wire::{Timed, read_frame, write_frame};
+use crate::secure::stream::SecureStream;
+use crate::wire::{read_frame, write_frame};
 
 /// The time for which rank 0 stays after a failed rendezvous, to tell the reason to ranks that come later.
 const LINGER: Duration = Duration::from_secs(2);
@@ -30,14 +31,14 @@ const MAX_NOTICES: usize = 8;
 pub(crate) struct Assembly {
     pub(crate) roster: Vec<SocketAddr>,
     /// The control connections, each with its rank.
-    pub(crate) controls: Vec<(usize, TcpStream)>,
+    pub(crate) controls: Vec<(usize, SecureStream)>,
 }
 
 /// The result of the rendezvous on another rank.
 pub(crate) struct Membership {
     pub(crate) job: String,
     pub(crate) roster: Vec<SocketAddr>,
-    pub(crate) control: TcpStream,
+    pub(crate) control: SecureStream,
     pub(crate) listener: TcpListener,
 }
 
@@ -71,7 +72,7 @@ struct Host<'a> {
     registry: Registry<'a>,
     acceptor: &'a Acceptor,
     // The ranks that wait for an answer, including one that made the rendezvous fail.
-    controls: Vec<(usize, TcpStream)>,
+    controls: Vec<(usize, SecureStream)>,
     notices: usize,
 }
 
@@ -122,7 +123,7 @@ impl Host<'_> {
         }
     }
 
-    fn admit(&mut self, register: &Register, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
+    fn admit(&mut self, register: &Register, mut stream: SecureStream, peer: SocketAddr) -> Result<(), String> {
         let waited = Duration::from_millis(register.waited_ms);
         let now = Instant::now();
         // The clocks of different machines are not compared: the rank sends the time since its start.
@@ -134,14 +135,14 @@ impl Host<'_> {
             }
             Ok(Admitted::InPlaceOf(reason)) => {
                 if let Some(at) = self.controls.iter().position(|(rank, _)| *rank == register.rank) {
-                    let (_, older) = self.controls.swap_remove(at);
-                    self.turn_away(&older, reason);
+                    let (_, mut older) = self.controls.swap_remove(at);
+                    self.turn_away(&mut older, reason);
                 }
                 self.controls.push((register.rank, stream));
                 Ok(())
             }
             Err(Rejection::Leftover(reason)) => {
-                self.turn_away(&stream, reason);
+                self.turn_away(&mut stream, reason);
                 Ok(())
             }
             Err(Rejection::Fatal(reason)) => {
@@ -152,7 +153,7 @@ impl Host<'_> {
     }
 
     /// Rejects a process and goes on with the rendezvous.
-    fn turn_away(&mut self, stream: &TcpStream, reason: String) {
+    fn turn_away(&mut self, stream: &mut SecureStream, reason: String) {
         self.note_rejection(&reason);
         answer(stream, &Admission::Rejected { reason });
     }
@@ -176,8 +177,8 @@ impl Host<'_> {
         }
     }
 
-    fn answer_all(&self, admission: &Admission) {
-        for (_, stream) in &self.controls {
+    fn answer_all(&mut self, admission: &Admission) {
+        for (_, stream) in &mut self.controls {
             answer(stream, admission);
         }
     }
@@ -192,8 +193,8 @@ impl Host<'_> {
         while told + 1 < self.config.world_size {
             let remaining = linger_until.saturating_duration_since(Instant::now());
             match arrivals.recv_timeout(remaining) {
-                Ok(Arrival::Rank { stream, .. }) => {
-                    answer(&stream, &rejection);
+                Ok(Arrival::Rank { mut stream, .. }) => {
+                    answer(&mut stream, &rejection);
                     told += 1;
                 }
                 Ok(_) => {}
@@ -204,13 +205,14 @@ impl Host<'_> {
 }
 
 /// Sends an answer. Ignores errors: a peer that does not receive it has ended, which is detected elsewhere.
-fn answer(stream: &TcpStream, admission: &Admission) {
+fn answer(stream: &mut SecureStream, admission: &Admission) {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
-    let _ = write_frame(Timed { stream, deadline }, admission);
+    let _ = write_frame(stream.by(deadline), admission);
 }
 
 /// Returns whether the peer of a connection has ended. The peer must have no reason to send data yet.
-fn has_ended(stream: &TcpStream) -> bool {
+fn has_ended(stream: &SecureStream) -> bool {
+    let stream = stream.socket();
     if stream.set_nonblocking(true).is_err() {
         return true;
     }
@@ -223,7 +225,7 @@ fn has_ended(stream: &TcpStream) -> bool {
 /// Runs the rendezvous on a rank other than 0: registers at rank 0 and waits for the roster.
 pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
     let started = Instant::now();
-    let control = reach_master(config)?;
+    let mut control = reach_master(config)?;
     let master = control.peer_addr().map_err(system("ask for the master's address"))?;
     let local_ip = control.local_addr().map_err(system("ask for the own address"))?.ip();
     let (listener, listen) = match listen_as_member(config, local_ip) {
@@ -232,7 +234,7 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
             // Tell rank 0, so that the other ranks do not wait until the deadline.
             let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
-            let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
+            let _ = write_frame(control.by(deadline), &farewell);
             return Err(error);
         }
     };
@@ -240,11 +242,12 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
         rank: config.rank,
         world_size: config.world_size,
         fingerprint: config.fingerprint.clone(),
+        protection: config.protection,
         listen,
         attempt: config.attempt,
         waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     };
-    let (job, mut roster) = register(config, &control, master, own)?;
+    let (job, mut roster) = register(config, &mut control, master, own)?;
     if roster.len() != config.world_size {
         return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
     }
@@ -270,14 +273,14 @@ fn check_roster(config: &ClusterConfig, roster: &[SocketAddr], master: SocketAdd
 /// Registers at rank 0 and waits for its answer. Returns the name of the job and the roster.
 fn register(
     config: &ClusterConfig,
-    control: &TcpStream,
+    control: &mut SecureStream,
     master: SocketAddr,
     own: Register,
 ) -> Result<(String, Vec<SocketAddr>), ClusterError> {
     // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
     let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
-    let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(own))
-        .and_then(|()| read_frame(Timed { stream: control, deadline }));
+    let admission =
+        write_frame(control.by(deadline), &Hello::Register(own)).and_then(|()| read_frame(control.by(deadline)));
     match admission {
         Ok(Admission::Roster { job, addrs }) => Ok((job, addrs)),
         Ok(Admission::Rejected { reason }) => Err(ClusterError::Rendezvous(reason)),
@@ -289,7 +292,7 @@ fn register(
 }
 
 /// Connects to rank 0, which may start later than this process.
-fn reach_master(config: &ClusterConfig) -> Result<TcpStream, ClusterError> {
+fn reach_master(config: &ClusterConfig) -> Result<SecureStream, ClusterError> {
     let deadline = Instant::now() + config.rendezvous_timeout();
     let mut pause = Duration::from_millis(50);
     loop {
@@ -319,7 +322,7 @@ enum Obstacle {
 }
 
 /// Tries once to connect to rank 0, at each of its addresses.
-fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Obstacle> {
+fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<SecureStream, Obstacle> {
     let mut obstacle = None;
     for addr in resolve_master(config, deadline).map_err(Obstacle::Passing)? {
         if let Err(error) = check_allowed(config, "connect to", addr) {
@@ -327,7 +330,7 @@ fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Ob
             continue;
         }
         let deadline = deadline.min(Instant::now() + config.connect_timeout());
-        match connector::open(addr, config.token.as_ref(), deadline, config.heartbeat_timeout()) {
+        match connector::open(addr, &format!("rank 0 at {addr}"), ConnectorSettings::of(config), deadline) {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 let is_transient = error.is_transient();
@@ -350,6 +353,8 @@ mod tests {
 
     use super::*;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
+    use crate::join::handshake::tests::secure_pair;
+    use crate::secure::protection::Protection;
 
     #[test]
     fn a_roster_is_checked() {
@@ -365,16 +370,24 @@ mod tests {
     fn a_rank_that_dies_during_the_rendezvous_is_named() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let own = listener.local_addr().unwrap();
-        let member = TcpStream::connect(own).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
+        let (member, stream) = secure_pair(Protection::Checked);
+        let peer = member.local_addr().unwrap();
         let (sender, arrivals) = sync_channel(1);
-        let register =
-            Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own, attempt: 0, waited_ms: 0 };
+        let register = Register {
+            rank: 1,
+            world_size: 3,
+            fingerprint: String::new(),
+            protection: Protection::default(),
+            listen: own,
+            attempt: 0,
+            waited_ms: 0,
+        };
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();
         drop(member);
         let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
         let acceptor = Acceptor::new(AcceptorSettings {
             token: None,
+            protection: Protection::default(),
             job: "job".to_owned(),
             world_size: 3,
             limits: HandshakeLimits::of(&config),

@@ -3,6 +3,7 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod proxy;
 pub(crate) mod worker;
 
 use std::net::TcpListener;

@@ -4,14 +4,13 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use edgecut_cluster::{Blame, Cluster, ClusterConfig, ReduceOp, Token};
+use edgecut_cluster::{Blame, Cluster, ClusterConfig, ReduceOp, SecureStream, Token};
 use rustix::process::{Pid, Signal, kill_process};
 
 const PLACE: &str = "EDGECUT_TEST_WORKER";
@@ -94,22 +93,22 @@ fn serve_echo(cluster: &Cluster) {
     });
 }
 
-fn echo(stream: TcpStream) -> std::io::Result<()> {
+fn echo(mut stream: SecureStream) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     let mut buffer = [0; 1024];
     loop {
-        (&stream).read_exact(&mut buffer)?;
-        (&stream).write_all(&buffer)?;
+        stream.read_exact(&mut buffer)?;
+        stream.write_all(&buffer)?;
     }
 }
 
-fn call_echo(stream: TcpStream) {
+fn call_echo(mut stream: SecureStream) {
     let call = move || -> std::io::Result<()> {
         stream.set_nonblocking(false)?;
         let mut buffer = [7; 1024];
         loop {
-            (&stream).write_all(&buffer)?;
-            (&stream).read_exact(&mut buffer)?;
+            stream.write_all(&buffer)?;
+            stream.read_exact(&mut buffer)?;
             std::thread::sleep(Duration::from_millis(10));
         }
     };

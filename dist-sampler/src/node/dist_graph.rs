@@ -13,13 +13,12 @@ use crate::rpc::service::Service;
 use crate::rpc::traffic::Traffic;
 use crate::workers::Workers;
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, PartLayout, ServiceListener};
+use edgecut_cluster::{Cluster, PartLayout, SecureStream, ServiceListener};
 use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -99,7 +98,7 @@ pub struct SeedShare {
 }
 
 /// Incoming connections, each with the number of the process that opened it.
-type IncomingStreams = mpsc::Receiver<(usize, std::net::TcpStream)>;
+type IncomingStreams = mpsc::Receiver<(usize, SecureStream)>;
 
 /// Starts the threads for network work.
 pub(crate) fn network_threads(config: &DistGraphConfig) -> Result<Runtime, SampleError> {
@@ -256,11 +255,11 @@ impl DistGraph {
     fn accept_peers(&self, service: Service, mut incoming: IncomingStreams) {
         let config = self.config.clone();
         self.handle().spawn(async move {
-            while let Some((_, stream)) = incoming.recv().await {
+            while let Some((from, stream)) = incoming.recv().await {
                 let service = service.clone();
                 let config = config.clone();
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    tokio::spawn(async move { service.serve_peer(stream, &config).await });
+                if let Ok(stream) = stream.into_async() {
+                    tokio::spawn(async move { service.serve_peer(from, stream, &config).await });
                 }
             }
         });

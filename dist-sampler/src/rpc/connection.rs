@@ -5,7 +5,6 @@ use crate::rpc::dialer::Dialer;
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, Request};
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 /// The sending end of an open connection.
@@ -57,7 +56,7 @@ impl Connection {
             return Ok(OpenConnection { generation: state.generation, client: client.clone() });
         }
         let stream = self.dialer.dial().await?;
-        let stream = TcpStream::from_std(stream).map_err(|source| {
+        let stream = stream.into_async().map_err(|source| {
             SampleError::process("register the connection to a peer with the network threads", source)
         })?;
         let transport = BulkTransport::new(stream, self.max_message_bytes);

@@ -2,9 +2,8 @@
 
 use crate::config::dist_graph_config::{DistGraphConfig, MAX_RPC_TIMEOUT};
 use crate::error::{PeerName, SampleError};
-use edgecut_cluster::{Cluster, ClusterError, Failure, ServiceAddress, ServiceConfig};
+use edgecut_cluster::{Cluster, ClusterError, Failure, SecureStream, ServiceAddress, ServiceConfig};
 use std::io;
-use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -18,7 +17,7 @@ const SPREAD_MS: u64 = 7;
 /// A process to which authenticated streams can be opened.
 pub(crate) trait Target: Send + Sync {
     /// Tries once to open a stream within `timeout`. Blocks.
-    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError>;
+    fn open(&self, timeout: Duration) -> Result<SecureStream, ClusterError>;
 
     /// Returns the failure of the job, if one is known.
     fn job_failure(&self) -> Option<Failure>;
@@ -34,7 +33,7 @@ pub(crate) struct RankTarget {
 }
 
 impl Target for RankTarget {
-    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError> {
+    fn open(&self, timeout: Duration) -> Result<SecureStream, ClusterError> {
         self.cluster.try_connect_rpc(self.rank, timeout)
     }
 
@@ -58,7 +57,7 @@ pub(crate) struct ServerTarget {
 }
 
 impl Target for ServerTarget {
-    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError> {
+    fn open(&self, timeout: Duration) -> Result<SecureStream, ClusterError> {
         self.address.connect(self.name.as_deref(), &self.service, timeout)
     }
 
@@ -127,7 +126,7 @@ impl Dialer {
     ///
     /// # Errors
     /// [`SampleError::Connect`] with the last attempt's error, or with the failure of the job that caused it.
-    pub(crate) async fn dial(&self) -> Result<TcpStream, SampleError> {
+    pub(crate) async fn dial(&self) -> Result<SecureStream, SampleError> {
         if let Some(failure) = self.remembered() {
             return Err(self.error(&failure));
         }
@@ -179,7 +178,7 @@ impl Dialer {
         &self,
         slot: tokio::sync::OwnedSemaphorePermit,
         deadline: Instant,
-    ) -> Result<TcpStream, ClusterError> {
+    ) -> Result<SecureStream, ClusterError> {
         let target = self.target.clone();
         let attempt = tokio::task::spawn_blocking(move || {
             let _slot = slot;

@@ -11,7 +11,7 @@ use crate::rpc::wire::ArrayReply;
 use crate::servers::server_list::{ServerList, part_name};
 use crate::workers::Workers;
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, with_causes};
+use edgecut_cluster::{Cluster, is_modified, with_causes};
 use edgecut_graph::Meta;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -210,6 +210,7 @@ impl Peer {
                     let why = format!("no reply within {} ms", self.config.rpc_timeout_ms);
                     return Err(self.failed(request, why));
                 }
+                Err(error) if is_modified(&error) => return Err(self.modified(request, with_causes(&error))),
                 Err(error @ (RpcError::Shutdown | RpcError::Channel(_)))
                     if broken.is_none() && self.cluster.failure().is_none() =>
                 {
@@ -222,6 +223,17 @@ impl Peer {
                 }
             }
         }
+    }
+
+    /// Returns the error of a request whose reply was modified on the way. Reports it to the job if the peer is a rank.
+    fn modified<R: PeerRequest>(&self, request: &R, why: String) -> SampleError {
+        if let PeerName::Rank { rank, .. } = self.name {
+            let cluster = self.cluster.clone();
+            let reason = why.clone();
+            // The report waits until it was sent.
+            tokio::task::spawn_blocking(move || cluster.report_connection(rank, &reason));
+        }
+        self.failed(request, why)
     }
 
     /// Returns the error of a request to this peer.

@@ -11,7 +11,7 @@ use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
 use crate::servers::requests::{DescribeRequest, SampleRequest};
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
-use edgecut_cluster::with_causes;
+use edgecut_cluster::{AsyncSecureStream, is_modified, with_causes};
 use futures::StreamExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,6 @@ use std::time::Duration;
 use tarpc::ServerError;
 use tarpc::context::Context;
 use tarpc::server::{self, Channel, Serve};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 /// The longest that a description waits for connections to the other servers.
@@ -43,7 +42,7 @@ impl Service {
     ///
     /// Every request runs in its own task, so that waiting requests do not delay further requests, cancellations,
     /// deadlines and replies.
-    pub(crate) async fn serve_peer(self, stream: TcpStream, config: &DistGraphConfig) {
+    pub(crate) async fn serve_peer(self, from: usize, stream: AsyncSecureStream, config: &DistGraphConfig) {
         let _connection = self.served.connection();
         // The end of the stream is an error here, so that the requests of a client that is gone are canceled.
         let transport = BulkTransport::new(stream, config.max_message_bytes).with_end_as_error();
@@ -55,8 +54,15 @@ impl Service {
         };
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let mut requests = pin!(channel.requests());
-        // An error ends the connection. The peer reports the cause.
-        while let Some(Ok(request)) = requests.next().await {
+        // An error ends the connection. The peer reports the cause, unless only this end can know it.
+        while let Some(request) = requests.next().await {
+            let request = match request {
+                Ok(request) => request,
+                Err(error) if is_modified(&error) => {
+                    return connection.service.report_modified(from, &with_causes(&error));
+                }
+                Err(_) => return,
+            };
             let held = HeldBytes::new(&waiting_bytes, request.get().message.payload_bytes());
             let num_requests = requests.channel().in_flight_requests();
             // Waiting requests keep their payloads in memory, so requests beyond the limits are refused at once.
@@ -74,6 +80,22 @@ impl Service {
                 request.execute(connection).await;
                 drop(held);
             });
+        }
+    }
+}
+
+impl Service {
+    /// Reports that a request was modified on the way. The job of a rank ends. Clients of a server open a new connection.
+    fn report_modified(&self, from: usize, reason: &str) {
+        let Some(graph) = self.graph.upgrade() else { return };
+        match graph.role {
+            Role::Server { .. } => eprintln!("a connection has ended: {reason}"),
+            Role::Rank | Role::Client { .. } => {
+                let cluster = graph.cluster().clone();
+                let reason = reason.to_owned();
+                // The report waits until it was sent.
+                tokio::task::spawn_blocking(move || cluster.report_connection(from, &reason));
+            }
         }
     }
 }

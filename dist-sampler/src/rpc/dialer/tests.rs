@@ -4,37 +4,39 @@ use super::*;
 use crate::rpc::connection::{Connection, OpenConnection};
 use futures::future::join_all;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A peer at an address. A connection is open once one byte was sent and one was received.
+/// A peer at an address. A connection is open once one byte was sent and one was received. The stream of an open
+/// connection is that of a job of one rank.
 struct FakeTarget {
     addr: SocketAddr,
     attempts: AtomicU32,
     failure: Option<Failure>,
     before_attempt: Box<dyn Fn(u32) + Send + Sync>,
+    cluster: Cluster,
 }
 
 impl FakeTarget {
     fn at(addr: SocketAddr) -> Self {
-        Self { addr, attempts: AtomicU32::new(0), failure: None, before_attempt: Box::new(|_| ()) }
+        let cluster = Cluster::join_local(1, |_| {}).unwrap().remove(0);
+        Self { addr, attempts: AtomicU32::new(0), failure: None, before_attempt: Box::new(|_| ()), cluster }
     }
 
-    fn greet(&self, timeout: Duration) -> io::Result<TcpStream> {
+    fn greet(&self, timeout: Duration) -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&self.addr, timeout.max(Duration::from_millis(1)))?;
         stream.set_read_timeout(Some(timeout.max(Duration::from_millis(1))))?;
         stream.write_all(b"?")?;
-        stream.read_exact(&mut [0])?;
-        stream.set_nonblocking(true)?;
-        Ok(stream)
+        stream.read_exact(&mut [0])
     }
 }
 
 impl Target for FakeTarget {
-    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError> {
+    fn open(&self, timeout: Duration) -> Result<SecureStream, ClusterError> {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         (self.before_attempt)(attempt);
-        self.greet(timeout).map_err(|cause| ClusterError::Connect { peer: self.addr.to_string(), cause })
+        self.greet(timeout).map_err(|cause| ClusterError::Connect { peer: self.addr.to_string(), cause })?;
+        self.cluster.connect_rpc(0)
     }
 
     fn job_failure(&self) -> Option<Failure> {
@@ -86,7 +88,7 @@ async fn a_peer_that_refuses_then_resets_then_accepts_is_connected_to() {
     });
     let target = Arc::new(target);
     let stream = dialer(target.clone(), 60_000).dial().await.expect("a connection after some attempts");
-    assert_eq!(stream.peer_addr().unwrap(), addr);
+    assert_eq!(stream.peer_addr().unwrap(), target.cluster.addr_of(0).unwrap());
     assert_eq!(target.attempts.load(Ordering::Relaxed), 2 + 3 + 1);
 }
 

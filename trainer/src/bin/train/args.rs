@@ -14,6 +14,7 @@ use crate::sweep::SweepArgs;
 use crate::training_args::TrainingArgs;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
+use edgecut_cluster::Protection;
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy};
 use edgecut_output::check_output;
@@ -122,6 +123,14 @@ pub(crate) struct JobArgs {
     /// EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Encrypt all connections of the job, and those to servers. Needs a shared secret, except for processes that one command
+    /// starts on one machine. Must be equal on all processes and servers
+    #[arg(long)]
+    pub(crate) encrypt: bool,
+    /// Detect bytes that a fault of the network has modified, by keyed checksums, on all connections of the job and those
+    /// to servers. Must be equal on all processes and servers. --encrypt detects them as well
+    #[arg(long)]
+    pub(crate) check_traffic: bool,
     /// Threads per process that sample neighbors and gather features [default: the cores of this process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
@@ -155,6 +164,13 @@ pub(crate) struct JobArgs {
     /// which the whole job is suspended does not count
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) heartbeat_timeout: u64,
+}
+
+impl JobArgs {
+    /// Returns the protection of the bytes on all connections.
+    pub(crate) fn protection(&self) -> Protection {
+        Protection::of_flags(self.encrypt, self.check_traffic)
+    }
 }
 
 /// Flags that select the graph and the way this process holds its part of it.

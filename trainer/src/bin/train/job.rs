@@ -100,6 +100,7 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
         }
     };
     config.token = token(args)?;
+    config.protection = args.protection();
     config.fingerprint = fingerprint;
     config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;
     config.collective_timeout_ms = args.collective_timeout * 1000;

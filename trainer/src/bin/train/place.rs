@@ -73,6 +73,14 @@ impl Place {
             gpu: None,
             launcher_cores: env.cores.filter(|_| launched.is_some()),
         };
+        let is_alone = slot.world_size == 1 && !has_servers;
+        let gets_secret = args.nproc_per_node > 1 && slot.is_one_node() && !has_servers;
+        if args.encrypt && !is_alone && !gets_secret && token(args)?.is_none() {
+            bail!(usage(
+                "--encrypt needs a shared secret: set --token-file, EDGECUT_TOKEN or EDGECUT_TOKEN_FILE to the same \
+                 secret for all processes and servers"
+            ));
+        }
         if args.nproc_per_node == 1 {
             return Ok(Self::Rank(first));
         }

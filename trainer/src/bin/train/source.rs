@@ -51,6 +51,7 @@ impl Source {
             };
             refuse_at_servers(args)?;
             let mut service = ServiceConfig::new(token(job)?);
+            service.protection = job.protection();
             service.silence_timeout = Duration::from_secs(job.heartbeat_timeout);
             let servers = ServerList::parse(&list, service);
             return Ok(Self::Servers(
