@@ -2,12 +2,10 @@
 
 use super::NpyElement;
 use crate::GraphError;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, MappedFile};
 use crate::parallel;
 use bytemuck::Pod;
-use memmap2::Mmap;
 use npyz::{AutoSerialize, DType, NpyHeader, Order};
-use std::fs::File;
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,11 +107,8 @@ pub fn npy_shape(path: &Path) -> Result<(Vec<usize>, String), GraphError> {
 }
 
 /// Maps a `.npy` file and parses its header. Returns the map, the header and the offset of the data in bytes.
-fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
-    let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
-    // SAFETY: The map is read-only and private to this process. Truncating or rewriting the file while it is mapped
-    // would violate this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md).
-    let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
+fn open(path: &Path) -> Result<(MappedFile, NpyHeader, usize), GraphError> {
+    let map = MappedFile::open(path)?;
     if !shape_is_addressable(&map) {
         return Err(GraphError::format(path, "its header promises more data than can be addressed"));
     }
