@@ -114,13 +114,12 @@ impl PartService {
     /// Decodes requests and answers them. Returns the number of requests that were answered, refused and too slow.
     ///
     /// # Errors
-    /// Describes bytes that are no frames.
-    pub fn answer(&self, frames: &[u8]) -> Result<[usize; 3], String> {
+    /// The error of bytes that are no frames.
+    pub fn answer(&self, frames: &[u8]) -> io::Result<[usize; 3]> {
         let mut transport = BulkTransport::<_, Request, Request>::new(frames, MAX_MESSAGE_BYTES);
         let mut counts = [0; 3];
         while let Some(request) = block_on(transport.next()) {
-            let request: Request = request.map_err(|error: io::Error| error.to_string())?;
-            let answer = self.service.clone().answer_alone(request, &self.node.config);
+            let answer = self.service.clone().answer_alone(request?, &self.node.config);
             let answer = async { tokio::time::timeout(PATIENCE, answer).await };
             let outcome = match self.node.handle().block_on(answer) {
                 Ok(Ok(reply)) => {
@@ -191,8 +190,8 @@ fn requests_to(part: &Part) -> Vec<Request> {
         };
         requests.push(Request::Fetch(FetchRequest { node_type, wanted, rows: words(&rows) }));
         requests.push(Request::Find(FindRequest { node_type, originals: words(&rows) }));
-        let (end, max_rows) = (u32::MAX, 1000);
-        requests.push(Request::Originals(OriginalsRequest { node_type, start: 0, end, max_rows, degrees: true }));
+        let all = OriginalsRequest { node_type, start: 0, end: u32::MAX, max_rows: 1000, degrees: true };
+        requests.push(Request::Originals(all));
         let by = LookUpBy::OriginalId;
         requests.push(Request::LookUp(LookUpRequest { node_type, by, keys: words(&[0]) }));
         requests.extend(Split::ALL.map(|split| Request::Split(SplitRequest { node_type, split, start: 0 })));

@@ -61,10 +61,8 @@ fn main() -> ExitCode {
 
 /// Runs the targets and prints a line for each. Returns true if no input breaks a rule.
 fn run_all(args: &Args) -> anyhow::Result<bool> {
-    let names: Vec<&str> = match args.target.is_empty() {
-        true => targets::NAMES.to_vec(),
-        false => args.target.iter().map(String::as_str).collect(),
-    };
+    let chosen = args.target.iter().map(String::as_str);
+    let names: Vec<&str> = if args.target.is_empty() { targets::NAMES.to_vec() } else { chosen.collect() };
     let plan = Plan {
         seed: args.seed,
         first: args.first,
