@@ -76,7 +76,10 @@ fn mutate_once(bytes: &mut Vec<u8>, others: &[&[u8]], choices: &mut Choices) {
         2 => bytes.truncate(at),
         3 => drop(bytes.drain(at..end)),
         4 => insert(bytes, at, &(0..=choices.below(8)).map(|_| choices.byte()).collect::<Vec<u8>>()),
-        5 => insert(bytes, at, &bytes[at..end].to_vec()),
+        5 => {
+            let piece = bytes[at..end].to_vec();
+            insert(bytes, at, &piece);
+        }
         6 | 7 => overwrite_number(bytes, at, choices),
         8 => replace_digits(bytes, at, choices),
         9 => insert(bytes, at, choices.of(&TEXTS).as_bytes()),
