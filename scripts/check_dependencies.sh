@@ -29,8 +29,9 @@ never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
-if cargo metadata --format-version 1 --no-deps | grep -q '"name":"edgecut-benches","source":null,"req"'; then
-    echo "no package may depend on edgecut-benches" >&2
+never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
+if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|fuzz)","source":null,"req"'; then
+    echo "no package may depend on edgecut-benches or edgecut-fuzz" >&2
     failed=1
 fi
 [ "$failed" -eq 0 ] && echo "dependency rules hold"

@@ -62,6 +62,8 @@ mod config;
 mod env;
 mod error;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod io_error;
 mod ip_config;
 mod join;

@@ -19,6 +19,8 @@ mod cache;
 mod config;
 mod embedding;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod node;
 mod numbering;
 mod part;

@@ -7,6 +7,7 @@ use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
 use half::f16;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// One file of each kind, in the first part.
 const KINDS: [&str; 16] = [
@@ -27,6 +28,11 @@ const KINDS: [&str; 16] = [
     "part_0/nodes/author/hot_nodes.npy",
     "part_0/nodes/author/hotness.npy",
 ];
+
+/// The bytes before the data of a file.
+const HEADER_BYTES: usize = 128;
+/// The digits of the digest of `META.json` while the digest is computed.
+const ZEROS: &str = "00000000000000000000000000000000";
 
 struct Parts {
     _root: tempfile::TempDir,
@@ -52,12 +58,15 @@ impl Parts {
         std::fs::write(self.path(file), bytes).unwrap();
     }
 
-    /// Changes `META.json`.
+    /// Changes `META.json`, and its digest accordingly.
     fn edit_meta(&self, edit: impl FnOnce(&mut serde_json::Value)) {
         self.edit(META_FILE, |bytes| {
             let mut meta = serde_json::from_slice(bytes).unwrap();
             edit(&mut meta);
-            *bytes = serde_json::to_vec(&meta).unwrap();
+            meta["digest"] = ZEROS.into();
+            let text = serde_json::to_string(&meta).unwrap();
+            let digest = format!("{:032x}", xxh3_128(text.as_bytes()));
+            *bytes = text.replacen(ZEROS, &digest, 1).into_bytes();
         });
     }
 
@@ -102,13 +111,13 @@ fn rejects_truncated_and_extended_files() {
             let parts = Parts::new();
             parts.edit(file, |bytes| bytes.truncate(bytes.len().saturating_sub(cut)));
             assert_names(&parts.open(true).unwrap_err(), file, "truncated");
-            assert_names(&parts.open(false).unwrap_err(), file, "");
+            assert_names(&parts.open(false).unwrap_err(), file, "truncated");
             assert_names(&parts.why(), file, "truncated");
         }
         let parts = Parts::new();
         parts.edit(file, |bytes| bytes.push(0));
         assert_names(&parts.why(), file, "bytes");
-        assert_names(&parts.open(false).unwrap_err(), file, "promises");
+        assert_names(&parts.open(false).unwrap_err(), file, "truncated");
     }
 }
 
@@ -120,12 +129,32 @@ fn rejects_every_flipped_bit_of_a_file() {
         for byte in (0..length).step_by(7) {
             parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
             assert_names(&parts.open(true).unwrap_err(), file, "checksum");
-            // Without checksums damage may go unnoticed, but nothing panics.
-            let _ = parts.open(false);
+            let has_checksum = !file.ends_with("features.npy");
+            if has_checksum {
+                assert_names(&parts.open(false).unwrap_err(), file, "checksum");
+            } else if byte >= HEADER_BYTES {
+                parts.open(false).unwrap();
+            }
             parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
         }
         verify(&parts.dir).unwrap();
     }
+}
+
+#[test]
+fn rejects_every_changed_byte_of_the_description() {
+    let parts = Parts::new();
+    let whole = std::fs::read(parts.path(META_FILE)).unwrap();
+    for byte in (0..whole.len()).step_by(5) {
+        parts.edit(META_FILE, |bytes| bytes[byte] ^= 1 << (byte % 8));
+        for error in [parts.open(false).unwrap_err(), parts.why()] {
+            assert_names(&error, META_FILE, ": ");
+            let remedies = ["copy the parts again or partition again", "update the program", "pass the N-parts folder"];
+            assert!(remedies.iter().any(|remedy| error.contains(remedy)), "byte {byte}: {error}");
+        }
+        parts.edit(META_FILE, |bytes| bytes[byte] = whole[byte]);
+    }
+    verify(&parts.dir).unwrap();
 }
 
 #[test]
@@ -144,8 +173,9 @@ fn rejects_a_damaged_description() {
 #[test]
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 22] = [
-        (|m| m["version"] = 2.into(), "format version 2, but this build reads version 1: partition again"),
+    let cases: [(Edit, &str); 23] = [
+        (|m| m["version"] = 3.into(), "version 3 and was written by a newer version of this program"),
+        (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 2: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
         (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
         (|m| m["num_parts"] = 0.into(), "0 parts"),

@@ -75,8 +75,8 @@ pub(crate) struct Args {
     /// Sample from the memory-mapped files instead of copying the edges into memory. Slower, but saves 4 bytes per edge
     #[arg(long)]
     map_edges: bool,
-    /// Read the part's files completely and verify their checksums first. Without this flag only their sizes and
-    /// structure are checked
+    /// Verify the checksums of features too, which reads the part's files completely. Sizes and structure, and the
+    /// checksums of all other files, are always verified
     #[arg(long)]
     verify: bool,
     /// Seconds to wait for a reply from another server. Less than the trainers' --rpc-timeout of 60, so that they hear

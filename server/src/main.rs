@@ -10,6 +10,7 @@ use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, Dialect, FlagNames, parse_command_line};
 use edgecut_cluster::{ServiceListener, with_causes};
 use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::end_on_unreadable_pages;
 use edgecut_status::serve_status;
 use status::State;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
+    end_on_unreadable_pages().context("handle SIGBUS")?;
     let (signal, ended) = mpsc::channel();
     let is_serving = Arc::new(AtomicBool::new(false));
     let is_orderly = is_serving.clone();

@@ -18,6 +18,7 @@ pub use attempt::Attempt;
 pub use env_ranks::EnvRanks;
 pub use interfaces::{address_of_interface, node_addresses};
 pub use launcher::Launcher;
+pub(crate) use node_list::expand as expand_node_list;
 use variables::Variables;
 
 /// The variable that names the network interface for PyTorch's Gloo.

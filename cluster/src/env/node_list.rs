@@ -7,7 +7,7 @@ pub(super) const MAX_NODES: usize = 65_536;
 ///
 /// # Errors
 /// A malformed list, or one of more than [`MAX_NODES`] nodes. The text describes the problem.
-pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
+pub(crate) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut nodes = Vec::new();
     for pattern in patterns(list)? {
         let mut names = vec![String::new()];

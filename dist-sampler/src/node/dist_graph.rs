@@ -113,7 +113,7 @@ pub(crate) fn network_threads(config: &DistGraphConfig) -> Result<Runtime, Sampl
 impl DistGraph {
     /// Opens the part that `rank` of `world_size` ranks holds of the partitioned graph in `dir`, the `N-parts` folder. With
     /// fewer ranks than parts, this is a group of consecutive parts, copied to the memory of this process. If `verify` is
-    /// true, checksums are compared first.
+    /// true, the checksums of features are compared too.
     ///
     /// ```
     /// use edgecut_dist_sampler::DistGraph;

@@ -69,6 +69,9 @@ impl ConstrainedDraw<'_> {
         let mut neighbors = Vec::new();
         let mut positions = Vec::new();
         for query in queries {
+            if self.num_with_replacement(query) > max_len {
+                return None;
+            }
             self.draw(query, &mut buffers);
             let list = self.edges.csc.neighbors(query.row as usize);
             counts.push(buffers.drawn.len() as u32);
@@ -84,6 +87,24 @@ impl ConstrainedDraw<'_> {
         Some([counts, neighbors, positions])
     }
 
+    /// Returns the number of neighbors that are drawn for a query with replacement, at most. Without replacement it is
+    /// at most the degree. A peer chooses the fan-out, so this number is compared with the limit before memory is
+    /// taken.
+    fn num_with_replacement(&self, query: &Query) -> usize {
+        let replace = self.rule.replace && !self.draws_latest(query) && self.edges.csc.degree(query.row as usize) > 0;
+        match self.fanout {
+            Fanout::Count(count) if replace => count as usize,
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the latest neighbors are drawn, which are distinct. Sources of a type without times are always
+    /// present, so none of them is the latest.
+    fn draws_latest(&self, query: &Query) -> bool {
+        self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last)
+            && !self.times(query.row).is_empty()
+    }
+
     /// Fills `buffers.drawn` with the drawn positions, ascending.
     fn draw(&self, query: &Query, buffers: &mut Buffers) {
         let Buffers { positions, candidates, keyed, drawn } = buffers;
@@ -96,9 +117,7 @@ impl ConstrainedDraw<'_> {
             Fanout::All => return drawn.extend_from_slice(candidates),
             Fanout::Count(count) => count as usize,
         };
-        // Sources of a type without times are always present, so none of them is the latest.
-        let latest = self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last)
-            && !self.times(query.row).is_empty();
+        let latest = self.draws_latest(query);
         let replace = self.rule.replace && !latest;
         if candidates.is_empty() || (!replace && candidates.len() <= count) {
             return drawn.extend_from_slice(candidates);

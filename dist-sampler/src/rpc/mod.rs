@@ -9,5 +9,5 @@ pub(crate) mod served;
 pub(crate) mod service;
 mod split_hop;
 pub(crate) mod traffic;
-mod transport;
+pub(crate) mod transport;
 pub(crate) mod wire;

@@ -47,11 +47,7 @@ impl Service {
         // The end of the stream is an error here, so that the requests of a client that is gone are canceled.
         let transport = BulkTransport::new(stream, config.max_message_bytes).with_end_as_error();
         let channel = server::BaseChannel::new(server::Config::default(), transport);
-        let connection = ServedConnection {
-            service: self,
-            turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
-            batch_turns: Arc::new(Semaphore::new(config.max_client_batches.clamp(1, Semaphore::MAX_PERMITS))),
-        };
+        let connection = ServedConnection::new(self, config);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let mut requests = pin!(channel.requests());
         // An error ends the connection. The peer reports the cause, unless only this end can know it.
@@ -81,6 +77,11 @@ impl Service {
                 drop(held);
             });
         }
+    }
+
+    /// Answers one request, as if it were the only one of a connection.
+    pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
+        ServedConnection::new(self, config).answer(request).await
     }
 }
 
@@ -176,6 +177,14 @@ impl Serve for ServedConnection {
 }
 
 impl ServedConnection {
+    fn new(service: Service, config: &DistGraphConfig) -> Self {
+        Self {
+            service,
+            turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
+            batch_turns: Arc::new(Semaphore::new(config.max_client_batches.clamp(1, Semaphore::MAX_PERMITS))),
+        }
+    }
+
     async fn answer(self, request: Request) -> Result<ArrayReply, Refusal> {
         let part = &self.service.part;
         match request {

@@ -1,7 +1,7 @@
 //! Arrays in memory or in mapped files.
 
+use super::MappedFile;
 use bytemuck::Pod;
-use memmap2::Mmap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub struct Buffer<T>(Source<T>);
 #[derive(Clone)]
 enum Source<T> {
     Owned(Arc<Vec<T>>),
-    Mapped { map: Arc<Mmap>, offset: usize, bytes: usize },
+    Mapped { map: Arc<MappedFile>, offset: usize, bytes: usize },
 }
 
 impl<T: Pod> Buffer<T> {
     /// Returns the array of `len` elements at `offset` in `map`, or `None` if it is misaligned or extends past the end
     /// of the file.
-    pub(crate) fn mapped(map: Arc<Mmap>, offset: usize, len: usize) -> Option<Self> {
+    pub(crate) fn mapped(map: Arc<MappedFile>, offset: usize, len: usize) -> Option<Self> {
         let bytes = len.checked_mul(size_of::<T>())?;
         let slice = map.get(offset..offset.checked_add(bytes)?)?;
         bytemuck::try_cast_slice::<u8, T>(slice).ok()?;

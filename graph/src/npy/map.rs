@@ -2,18 +2,20 @@
 
 use super::NpyElement;
 use crate::GraphError;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, MappedFile};
 use crate::parallel;
 use bytemuck::Pod;
-use memmap2::Mmap;
 use npyz::{AutoSerialize, DType, NpyHeader, Order};
-use std::fs::File;
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The rows of a transposed matrix that one task copies.
 const ROWS_AT_ONCE: usize = 1024;
+/// The longest header. Headers of supported arrays are far shorter.
+const MAX_HEADER_BYTES: usize = 1 << 16;
+/// The longest reason in the error of a damaged header.
+const MAX_REASON: usize = 200;
 
 /// Maps the array in `path` and returns its shape and values, row by row. A matrix in Fortran order, as NumPy saves a
 /// transposed one, is copied to memory.
@@ -109,27 +111,48 @@ pub fn npy_shape(path: &Path) -> Result<(Vec<usize>, String), GraphError> {
 }
 
 /// Maps a `.npy` file and parses its header. Returns the map, the header and the offset of the data in bytes.
-fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
-    let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
-    // SAFETY: The map is read-only and private to this process. Truncating or rewriting the file while it is mapped
-    // would violate this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md).
-    let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
+fn open(path: &Path) -> Result<(MappedFile, NpyHeader, usize), GraphError> {
+    let map = MappedFile::open(path)?;
     if !shape_is_addressable(&map) {
         return Err(GraphError::format(path, "its header promises more data than can be addressed"));
     }
+    let damaged = |source| GraphError::NpyHeader { path: path.into(), source };
+    let length = header_length(&map);
+    if length > map.len().min(MAX_HEADER_BYTES) {
+        let why = format!("its header of {length} bytes is longer than the file or than {MAX_HEADER_BYTES} bytes");
+        return Err(damaged(io::Error::new(io::ErrorKind::InvalidData, why)));
+    }
     let mut cursor = Cursor::new(&map[..]);
-    let header =
-        NpyHeader::from_reader(&mut cursor).map_err(|source| GraphError::NpyHeader { path: path.into(), source })?;
+    let header = NpyHeader::from_reader(&mut cursor).map_err(|source| damaged(shortened(source)))?;
     let offset = cursor.position() as usize;
     Ok((map, header, offset))
+}
+
+/// Returns the length of the text that the header announces, for which `npyz` allocates memory before it reads it. 0 for
+/// bytes that are too short, which the parser rejects.
+fn header_length(bytes: &[u8]) -> usize {
+    let version = bytes.get(6).copied().unwrap_or_default();
+    let length = |range: std::ops::Range<usize>| {
+        bytes.get(range).unwrap_or_default().iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte))
+    };
+    if version < 2 { length(8..10) } else { length(8..12) }
+}
+
+/// Returns the same error with a text of at most [`MAX_REASON`] characters: `npyz` quotes the whole header.
+fn shortened(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => io::Error::new(error.kind(), format!("{} …", text[..end].trim_end())),
+        None => error,
+    }
 }
 
 /// Returns true if the product of the sizes in the header's shape, not counting zeros, fits into 64 bits. `npyz`
 /// multiplies them without an overflow check. Bytes without a header pass this check and are rejected by the parser.
 fn shape_is_addressable(bytes: &[u8]) -> bool {
     const KEY: &[u8] = b"'shape':";
-    // Bounds the search in large files. Headers of supported arrays are far shorter than 64 KiB.
-    let head = &bytes[..bytes.len().min(1 << 16)];
+    // Bounds the search in large files.
+    let head = &bytes[..bytes.len().min(MAX_HEADER_BYTES)];
     let Some(at) = head.windows(KEY.len()).position(|window| window == KEY) else { return true };
     let sizes = head[at + KEY.len()..].split(|&b| b == b')').next().unwrap_or_default();
     sizes
@@ -242,6 +265,25 @@ mod tests {
         assert_eq!(mapped(&[6, 1]).1[..], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         let why = why::<f32>(&with_order(&[2, 3, 4]));
         assert!(why.contains("save it through numpy.ascontiguousarray"), "{why}");
+    }
+
+    #[test]
+    fn rejects_a_header_that_is_longer_than_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        for length in [100, 1 << 20, u32::MAX] {
+            let header = [b"\x93NUMPY\x02\x00", &length.to_le_bytes()[..], b"{'descr': '<f4'"].concat();
+            let why = why::<f32>(&file(&dir, &header));
+            assert!(why.contains(&format!("its header of {length} bytes is longer")), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_long_malformed_header_is_quoted_in_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = format!("{{'shape': {}", "(".repeat(50_000));
+        let header = [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+        let why = why::<f32>(&file(&dir, &header));
+        assert!(why.contains("its header is damaged") && why.len() < 500, "{why}");
     }
 
     #[test]

@@ -37,9 +37,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// Opens the part `part` of the partitioned graph in `dir`, the `N-parts` folder. Checks the invariants of original
-    /// ids, labels, splits, edges, weights and held-out edges, but does not read features and times. If `verify` is
-    /// true, it first compares checksums, which reads every byte of the part once.
+    /// Opens the part `part` of the partitioned graph in `dir`, the `N-parts` folder. Compares the sizes of all files,
+    /// and the checksums of all files except features, which it does not read. Then checks the invariants of original
+    /// ids, labels, splits, edges, weights and held-out edges. If `verify` is true, it compares the checksums of features
+    /// too, which reads every byte of the part.
     ///
     /// # Errors
     /// Fails if a file is missing, truncated, altered or inconsistent. The error names the file.
@@ -49,9 +50,7 @@ impl Part {
             let why = format!("part {part} was requested, but it has parts 0 to {}", meta.num_parts - 1);
             return Err(GraphError::format(dir, why));
         }
-        if verify {
-            meta.verify_files(dir, Some(part))?;
-        }
+        meta.check_part(dir, part, verify)?;
         let root = dir.join(part_dir(part));
         let files = PartFiles { root: &root, part };
         let nodes = meta.node_types.iter().map(|t| files.map_nodes(t)).collect::<Result<Vec<_>, _>>()?;

@@ -3,6 +3,7 @@
 mod arrays;
 mod book;
 mod csc;
+mod digest;
 mod folders;
 mod format;
 mod group;
@@ -20,6 +21,7 @@ mod verify_files;
 pub use arrays::{HotNodes, PartEdges, PartNodes};
 pub use book::PartitionBook;
 pub use csc::Csc;
+pub(crate) use digest::with_digest;
 pub(crate) use folders::edge_dir_name;
 pub use folders::{edge_dir, is_folder_name, node_dir, part_dir};
 pub use format::FORMAT_NAME;

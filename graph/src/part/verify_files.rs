@@ -2,10 +2,13 @@
 
 use super::folders::part_dir;
 use super::meta::{META_FILE, Meta};
+use crate::memory::MappedFile;
 use crate::npy::{FileMeta, checksum};
 use crate::{GraphError, PartitionId, parallel};
-use std::fs::File;
 use std::path::Path;
+
+/// The end of the paths of features.
+const FEATURES: &str = "/features.npy";
 
 impl Meta {
     /// Checks the size and checksum of the files of `part`, or of all parts, against this description.
@@ -26,35 +29,59 @@ impl Meta {
     /// # Errors
     /// Names the first file, in order of paths, that is missing, truncated or altered.
     pub fn verify_files(&self, dir: &Path, part: Option<PartitionId>) -> Result<(), GraphError> {
+        self.check_listed(dir, part, &|_| true)
+    }
+
+    /// Checks the size of each file of `part`, and the checksum of each except those of features. With `verify`, also
+    /// the checksums of features.
+    ///
+    /// # Errors
+    /// As [`Meta::verify_files`].
+    pub(super) fn check_part(&self, dir: &Path, part: PartitionId, verify: bool) -> Result<(), GraphError> {
+        // Opening a part reads the other files anyway. Features are by far the largest, and are read on demand.
+        self.check_listed(dir, Some(part), &|name| verify || !name.ends_with(FEATURES))
+    }
+
+    /// Checks the sizes of files, and the checksums of those that `has_checksum` chooses by their paths.
+    fn check_listed(
+        &self,
+        dir: &Path,
+        part: Option<PartitionId>,
+        has_checksum: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<(), GraphError> {
         let prefix = part.map(|p| format!("{}/", part_dir(p)));
         let wanted = |name: &&String| prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix));
         let names: Vec<&String> = self.files.keys().filter(wanted).collect();
-        let verify = |file: usize| verify_file(&dir.join(names[file]), &self.files[names[file]]);
-        parallel::try_collect(names.len(), &verify).map(drop)
+        let check = |file: usize| {
+            let path = dir.join(names[file]);
+            let expected = &self.files[names[file]];
+            check_size(&path, expected)?;
+            if has_checksum(names[file]) { check_checksum(&path, expected) } else { Ok(()) }
+        };
+        parallel::try_collect(names.len(), &check).map(drop)
     }
 }
 
-fn verify_file(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
-    let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
-    let held = file.metadata().map_err(|e| GraphError::io(path, e))?.len();
-    if held != expected.bytes {
-        let why = format!(
-            "it has {held} bytes, but {META_FILE} says {}: it is truncated or from another run; copy or partition \
-             it again",
-            expected.bytes
-        );
-        return Err(GraphError::format(path, why));
+fn check_size(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
+    let found = std::fs::metadata(path).map_err(|e| GraphError::io(path, e))?.len();
+    if found == expected.bytes {
+        return Ok(());
     }
-    // SAFETY: The map is read-only and private; see `open` in npy/map.rs.
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
-    let found = checksum(&map);
-    if found != expected.xxh3 {
-        let why = format!(
-            "its checksum is {found}, but {META_FILE} says {}: it is corrupt or from another run; copy or partition \
-             it again",
-            expected.xxh3
-        );
-        return Err(GraphError::format(path, why));
+    let why = format!(
+        "it has {found} bytes, but {META_FILE} says {}: it is truncated or from another run; copy or partition it again",
+        expected.bytes
+    );
+    Err(GraphError::format(path, why))
+}
+
+fn check_checksum(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
+    let found = checksum(&MappedFile::open(path)?);
+    if found == expected.xxh3 {
+        return Ok(());
     }
-    Ok(())
+    let why = format!(
+        "its checksum is {found}, but {META_FILE} says {}: it is corrupt or from another run; copy or partition it again",
+        expected.xxh3
+    );
+    Err(GraphError::format(path, why))
 }

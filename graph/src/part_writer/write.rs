@@ -9,7 +9,7 @@ use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
 use crate::dataset::{NodeData, Split};
 use crate::memory::FeatureDtype;
-use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report};
+use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, with_digest};
 use crate::{GraphError, parallel};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -138,6 +138,7 @@ fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError
     let write = || -> std::io::Result<()> {
         let mut text = serde_json::to_vec_pretty(meta)?;
         text.push(b'\n');
+        let text = with_digest(&text);
         let mut file = File::create(&path)?;
         file.write_all(&text)?;
         if is_synced { file.sync_all() } else { Ok(()) }

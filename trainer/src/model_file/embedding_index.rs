@@ -42,7 +42,8 @@ impl EmbeddingIndex {
     /// Parses the index of the model file `path`.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] if the text is not an index, or names files that are not shards of this save.
+    /// [`ModelFileError::Shard`] if the text is not an index, names files that are not shards of this save, or has a table
+    /// with more nodes than its files have rows.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, ModelFileError> {
         let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
         let index: Self =
@@ -59,7 +60,26 @@ impl EmbeddingIndex {
                 return Err(wrong(format!("its list of embeddings does not say how many rows {} holds", shard.file)));
             }
         }
+        index.check_sizes().map_err(wrong)?;
         Ok(index)
+    }
+
+    /// Checks the sizes of the tables, for which readers take memory before they open the shards.
+    fn check_sizes(&self) -> Result<(), String> {
+        for (at, TableEntry { node_type, num_nodes, dim }) in self.tables.iter().enumerate() {
+            let listed = self.shards.iter().fold(0_usize, |sum, shard| sum.saturating_add(shard.rows[at]));
+            // A model file that holds the tables itself lists no shards.
+            let has_rows = self.shards.is_empty() || listed >= *num_nodes;
+            let bytes = num_nodes.checked_mul(*dim).and_then(|values| values.checked_mul(size_of::<f32>()));
+            let is_addressable = bytes.is_some_and(|bytes| bytes <= isize::MAX as usize);
+            if !has_rows || !is_addressable || u32::try_from(*num_nodes).is_err() {
+                return Err(format!(
+                    "its embedding of node type {node_type} is for {num_nodes} nodes of {dim} values, but its files have \
+                     {listed} rows: the file is damaged, copy it again"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -131,6 +131,25 @@ fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
     assert_eq!(draw.sample_hop(&[query], &mut Vec::new(), 10), Err(TooLarge));
 }
 
+#[test]
+fn a_fan_out_above_the_limit_is_refused_before_memory_is_taken() {
+    let edges = star(Some(vec![1.0; 4]), Some(vec![1, 2, 3, 4]), 4);
+    let query = Query { row: 0, group: None, time: Some(3) };
+    let drawn = |rule: Rule| {
+        // So many neighbors would take 16 GiB.
+        let fanout = Fanout::Count(u32::MAX);
+        let draw = ConstrainedDraw { edges: &edges, original_ids: &[7], fanout, rule, key: 1, positions: true };
+        let mut out = Vec::new();
+        draw.sample_hop(&[query], &mut out, 1000).map(|()| out[0])
+    };
+    assert_eq!(drawn(Rule { replace: true, ..Rule::default() }), Err(TooLarge));
+    assert_eq!(drawn(Rule { replace: true, ..WEIGHTED }), Err(TooLarge));
+    assert_eq!(drawn(Rule { replace: true, ..temporal(TemporalStrategy::Uniform, false) }), Err(TooLarge));
+    // The latest are distinct, and so are all that are drawn without replacement.
+    assert_eq!(drawn(Rule { replace: true, ..temporal(TemporalStrategy::Last, false) }), Ok(3));
+    assert_eq!(drawn(Rule::default()), Ok(4));
+}
+
 proptest! {
     #[test]
     fn nothing_is_drawn_that_lies_ahead(

@@ -11,7 +11,7 @@ use anyhow::Context;
 use args::{Cli, Command, InfoArgs, Job, PartitionArgs, VerifyArgs};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
 use edgecut_graph::readers::{self, Loaded};
-use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
+use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
 use edgecut_output::check_output;
 use edgecut_partition::{PartitionError, partition_loaded, verify};
 use flag_names::with_flags;
@@ -50,11 +50,11 @@ const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIA
 fn main() -> ExitCode {
     let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
-    let result = match &cli.command {
+    let result = end_on_unreadable_pages().context("handle SIGBUS").and_then(|()| match &cli.command {
         None => run_partition(&cli.partition),
         Some(Command::Verify(args)) => run_verify(args),
         Some(Command::Info(args)) => run_info(args),
-    };
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

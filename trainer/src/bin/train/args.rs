@@ -203,8 +203,8 @@ pub(crate) struct PartArgs {
     /// Copy the edges into the memory of each process, even if processes of this node share a part
     #[arg(long)]
     pub(crate) copy_edges: bool,
-    /// Read the part's files completely and verify their checksums first. Without this flag only their sizes and
-    /// structure are checked
+    /// Verify the checksums of features too, which reads the part's files completely. Sizes and structure, and the
+    /// checksums of all other files, are always verified
     #[arg(long)]
     pub(crate) verify: bool,
     /// Seconds to wait for a reply from another part

@@ -36,6 +36,7 @@ mod tensorboard;
 mod traffic_table;
 mod training_args;
 
+use anyhow::Context;
 use args::{Cli, Command};
 use device::on_device;
 use dialect::DIALECT;
@@ -43,6 +44,7 @@ use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, parse_command_line};
 use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
+use edgecut_graph::end_on_unreadable_pages;
 use flag_names::with_flags;
 use place::Place;
 use source::Source;
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    end_on_unreadable_pages().context("handle SIGBUS")?;
     let (job, part, device, output) = match &cli.command {
         Command::Node(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
         Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),

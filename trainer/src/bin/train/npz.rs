@@ -2,19 +2,19 @@
 
 use edgecut_graph::{NpyElement, npy_header};
 use std::fs::File;
-use std::io::{BufWriter, IntoInnerError, Write};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 /// The writer of an uncompressed archive of arrays.
-pub(crate) struct Npz<'a>(ZipWriter<BufWriter<&'a File>>);
+pub(crate) struct Npz<'a>(ZipWriter<FirstError<BufWriter<&'a File>>>);
 
 impl<'a> Npz<'a> {
     pub(crate) fn new(file: &'a File) -> Self {
-        Self(ZipWriter::new(BufWriter::new(file)))
+        Self(ZipWriter::new(FirstError { inner: BufWriter::new(file), error: None }))
     }
 
-    /// Appends an array.
+    /// Appends an array. A file that cannot be written is an error of [`finish`](Self::finish).
     pub(crate) fn array<T: NpyElement>(&mut self, name: &str, shape: &[usize], values: &[T]) -> anyhow::Result<()> {
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
         self.0.start_file(format!("{name}.npy"), options)?;
@@ -24,7 +24,46 @@ impl<'a> Npz<'a> {
 
     /// Completes the archive.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        self.0.finish()?.into_inner().map_err(IntoInnerError::into_error)?;
-        Ok(())
+        let FirstError { mut inner, error } = self.0.finish()?;
+        match error {
+            Some(error) => Err(error.into()),
+            None => Ok(inner.flush()?),
+        }
+    }
+}
+
+/// A writer that keeps its first error and writes nothing after it. `ZipWriter` prints errors that occur when it is
+/// dropped, beside those that it has returned.
+struct FirstError<W> {
+    inner: W,
+    error: Option<io::Error>,
+}
+
+impl<W> FirstError<W> {
+    /// Runs an operation unless an earlier one has failed, whose result is then `otherwise`.
+    fn run<T>(&mut self, otherwise: T, operation: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+        if self.error.is_some() {
+            return Ok(otherwise);
+        }
+        operation(&mut self.inner).or_else(|error| {
+            self.error = Some(error);
+            Ok(otherwise)
+        })
+    }
+}
+
+impl<W: Write> Write for FirstError<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.run(bytes.len(), |inner| inner.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.run((), Write::flush)
+    }
+}
+
+impl<W: Seek> Seek for FirstError<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.run(0, |inner| inner.seek(to))
     }
 }

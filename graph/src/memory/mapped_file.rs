@@ -1,0 +1,41 @@
+//! Read-only mapped files.
+
+use super::mapped_ranges::MappedRange;
+use crate::GraphError;
+use memmap2::Mmap;
+use std::fs::File;
+use std::ops::Deref;
+use std::path::Path;
+
+/// The bytes of a file, mapped read-only. Pages are read on first use.
+///
+/// The file must not change while it is mapped. If it is truncated, or a page cannot be read, the access fails with
+/// SIGBUS, which [`end_on_unreadable_pages`](super::end_on_unreadable_pages) turns into an error message.
+#[derive(Debug)]
+pub(crate) struct MappedFile {
+    /// Dropped before `map`, so that no range is listed that is not mapped.
+    _range: Option<MappedRange>,
+    map: Mmap,
+}
+
+impl MappedFile {
+    /// Maps the file in `path`.
+    ///
+    /// # Errors
+    /// [`GraphError::Io`].
+    pub(crate) fn open(path: &Path) -> Result<Self, GraphError> {
+        let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
+        // SAFETY: The map is read-only and private to this process. Rewriting the file while it is mapped would violate
+        // this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md).
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
+        let range = (!map.is_empty()).then(|| MappedRange::new(&map, path));
+        Ok(Self { _range: range, map })
+    }
+}
+
+impl Deref for MappedFile {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}
