@@ -50,8 +50,8 @@ impl Site {
     }
 
     /// Starts a job that trains, validates, saves models and writes checkpoints, without an end. Continues from the
-    /// checkpoints of earlier jobs.
-    pub(crate) fn start(&self) -> anyhow::Result<Job> {
+    /// checkpoints of earlier jobs. `flags` are added to those of each process.
+    pub(crate) fn start(&self, flags: &[&str]) -> anyhow::Result<Job> {
         let metrics = self.path("metrics.jsonl");
         let start = |rank: usize| {
             let mut command = self.hosts.command(rank, &program("train")?);
@@ -61,7 +61,8 @@ impl Site {
             command.args(["--num-threads", "1", "--num-workers", "1", "--rendezvous-timeout", "10", "--resume"]);
             command.args(["--checkpoint-every", "20steps", "--checkpoint-dir"]).arg(self.path("checkpoints"));
             command.arg("--save-model").arg(self.path("model")).arg("--metrics").arg(&metrics);
-            command.arg("--dataset-root-dir").arg(&self.parts).env("EDGECUT_TOKEN", &self.token);
+            command.arg("--dataset-root-dir").arg(&self.parts).args(flags);
+            command.env("EDGECUT_TOKEN", &self.token);
             Process::start(&mut command, self.path(&format!("rank-{rank}.log")))
         };
         let ranks = (0..self.hosts.len()).map(start).collect::<anyhow::Result<_>>()?;

@@ -13,6 +13,9 @@ const HOSTS: usize = 4;
 /// The time from the first epoch within which the faults occur.
 const WITHIN: Duration = Duration::from_secs(3);
 
+/// The protections of connections.
+const PROTECTIONS: [&[&str]; 3] = [&["--check-traffic"], &["--encrypt"], &[]];
+
 /// A fault, and the directions in which the link has it.
 #[derive(Clone, Copy)]
 struct LinkFault {
@@ -39,22 +42,33 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
         let from = moments.below(HOSTS);
         let to = (from + 1 + moments.below(HOSTS - 1)) % HOSTS;
         let moment = moments.before(WITHIN);
-        let what = format!("{from} -> {to} {} {:.3} s after an epoch", fault.name, moment.as_secs_f64());
-        let result = round(&site, from, to, fault, moment);
+        // Without protection, nobody notices a corruption.
+        let num_protections = PROTECTIONS.len() - usize::from(fault.fault == Fault::Corrupt);
+        let protection = PROTECTIONS[moments.below(num_protections)];
+        let what =
+            format!("{from} -> {to} {} {:.3} s after an epoch, with {protection:?}", fault.name, moment.as_secs_f64());
+        let link = Link { from, to, fault };
+        let result = round(&site, &link, protection, moment);
         site.hosts.switch.repair();
         table.note(number, &what, &format!("a link is {}", fault.name), result);
     }
     Ok(table)
 }
 
-fn round(
-    site: &Site,
+/// A link with a fault.
+struct Link {
     from: usize,
     to: usize,
-    LinkFault { fault, is_mutual, .. }: LinkFault,
+    fault: LinkFault,
+}
+
+fn round(
+    site: &Site,
+    &Link { from, to, fault: LinkFault { fault, is_mutual, .. } }: &Link,
+    protection: &[&str],
     moment: Duration,
 ) -> anyhow::Result<(Outcome, Duration)> {
-    let mut job = site.start()?;
+    let mut job = site.start(protection)?;
     job.wait_until_training()?;
     std::thread::sleep(moment);
     let switch = &site.hosts.switch;

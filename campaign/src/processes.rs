@@ -36,7 +36,7 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
 
 fn round(site: &Site, victim: usize, signal: Signal, moment: Duration) -> anyhow::Result<(Outcome, Duration)> {
     let start = Instant::now();
-    let mut job = site.start()?;
+    let mut job = site.start(&[])?;
     // A process that ends by itself before the fault would be a failure of the round before.
     wait_until(start + moment, || job.all().any(|rank| job.has_ended(rank)));
     let early: Vec<usize> = job.all().filter(|&rank| job.has_ended(rank)).collect();
