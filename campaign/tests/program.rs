@@ -1,0 +1,86 @@
+//! Short campaigns. The long ones are run by hand (CONTRIBUTING.md).
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CAMPAIGN: &str = env!("CARGO_BIN_EXE_campaign");
+
+/// Returns the reason why campaigns cannot run here, if they cannot.
+fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("network namespaces and mounts need root".into());
+    }
+    let is_built = |name: &&str| Path::new(CAMPAIGN).with_file_name(name).is_file();
+    let missing = ["train", "partition-graph", "sampling-server"].into_iter().find(|name| !is_built(name));
+    if let Some(name) = missing {
+        return Some(format!("the program {name} is not built: test the whole workspace"));
+    }
+    let probe = format!("campaign-probe-{}", std::process::id());
+    let ip = |verb: &str| Command::new("ip").args(["netns", verb, &probe]).output();
+    let works = ip("add").is_ok_and(|made| made.status.success()) && Path::new("/dev/net/tun").exists();
+    let _ = ip("delete");
+    (!works).then(|| "network namespaces or TAP devices are not available".into())
+}
+
+/// Runs a campaign. Every round must pass.
+fn passes(words: &[&str]) {
+    let name = words[0];
+    if let Some(why) = obstacle() {
+        // The same variable as for the tests that need namespaces and SSH servers.
+        assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "campaign {name} must not be skipped, but: {why}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED campaign {name}: {why}");
+        return;
+    }
+    let output = run(words);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.starts_with("| ") && table.lines().count() > 2, "{table}");
+}
+
+fn run(words: &[&str]) -> Output {
+    Command::new(CAMPAIGN).args(words).output().expect("start campaign")
+}
+
+#[test]
+fn processes_that_fail_are_named() {
+    passes(&["processes", "--rounds", "5", "--seed", "11"]);
+}
+
+#[test]
+fn servers_and_trainers_survive_each_other() {
+    passes(&["servers", "--rounds", "3", "--seed", "11"]);
+}
+
+#[test]
+fn links_that_fail_are_named() {
+    passes(&["links", "--rounds", "5", "--seed", "11"]);
+}
+
+#[test]
+fn killed_trainings_have_the_result_of_whole_ones() {
+    passes(&["checkpoints", "--rounds", "6", "--seed", "11"]);
+}
+
+#[test]
+fn a_killed_partitioning_leaves_nothing_half_written() {
+    passes(&["partitioning", "--rounds", "10", "--seed", "11"]);
+}
+
+#[test]
+fn disks_that_fail_give_one_error() {
+    passes(&["disks", "--rounds", "24", "--seed", "11"]);
+}
+
+#[test]
+fn a_round_that_fails_is_reported() {
+    // Not one of the programs is beside this copy.
+    let dir = tempfile::tempdir().expect("a folder");
+    let alone = dir.path().join("campaign");
+    std::fs::copy(CAMPAIGN, &alone).expect("a copy");
+    let output = Command::new(&alone).args(["partitioning", "--rounds", "1"]).output().expect("start campaign");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("build the whole workspace"));
+    assert_eq!(run(&["links", "--rounds", "0"]).status.code(), Some(2));
+}
