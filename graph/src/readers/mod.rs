@@ -29,5 +29,5 @@ mod triples;
 pub use fake::{FakeOptions, fake, fake_hetero};
 pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
 pub use ogb::{read_ogb, read_ogb_hetero};
-pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, why_no_dataset};
+pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset};
 pub use triples::read_triples;

@@ -133,28 +133,45 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
 ///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
-    let mut warnings = Vec::new();
-    let mut dataset = match source.name.as_str() {
+    let generated = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
-            let mut dataset = read(source, &mut warnings)?;
-            warnings.extend(dataset.leave_out_unlabeled());
-            if source.to_undirected {
-                dataset.to_undirected();
-            }
-            warnings.extend(settle_overlaps(&mut dataset, source)?);
-            let is_asked = !source.add_reverse_edges && !source.to_undirected;
-            let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
-            warnings.extend(one_way.map(|num_sampled| {
-                format!(
-                    "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
-                     `to_undirected` if the graph is undirected"
-                )
-            }));
-            dataset
+            let mut warnings = Vec::new();
+            let dataset = read(source, &mut warnings)?;
+            return prepare(Loaded { dataset, warnings }, source);
         }
     };
+    choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source)
+}
+
+/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::to_undirected`], `overlap`,
+/// `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`.
+///
+/// # Errors
+/// [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
+/// `overlap` allows or removes them, and for edges that cannot be held out.
+pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let Loaded { mut dataset, mut warnings } = loaded;
+    warnings.extend(dataset.leave_out_unlabeled());
+    if source.to_undirected {
+        dataset.to_undirected();
+    }
+    warnings.extend(settle_overlaps(&mut dataset, source)?);
+    let is_asked = !source.add_reverse_edges && !source.to_undirected;
+    let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
+    warnings.extend(one_way.map(|num_sampled| {
+        format!(
+            "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
+             `to_undirected` if the graph is undirected"
+        )
+    }));
+    choose_edges(Loaded { dataset, warnings }, source)
+}
+
+/// Holds out edges and adds reverse edges.
+fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let dataset = &mut loaded.dataset;
     // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
     // well.
     if let Some(hold_out) = &source.hold_out_edges {
@@ -163,7 +180,7 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
-    Ok(Loaded { dataset, warnings })
+    Ok(loaded)
 }
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
