@@ -43,7 +43,8 @@ pub use npy::{
 };
 pub use part::{
     Csc, EdgeTypeMeta, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, Part, PartEdges,
-    PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, TRANSFORMS_FILE, edge_dir, is_folder_name, node_dir, part_dir,
+    PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, TRANSFORMS_FILE, edge_dir, is_folder_name,
+    node_dir, part_dir,
 };
 pub use permutation::Permutation;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};

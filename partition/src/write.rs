@@ -40,7 +40,8 @@ pub(crate) fn write_grouped(
     let staging = Staging::create(out_dir, options.overwrite)?;
     let provenance = provenance(&dataset, options);
     let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
-    let meta = part_writer::write_parts_with(dataset, &assignment.parts, options, staging.dir(), &Written(progress), extra)?;
+    let meta =
+        part_writer::write_parts_with(dataset, &assignment.parts, options, staging.dir(), &Written(progress), extra)?;
     // The last chance to stop: a commit is never undone.
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);

@@ -68,10 +68,7 @@ impl TableError {
     }
 
     /// Creates an error that the reader of the file `path` returned.
-    pub(crate) fn table(
-        path: impl Into<PathBuf>,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
+    pub(crate) fn table(path: impl Into<PathBuf>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Table { path: path.into(), source: source.into() }
     }
 }

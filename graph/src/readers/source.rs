@@ -1,8 +1,10 @@
 //! Lookup of datasets by name.
 
+use super::dgl_chunks::{METADATA_FILE, read_dgl_chunks};
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
+use super::mag240m::{PROCESSED_FOLDER, read_mag240m};
 use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
-use super::ogb::{OgbProperties, TRIPLETS, read_ogb, read_ogb_hetero};
+use super::ogb::{DATA_FILE, OgbProperties, TRIPLETS, read_ogb, read_ogb_binary, read_ogb_hetero};
 use super::text::find_csv;
 use super::triples::{find_train_triples, read_triples};
 use crate::GraphError;
@@ -240,18 +242,24 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         return Err(GraphError::Dataset { dataset: source.name.clone(), why: why_not_found(&candidates) });
     };
     let split = source.split.as_deref();
-    if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
-        let what = if matches!(layout, Layout::Triples) { "triples" } else { ".npy arrays" };
+    if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
     warn_of_strays(folder, layout, warnings)?;
-    if let Layout::Ogb | Layout::OgbHetero = layout {
+    if let Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary = layout {
         warnings.extend(OgbProperties::find(&source.name, folder)?.note_on_metric(&source.name));
     }
     match layout {
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
+        Layout::OgbBinary => read_ogb_binary(&source.name, folder, split),
+        Layout::Mag240m => read_mag240m(&source.name, folder),
+        Layout::DglChunks => {
+            let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;
+            warnings.extend(unread);
+            Ok(dataset)
+        }
         Layout::Npy => read_npy_folder(&source.name, folder),
         Layout::NpyTypes => read_npy_types(&source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
@@ -273,7 +281,9 @@ fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> 
             }
             strays
         }
-        Layout::Ogb | Layout::OgbHetero | Layout::Triples => return Ok(()),
+        Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary | Layout::Mag240m | Layout::DglChunks | Layout::Triples => {
+            return Ok(());
+        }
     };
     warnings
         .extend(strays.iter().map(|path| format!("{} is not read, because its name has no meaning", path.display())));
@@ -336,6 +346,9 @@ enum Layout {
     NpyTypes,
     Ogb,
     OgbHetero,
+    OgbBinary,
+    Mag240m,
+    DglChunks,
     Triples,
 }
 
@@ -348,11 +361,30 @@ impl Layout {
         if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
             return Some(Self::NpyTypes);
         }
+        if folder.join(METADATA_FILE).is_file() {
+            return Some(Self::DglChunks);
+        }
+        if folder.join(PROCESSED_FOLDER).join("paper").is_dir() {
+            return Some(Self::Mag240m);
+        }
         let raw = folder.join("raw");
+        if raw.join(DATA_FILE).is_file() {
+            return Some(Self::OgbBinary);
+        }
         let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
         if raw.is_dir() {
             return Some(layout);
         }
         find_train_triples(folder).map(|_| Self::Triples)
+    }
+
+    /// Returns the description of a layout without a choice of split schemes.
+    fn with_one_split(self) -> Option<&'static str> {
+        match self {
+            Self::Npy | Self::NpyTypes | Self::Mag240m => Some(".npy arrays"),
+            Self::DglChunks => Some("DGL's chunks"),
+            Self::Triples => Some("triples"),
+            Self::Ogb | Self::OgbHetero | Self::OgbBinary => None,
+        }
     }
 }

@@ -53,7 +53,11 @@ impl PieceStarts {
 }
 
 /// Finds the rows with values that cannot be used, if such rows are dropped.
-pub(super) fn check(table: &Table, spec: &Spec, counts: &mut DropCounts) -> Result<(PieceStarts, Vec<u64>), TableError> {
+pub(super) fn check(
+    table: &Table,
+    spec: &Spec,
+    counts: &mut DropCounts,
+) -> Result<(PieceStarts, Vec<u64>), TableError> {
     let mut starts = PieceStarts::default();
     let mut dropped = Vec::new();
     let map = |_, mut rows: Rows| {
@@ -110,11 +114,8 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     if fitted.is_empty() && spec.label.is_none() {
         return Ok(fits);
     }
-    let spec = Spec {
-        features: fitted.iter().map(|&at| spec.features[at]).collect(),
-        label: spec.label,
-        ..Spec::default()
-    };
+    let spec =
+        Spec { features: fitted.iter().map(|&at| spec.features[at]).collect(), label: spec.label, ..Spec::default() };
     let map = |piece: usize, mut rows: Rows| {
         let mut partials: Vec<Partial> = fitted.iter().filter_map(|&at| needs[at].clone()).collect();
         let mut probe = LabelProbe::default();
@@ -145,7 +146,8 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     scan(table, &spec.columns(), map, |piece, (partials, probe)| {
         for (&at, later) in fitted.iter().zip(partials) {
             if let Some(partial) = &mut fits.features[at] {
-                let named = |why| TableError::file(table.path_of(piece), format!("feature {}: {why}", spec.name(at, &fitted)));
+                let named =
+                    |why| TableError::file(table.path_of(piece), format!("feature {}: {why}", spec.name(at, &fitted)));
                 partial.merge(later).map_err(named)?;
             }
         }

@@ -66,14 +66,8 @@ pub(super) fn compute(
     if let Some(saved) = saved {
         check_saved(conf, name, &features, saved)?;
     }
-    let mut columns = TypeColumns {
-        features: None,
-        labels: None,
-        times: None,
-        weights: None,
-        num_rows,
-        saved: SavedType::default(),
-    };
+    let mut columns =
+        TypeColumns { features: None, labels: None, times: None, weights: None, num_rows, saved: SavedType::default() };
     let mut parts = Vec::new();
     for of_type in tables.iter().filter(|of_type| !of_type.spec.is_empty()) {
         let SpecTable { table, spec, starts } = of_type;
@@ -129,7 +123,8 @@ fn saved_rules(spec: &Spec, saved: &SavedType) -> (Vec<Fitted>, LabelRule) {
 fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), TableError> {
     for (at, feature) in features.iter().enumerate() {
         if features[..at].iter().any(|other| other.name == feature.name) {
-            let why = format!("{}: {name} has two features with the name {}: set feature_name", feature.at, feature.name);
+            let why =
+                format!("{}: {name} has two features with the name {}: set feature_name", feature.at, feature.name);
             return Err(TableError::file(conf, why));
         }
     }

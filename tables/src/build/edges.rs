@@ -36,7 +36,8 @@ pub(super) fn read_edges(
     ends: &Ends,
 ) -> Result<BuiltEdges, TableError> {
     let is_drop = context.options.on_bad_rows == OnBadRows::Drop;
-    let with_ends = context.only_one(tables.iter().map(|table| (&table.at, table.ends.as_ref())), name, "source_id_col")?;
+    let with_ends =
+        context.only_one(tables.iter().map(|table| (&table.at, table.ends.as_ref())), name, "source_id_col")?;
     context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
     context.only_one(tables.iter().map(|table| (&table.at, table.weight_col.as_ref())), name, "weight_col")?;
     let Some(with_ends) = with_ends else {
@@ -110,7 +111,10 @@ fn find_ends(
                     };
                     ends.ids[end].get(id).ok_or_else(|| {
                         let node_type = &edges.relation[2 * end];
-                        (BadKind::DanglingEdge, format!("column {column}: there is no {node_type} with the id {}", show(id)))
+                        (
+                            BadKind::DanglingEdge,
+                            format!("column {column}: there is no {node_type} with the id {}", show(id)),
+                        )
                     })
                 };
                 match node(0).and_then(|src| Ok([src, node(1)?])) {

@@ -12,7 +12,8 @@ use crate::table::{Batch, IdCells, Rows, Table, id_cells, scan};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use arrow_array::Array;
-use edgecut_graph::{Buffer, NodeData, Splits};
+use edgecut_graph::{Buffer, NodeData, Splits, count_distinct_labels, max_classes};
+use std::path::Path;
 
 /// The nodes of a type, their ids and transforms.
 pub(super) struct BuiltNodes {
@@ -24,7 +25,8 @@ pub(super) struct BuiltNodes {
 /// Reads the tables of a node type.
 pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable]) -> Result<BuiltNodes, TableError> {
     let is_drop = context.options.on_bad_rows == OnBadRows::Drop;
-    let with_ids = context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
+    let with_ids =
+        context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
     context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
     let label = context.only_one(tables.iter().map(|table| (&table.at, table.label.as_ref())), name, "labels")?;
     let mut opened = Vec::with_capacity(tables.len());
@@ -53,13 +55,20 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         return Err(TableError::file(opened[0].table.first_path(), format!("node type {name} has no rows")));
     }
     if num_nodes > u64::from(u32::MAX) {
-        return Err(TableError::file(context.conf, format!("node type {name} has {num_nodes} rows, more than 2^32 - 1")));
+        return Err(TableError::file(
+            context.conf,
+            format!("node type {name} has {num_nodes} rows, more than 2^32 - 1"),
+        ));
     }
     if with_ids.is_none() {
         ids = row_ids(num_nodes, &dropped);
     }
     let labels: Option<Buffer<i64>> = columns.labels.map(Into::into);
-    let num_classes = labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
+    let num_classes =
+        labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
+    if let (Some(labels), Some(at)) = (labels.as_deref(), label) {
+        check_classes(name, labels, opened[at].table.first_path())?;
+    }
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
     let splits = match label.and_then(|at| tables[at].label.as_ref()) {
         Some(label) => node_splits(context, name, label, &ids, labels.as_deref())?,
@@ -77,6 +86,20 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     Ok(BuiltNodes { data, ids, saved: columns.saved })
 }
 
+/// Checks that there are not many more classes than different labels.
+fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(), TableError> {
+    let largest = labels.iter().copied().max().unwrap_or(-1);
+    let distinct = count_distinct_labels(labels);
+    if usize::try_from(largest).is_ok_and(|largest| largest >= max_classes(distinct)) {
+        let why = format!(
+            "{name} has the class {largest}, but its labels have {distinct} different values: number the classes 0, 1, 2 and \
+             so on"
+        );
+        return Err(TableError::file(path, why));
+    }
+    Ok(())
+}
+
 /// Adds the ids of a table, and returns the rows without an id and with the id of an earlier row.
 fn insert_ids(
     context: &mut Context,
@@ -92,37 +115,43 @@ fn insert_ids(
     let mut more = Vec::new();
     // Only reading runs in parallel: the number of an id is its position.
     let counts = &mut context.counts;
-    scan(table, &[column.to_owned()], |_, rows| read_ids(rows, column), |piece, batches| {
-        let mut bad = BadInPiece::default();
-        let mut offset = 0;
-        for (cells, batch) in &batches {
-            let start = starts.start(piece) + offset;
-            for row in dropped.kept(start..start + batch.num_rows as u64) {
-                let wrong = match cells.id(row) {
-                    None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
-                    Some(id) => match ids.insert(id) {
-                        Inserted::New => None,
-                        Inserted::Duplicate(first) => {
-                            let shown = ids.ids().show(first);
-                            let why = format!("column {column}: the id {shown} of {name} is that of an earlier row");
-                            Some((BadKind::DuplicateId, why))
-                        }
-                        Inserted::Full => {
-                            let why = format!("node type {name} has more than 2^32 - 1 nodes");
-                            return Err(TableError::file(table.path_of(piece), why));
-                        }
-                    },
-                };
-                if let Some((kind, why)) = wrong {
-                    bad.add(batch, offset, (row, kind, why), policy)?;
+    scan(
+        table,
+        &[column.to_owned()],
+        |_, rows| read_ids(rows, column),
+        |piece, batches| {
+            let mut bad = BadInPiece::default();
+            let mut offset = 0;
+            for (cells, batch) in &batches {
+                let start = starts.start(piece) + offset;
+                for row in dropped.kept(start..start + batch.num_rows as u64) {
+                    let wrong = match cells.id(row) {
+                        None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
+                        Some(id) => match ids.insert(id) {
+                            Inserted::New => None,
+                            Inserted::Duplicate(first) => {
+                                let shown = ids.ids().show(first);
+                                let why =
+                                    format!("column {column}: the id {shown} of {name} is that of an earlier row");
+                                Some((BadKind::DuplicateId, why))
+                            }
+                            Inserted::Full => {
+                                let why = format!("node type {name} has more than 2^32 - 1 nodes");
+                                return Err(TableError::file(table.path_of(piece), why));
+                            }
+                        },
+                    };
+                    if let Some((kind, why)) = wrong {
+                        bad.add(batch, offset, (row, kind, why), policy)?;
+                    }
                 }
+                offset += batch.num_rows as u64;
             }
-            offset += batch.num_rows as u64;
-        }
-        counts.add(&table.at, &bad);
-        more.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
-        Ok(())
-    })?;
+            counts.add(&table.at, &bad);
+            more.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
+            Ok(())
+        },
+    )?;
     Ok(more)
 }
 

@@ -130,8 +130,7 @@ impl<'a> Spec<'a> {
         let times = match self.time {
             None => None,
             Some(name) => {
-                let (times, wrong) =
-                    whole_numbers(column(name), None).map_err(|why| batch.wrong_column(name, why))?;
+                let (times, wrong) = whole_numbers(column(name), None).map_err(|why| batch.wrong_column(name, why))?;
                 add(BadKind::Time, name, wrong);
                 Some(times)
             }
@@ -186,9 +185,8 @@ pub(super) fn why_no_class(class: i64) -> Option<String> {
 fn weights(array: &ArrayRef) -> Result<(Vec<f32>, Vec<BadCell>), String> {
     let mut width = Some(1);
     let Numbers { values, mut bad, .. } = numbers(array, None, &mut width)?;
-    let is_negative = |(row, &weight): (usize, &f64)| {
-        (weight < 0.0).then(|| BadCell { row, why: format!("{weight} is negative") })
-    };
+    let is_negative =
+        |(row, &weight): (usize, &f64)| (weight < 0.0).then(|| BadCell { row, why: format!("{weight} is negative") });
     bad.extend(values.iter().enumerate().filter_map(is_negative));
     Ok((values.iter().map(|&weight| weight as f32).collect(), bad))
 }

@@ -113,7 +113,8 @@ fn read_parquet(
     rows: &mut Vec<SplitRow>,
 ) -> Result<(), TableError> {
     if columns.len() != width {
-        let why = format!("{at}.column: {} columns are given, but {width} are needed for {}", columns.len(), path.display());
+        let why =
+            format!("{at}.column: {} columns are given, but {width} are needed for {}", columns.len(), path.display());
         return Err(TableError::file(conf, why));
     }
     // The path was found already, so it is absolute or relative to the working directory.

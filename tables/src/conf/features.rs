@@ -93,7 +93,10 @@ impl Feature {
 impl Transform {
     fn no_op(object: &Object) -> Result<Self, String> {
         let truncate_dim = object.get("truncate_dim").map(|item| item.whole(1)).transpose()?;
-        Ok(Self::NoOp { separator: super::tables::text(object, "separator")?, truncate_dim: truncate_dim.map(|n| n as usize) })
+        Ok(Self::NoOp {
+            separator: super::tables::text(object, "separator")?,
+            truncate_dim: truncate_dim.map(|n| n as usize),
+        })
     }
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {

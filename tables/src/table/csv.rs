@@ -66,8 +66,7 @@ impl CsvRows {
 /// Returns the names in the first line.
 fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
     let format = Format::default().with_header(true).with_delimiter(separator);
-    let (schema, _) =
-        format.infer_schema(open(path)?, Some(0)).map_err(|error| TableError::table(path, error))?;
+    let (schema, _) = format.infer_schema(open(path)?, Some(0)).map_err(|error| TableError::table(path, error))?;
     if schema.fields().is_empty() {
         return Err(TableError::file(path, "it is empty: expected a line with the names of the columns"));
     }

@@ -91,7 +91,8 @@ impl RowWriter {
 
     fn row(&mut self, row: usize, numbers: &[f64]) {
         if let Some(number) = numbers.iter().find(|number| !number.is_finite() || !(**number as f32).is_finite()) {
-            let why = if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
+            let why =
+                if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
             return self.bad(row, why);
         }
         let width = *self.width.get_or_insert(numbers.len());

@@ -28,8 +28,9 @@ impl ParquetFile {
     /// Reads the description of a file.
     pub(super) fn open(path: &Path) -> Result<Self, TableError> {
         let file = File::open(path).map_err(|error| TableError::io(path, error))?;
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            .map_err(|error| TableError::table(path, format!("it is not a Parquet file, or it is truncated: {error}")))?;
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| {
+            TableError::table(path, format!("it is not a Parquet file, or it is truncated: {error}"))
+        })?;
         Ok(Self { path: path.to_path_buf(), metadata })
     }
 

@@ -166,11 +166,8 @@ pub(crate) fn scan<'t, T: Send>(
     let width = rayon::current_num_threads() * PIECES_PER_THREAD;
     for (wave, pieces) in table.pieces.chunks(width).enumerate() {
         let first = wave * width;
-        let results: Vec<Result<T, TableError>> = pieces
-            .par_iter()
-            .enumerate()
-            .map(|(at, piece)| map(first + at, table.rows(piece, columns)?))
-            .collect();
+        let results: Vec<Result<T, TableError>> =
+            pieces.par_iter().enumerate().map(|(at, piece)| map(first + at, table.rows(piece, columns)?)).collect();
         for (at, result) in results.into_iter().enumerate() {
             fold(first + at, result?)?;
         }

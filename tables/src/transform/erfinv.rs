@@ -38,7 +38,8 @@ mod tests {
             (0.999_999, 3.458_910_737_279_5),
             (1e-9, 8.862_269_254_527_58e-10),
         ] {
-            assert!((erfinv(y) - x).abs() < 1e-12 * x.abs().max(1.0), "erfinv({y}) = {}", erfinv(y));
+            // The last value moves by 4e-12, because 0.999999 is not a float.
+            assert!((erfinv(y) - x).abs() < 1e-11 * x.abs(), "erfinv({y}) = {}", erfinv(y));
         }
         assert_eq!(erfinv(0.0), 0.0);
     }

@@ -71,9 +71,10 @@ impl Transforms {
         }
         for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
             for feature in &of_type.features {
-                feature.transform.check().map_err(|why| {
-                    TableError::file(path, format!("feature {} of {name}: {why}", feature.name))
-                })?;
+                feature
+                    .transform
+                    .check()
+                    .map_err(|why| TableError::file(path, format!("feature {} of {name}: {why}", feature.name)))?;
             }
         }
         Ok(read)

@@ -5,8 +5,8 @@ use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
-use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
 use edgecut_partition::{Balance, Method, PartitionOptions};
+use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -272,19 +272,21 @@ impl PartitionArgs {
         };
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
         let tables = self.tables()?;
-        Ok(Job { source, tables, options, feature_dtypes, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
+        Ok(Job {
+            source,
+            tables,
+            options,
+            feature_dtypes,
+            out_dir: self.output_dir.clone().unwrap_or_else(default_dir),
+        })
     }
 
     /// Returns the tables to read. Reads the saved transforms.
     fn tables(&self) -> anyhow::Result<Option<Tables>> {
         let Some(conf) = self.conf.clone() else { return Ok(None) };
         let transforms = self.transforms.as_deref().map(Transforms::read).transpose().context("--transforms")?;
-        let options = TableOptions {
-            seed: self.seed,
-            on_bad_rows: self.on_bad_rows,
-            unsupported: self.unsupported,
-            transforms,
-        };
+        let options =
+            TableOptions { seed: self.seed, on_bad_rows: self.on_bad_rows, unsupported: self.unsupported, transforms };
         Ok(Some(Tables { conf, options }))
     }
 }
