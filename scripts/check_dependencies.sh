@@ -21,6 +21,7 @@ never edgecut-cli 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(output|graph|cl
 never edgecut-status 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-report 'tokio.*' 'serde.*' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-graph 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
+never edgecut-tables 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-gpu 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'

@@ -43,8 +43,9 @@ pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
 };
 pub use part::{
-    Csc, EdgeTypeMeta, FORMAT_NAME, HotNodes, HotnessRule, META_FILE, Meta, NodeTypeMeta, Part, PartEdges, PartMeta,
-    PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, edge_dir, is_folder_name, node_dir, part_dir,
+    Csc, EdgeTypeMeta, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, Part, PartEdges,
+    PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, TRANSFORMS_FILE, edge_dir, is_folder_name,
+    node_dir, part_dir,
 };
 pub use permutation::Permutation;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};

@@ -58,7 +58,7 @@ pub use progress::{Phase, Progress};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 
-use edgecut_graph::part_writer::Grouped;
+use edgecut_graph::part_writer::{ExtraFiles, Grouped};
 use edgecut_graph::{Dataset, Meta};
 use std::path::Path;
 
@@ -75,7 +75,7 @@ pub fn partition(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    run(dataset.clone(), assignment::validate, options, out_dir, progress)
+    run(dataset.clone(), assignment::validate, options, out_dir, progress, ExtraFiles::default())
 }
 
 /// Like [`partition`], for a dataset that [`readers::load`](edgecut_graph::readers::load) has returned. It takes less
@@ -90,7 +90,21 @@ pub fn partition_loaded(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    run(dataset, assignment::validate_structure, options, out_dir, progress)
+    partition_loaded_with(dataset, options, out_dir, progress, ExtraFiles::default())
+}
+
+/// Like [`partition_loaded`], with further files in the parts.
+///
+/// # Errors
+/// Those of [`partition`].
+pub fn partition_loaded_with(
+    dataset: Dataset,
+    options: &PartitionOptions,
+    out_dir: &Path,
+    progress: &dyn Progress,
+    extra: ExtraFiles,
+) -> Result<Meta, PartitionError> {
+    run(dataset, assignment::validate_structure, options, out_dir, progress, extra)
 }
 
 // Everything that can fail without the costly steps is checked first: the output folder, the names, then the arrays.
@@ -100,6 +114,7 @@ fn run(
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
+    extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
     staging::check_free(out_dir, options.overwrite)?;
     write::check_names(&dataset)?;
@@ -109,5 +124,5 @@ fn run(
     let ids = assignment::joined_ids(&dataset.node_types, options.num_parts)?;
     let dataset = Grouped::new(dataset);
     let assignment = assignment::assign_grouped(&dataset, &ids, options, progress)?;
-    write::write_grouped(dataset, &assignment, options, out_dir, progress)
+    write::write_grouped(dataset, &assignment, options, out_dir, progress, extra)
 }

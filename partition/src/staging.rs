@@ -1,7 +1,7 @@
 //! A folder that is written beside its destination, and appears there complete or not at all.
 
 use crate::PartitionError;
-use edgecut_graph::{FORMAT_NAME, META_FILE};
+use edgecut_graph::{FORMAT_NAME, META_FILE, TRANSFORMS_FILE};
 use edgecut_output::{destination, sync_folder};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -49,7 +49,7 @@ fn entries(dir: &Path) -> std::io::Result<Vec<OsString>> {
 
 /// Returns true for the names that a partitioned graph's folder may hold.
 fn is_of_parts(name: &OsStr) -> bool {
-    name == META_FILE || name.as_encoded_bytes().starts_with(b"part_")
+    name == META_FILE || name == TRANSFORMS_FILE || name.as_encoded_bytes().starts_with(b"part_")
 }
 
 /// Returns true if the folder has a `META.json` of this format, of any version.

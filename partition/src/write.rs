@@ -2,7 +2,7 @@
 
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
-use edgecut_graph::part_writer::{self, Grouped, WriteError, WriteOptions, WriteProgress};
+use edgecut_graph::part_writer::{self, ExtraFiles, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance};
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub fn write_parts(
     check_hotness(&dataset.node_types, options)?;
     assignment.check(&dataset.node_types, options.num_parts)?;
     staging::check_free(out_dir, options.overwrite)?;
-    write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &())
+    write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &(), ExtraFiles::default())
 }
 
 /// Like [`write_parts`], for a dataset and an assignment that are known to be valid. It frees in-edges as soon as they
@@ -34,12 +34,14 @@ pub(crate) fn write_grouped(
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
+    extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
     progress.phase(Phase::Writing);
     let staging = Staging::create(out_dir, options.overwrite)?;
     let provenance = provenance(&dataset, options);
     let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
-    let meta = part_writer::write_parts(dataset, &assignment.parts, options, staging.dir(), &Written(progress))?;
+    let meta =
+        part_writer::write_parts_with(dataset, &assignment.parts, options, staging.dir(), &Written(progress), extra)?;
     // The last chance to stop: a commit is never undone.
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);

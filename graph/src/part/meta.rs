@@ -14,6 +14,11 @@ use std::sync::Arc;
 
 /// The file that describes a partitioned graph. It is written last, so a folder without it is incomplete.
 pub const META_FILE: &str = "META.json";
+/// The file of the transforms that made the features, beside `META.json`.
+pub const TRANSFORMS_FILE: &str = "transforms.json";
+/// The file that maps the nodes of a part to the ids that users know them by, in the folder of each node type.
+pub const ID_MAP_FILE: &str = "id_map.parquet";
+
 /// The description of a partitioned graph, as specified in `docs/src/format.md`.
 ///
 /// ```
@@ -46,7 +51,10 @@ pub struct Meta {
     pub edge_types: Vec<EdgeTypeMeta>,
     /// The quality of the partitioning.
     pub report: Report,
-    /// All array files, by path relative to this file, with `/` as the separator.
+    /// True if the transforms of the features are stored in [`TRANSFORMS_FILE`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_transforms: bool,
+    /// All files of the parts, by path relative to this file, with `/` as the separator.
     pub files: BTreeMap<String, FileMeta>,
     /// The parts on disk, if the parts described here are groups of them.
     #[serde(skip)]
@@ -158,7 +166,7 @@ impl Meta {
     /// Returns the paths of all files of a partitioned graph with these parts and types, in the form of
     /// [`Meta::files`].
     fn file_names(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
+        let mut names: BTreeSet<String> = self.has_transforms.then(|| TRANSFORMS_FILE.to_owned()).into_iter().collect();
         for part in (0..self.num_parts).map(|p| part_dir(PartitionId(p))) {
             for t in &self.node_types {
                 let dir = format!("{part}/{}", node_dir(&t.name));
@@ -169,6 +177,7 @@ impl Meta {
                 let hot = t.has_hotness.then_some(["hot_nodes", "hotness"]).into_iter().flatten();
                 let present = present.chain(features).chain(labels).chain(times).chain(hot);
                 names.extend(present.map(|file| format!("{dir}/{file}.npy")));
+                names.extend(t.has_id_map.then(|| format!("{dir}/{ID_MAP_FILE}")));
             }
             for e in &self.edge_types {
                 let dir = format!("{part}/{}", edge_dir(e));

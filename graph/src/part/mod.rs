@@ -29,7 +29,7 @@ pub(crate) use format::FORMAT_VERSION;
 pub(crate) use group::PartsOnDisk;
 pub use hotness_rule::HotnessRule;
 pub use mapped_part::Part;
-pub use meta::{META_FILE, Meta};
+pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE};
 pub use provenance::Provenance;
 pub use report::{PartMeta, Report};
 pub use seed_edges::SeedEdgeEnds;

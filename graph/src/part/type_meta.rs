@@ -28,6 +28,9 @@ pub struct NodeTypeMeta {
     /// True if each part lists the nodes of other parts that it will read most often.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_hotness: bool,
+    /// True if each part maps its nodes to the ids that users know them by.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_id_map: bool,
 }
 
 impl NodeTypeMeta {

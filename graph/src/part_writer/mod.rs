@@ -5,6 +5,7 @@
 //! single part, which the processes of a node can map together.
 
 mod assignment;
+mod extra_files;
 mod files;
 mod grouped;
 mod grouping;
@@ -19,6 +20,7 @@ mod renumber;
 mod write;
 
 pub use assignment::check_assignment;
+pub use extra_files::{ExtraFiles, NodeFiles};
 pub use grouped::Grouped;
 pub use grouping::{Groups, Pairs};
 pub use in_edges::InEdges;
@@ -27,4 +29,4 @@ pub use names::check_names;
 pub use one_part::write_one_part;
 pub use options::WriteOptions;
 pub use progress::{WriteError, WriteProgress};
-pub use write::write_parts;
+pub use write::{write_parts, write_parts_with};

@@ -1,6 +1,7 @@
 //! Writing of all parts.
 
 use super::assignment::check_assignment;
+use super::extra_files::{ExtraFiles, IdMapJob};
 use super::files::{self, FileWriter};
 use super::hotness::{RankedGraph, RankedNodes};
 use super::in_edges::RenumberedInEdges;
@@ -28,6 +29,21 @@ pub fn write_parts(
     options: WriteOptions,
     dir: &Path,
     progress: &dyn WriteProgress,
+) -> Result<Meta, WriteError> {
+    write_parts_with(dataset, assignment, options, dir, progress, ExtraFiles::default())
+}
+
+/// Like [`write_parts`], with further files.
+///
+/// # Errors
+/// As [`write_parts`].
+pub fn write_parts_with(
+    dataset: Grouped,
+    assignment: &[Vec<u32>],
+    options: WriteOptions,
+    dir: &Path,
+    progress: &dyn WriteProgress,
+    extra: ExtraFiles,
 ) -> Result<Meta, WriteError> {
     let num_parts = options.num_parts;
     check_assignment(assignment, &dataset.node_types, num_parts)
@@ -67,6 +83,9 @@ pub fn write_parts(
     let mut files = node_files?;
     files.extend(edge_files?);
     files.extend(hot_files?);
+    let has_id_map: Vec<bool> = (0..types.len()).map(|t| extra.nodes.has_id_map(t)).collect();
+    let jobs = id_map_jobs(&node_types, &types, &has_id_map, num_parts);
+    files.extend(extra.write(&jobs, dir, options.is_synced)?);
     let is_ranked = options.provenance.hotness.is_some();
     let meta = Meta {
         format: FORMAT_NAME.into(),
@@ -74,9 +93,15 @@ pub fn write_parts(
         dataset: name,
         num_parts,
         provenance: options.provenance,
-        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t, is_ranked)).collect(),
+        node_types: node_types
+            .iter()
+            .zip(types)
+            .zip(has_id_map)
+            .map(|((nodes, t), has_id_map)| NodeTypeMeta { has_id_map, ..node_type_meta(nodes, t, is_ranked) })
+            .collect(),
         edge_types,
         report,
+        has_transforms: extra.transforms.is_some(),
         files,
         on_disk: None,
     };
@@ -112,7 +137,26 @@ fn node_type_meta(nodes: &NodeData, numbering: Renumbering, is_ranked: bool) -> 
         split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
         has_times: nodes.times.is_some(),
         has_hotness: is_ranked && nodes.features.is_some(),
+        has_id_map: false,
     }
+}
+
+/// Returns the id maps of all parts.
+fn id_map_jobs<'a>(
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
+    has_id_map: &[bool],
+    num_parts: u32,
+) -> Vec<IdMapJob<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
+        for (node_type, (nodes, t)) in node_types.iter().zip(types).enumerate().filter(|(t, _)| has_id_map[*t]) {
+            let range = t.range(part);
+            let first = range.start as u32;
+            jobs.push(IdMapJob { part, node_type, name: &nodes.name, nodes: &t.original[range], first });
+        }
+    }
+    jobs
 }
 
 fn split_rows(nodes: &NodeData, numbering: &Renumbering) -> SplitRows {

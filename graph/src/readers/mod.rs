@@ -8,6 +8,9 @@
 //! | `.npy` folder with one folder per type | `nodes/` and `edges/` | [`read_npy_types`] |
 //! | OGB raw CSV | `raw/` | [`read_ogb`] |
 //! | heterogeneous OGB raw CSV | `raw/triplet-type-list` | [`read_ogb_hetero`] |
+//! | OGB's binary layout (papers100M) | `raw/data.npz` | [`read_ogb_binary`] |
+//! | MAG240M | `processed/` | [`read_mag240m`] |
+//! | DGL's chunked graphs | `metadata.json` | [`read_dgl_chunks`] |
 //! | triples of a knowledge graph | `train.ids.tsv` or `train.tsv` | [`read_triples`] |
 //! | none, generated homogeneous graph | the name `fake` | [`fake`](fn@fake) |
 //! | none, generated heterogeneous graph | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
@@ -17,7 +20,9 @@
 //! The returned datasets pass [`Dataset::validate`](crate::Dataset::validate). Every reader reports bad values with the
 //! file and the position.
 
+mod dgl_chunks;
 mod fake;
+mod mag240m;
 mod npy_folder;
 mod ogb;
 mod row_count;
@@ -26,8 +31,10 @@ mod splits;
 pub(crate) mod text;
 mod triples;
 
+pub use dgl_chunks::read_dgl_chunks;
 pub use fake::{FakeOptions, fake, fake_hetero};
+pub use mag240m::read_mag240m;
 pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
-pub use ogb::{read_ogb, read_ogb_hetero};
-pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, why_no_dataset};
+pub use ogb::{read_ogb, read_ogb_binary, read_ogb_hetero};
+pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset};
 pub use triples::read_triples;

@@ -1,8 +1,10 @@
 //! Lookup of datasets by name.
 
+use super::dgl_chunks::{METADATA_FILE, read_dgl_chunks};
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
+use super::mag240m::{PROCESSED_FOLDER, read_mag240m};
 use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
-use super::ogb::{OgbProperties, TRIPLETS, read_ogb, read_ogb_hetero};
+use super::ogb::{DATA_FILE, OgbProperties, TRIPLETS, read_ogb, read_ogb_binary, read_ogb_hetero};
 use super::text::find_csv;
 use super::triples::{find_train_triples, read_triples};
 use crate::GraphError;
@@ -133,28 +135,45 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
 ///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
-    let mut warnings = Vec::new();
-    let mut dataset = match source.name.as_str() {
+    let generated = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
-            let mut dataset = read(source, &mut warnings)?;
-            warnings.extend(dataset.leave_out_unlabeled());
-            if source.to_undirected {
-                dataset.to_undirected();
-            }
-            warnings.extend(settle_overlaps(&mut dataset, source)?);
-            let is_asked = !source.add_reverse_edges && !source.to_undirected;
-            let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
-            warnings.extend(one_way.map(|num_sampled| {
-                format!(
-                    "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
-                     `to_undirected` if the graph is undirected"
-                )
-            }));
-            dataset
+            let mut warnings = Vec::new();
+            let dataset = read(source, &mut warnings)?;
+            return prepare(Loaded { dataset, warnings }, source);
         }
     };
+    choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source)
+}
+
+/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::to_undirected`], `overlap`,
+/// `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`.
+///
+/// # Errors
+/// [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
+/// `overlap` allows or removes them, and for edges that cannot be held out.
+pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let Loaded { mut dataset, mut warnings } = loaded;
+    warnings.extend(dataset.leave_out_unlabeled());
+    if source.to_undirected {
+        dataset.to_undirected();
+    }
+    warnings.extend(settle_overlaps(&mut dataset, source)?);
+    let is_asked = !source.add_reverse_edges && !source.to_undirected;
+    let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
+    warnings.extend(one_way.map(|num_sampled| {
+        format!(
+            "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
+             `to_undirected` if the graph is undirected"
+        )
+    }));
+    choose_edges(Loaded { dataset, warnings }, source)
+}
+
+/// Holds out edges and adds reverse edges.
+fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let dataset = &mut loaded.dataset;
     // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
     // well.
     if let Some(hold_out) = &source.hold_out_edges {
@@ -163,7 +182,7 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
-    Ok(Loaded { dataset, warnings })
+    Ok(loaded)
 }
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
@@ -223,18 +242,24 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         return Err(GraphError::Dataset { dataset: source.name.clone(), why: why_not_found(&candidates) });
     };
     let split = source.split.as_deref();
-    if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
-        let what = if matches!(layout, Layout::Triples) { "triples" } else { ".npy arrays" };
+    if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
     warn_of_strays(folder, layout, warnings)?;
-    if let Layout::Ogb | Layout::OgbHetero = layout {
+    if let Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary = layout {
         warnings.extend(OgbProperties::find(&source.name, folder)?.note_on_metric(&source.name));
     }
     match layout {
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
+        Layout::OgbBinary => read_ogb_binary(&source.name, folder, split),
+        Layout::Mag240m => read_mag240m(&source.name, folder),
+        Layout::DglChunks => {
+            let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;
+            warnings.extend(unread);
+            Ok(dataset)
+        }
         Layout::Npy => read_npy_folder(&source.name, folder),
         Layout::NpyTypes => read_npy_types(&source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
@@ -256,7 +281,9 @@ fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> 
             }
             strays
         }
-        Layout::Ogb | Layout::OgbHetero | Layout::Triples => return Ok(()),
+        Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary | Layout::Mag240m | Layout::DglChunks | Layout::Triples => {
+            return Ok(());
+        }
     };
     warnings
         .extend(strays.iter().map(|path| format!("{} is not read, because its name has no meaning", path.display())));
@@ -319,6 +346,9 @@ enum Layout {
     NpyTypes,
     Ogb,
     OgbHetero,
+    OgbBinary,
+    Mag240m,
+    DglChunks,
     Triples,
 }
 
@@ -331,11 +361,30 @@ impl Layout {
         if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
             return Some(Self::NpyTypes);
         }
+        if folder.join(METADATA_FILE).is_file() {
+            return Some(Self::DglChunks);
+        }
+        if folder.join(PROCESSED_FOLDER).join("paper").is_dir() {
+            return Some(Self::Mag240m);
+        }
         let raw = folder.join("raw");
+        if raw.join(DATA_FILE).is_file() {
+            return Some(Self::OgbBinary);
+        }
         let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
         if raw.is_dir() {
             return Some(layout);
         }
         find_train_triples(folder).map(|_| Self::Triples)
+    }
+
+    /// Returns the description of a layout without a choice of split schemes.
+    fn with_one_split(self) -> Option<&'static str> {
+        match self {
+            Self::Npy | Self::NpyTypes | Self::Mag240m => Some(".npy arrays"),
+            Self::DglChunks => Some("DGL's chunks"),
+            Self::Triples => Some("triples"),
+            Self::Ogb | Self::OgbHetero | Self::OgbBinary => None,
+        }
     }
 }

@@ -11,7 +11,7 @@ use half::f16;
 use std::path::Path;
 
 /// Reads features from `path`, one row for each of `rows`. Returns `None` if the file does not exist or has no columns.
-pub(super) fn read_features(path: &Path, rows: RowCount) -> Result<Option<Features>, GraphError> {
+pub(in crate::readers) fn read_features(path: &Path, rows: RowCount) -> Result<Option<Features>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -45,7 +45,7 @@ pub(super) fn read_features(path: &Path, rows: RowCount) -> Result<Option<Featur
 }
 
 /// Reads weights from `path`, one for each of `rows`, if the file exists.
-pub(super) fn read_weights(path: &Path, rows: RowCount) -> Result<Option<Buffer<f32>>, GraphError> {
+pub(in crate::readers) fn read_weights(path: &Path, rows: RowCount) -> Result<Option<Buffer<f32>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -64,7 +64,7 @@ pub(super) fn read_weights(path: &Path, rows: RowCount) -> Result<Option<Buffer<
 }
 
 /// Reads times from `path`, one for each of `rows`, if the file exists.
-pub(super) fn read_times(path: &Path, rows: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+pub(in crate::readers) fn read_times(path: &Path, rows: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }

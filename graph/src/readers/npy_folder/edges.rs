@@ -12,7 +12,7 @@ use crate::{GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
 
 /// The mapped edge lists of one type.
-pub(super) struct EdgeFiles {
+pub(in crate::readers) struct EdgeFiles {
     folder: PathBuf,
     edges: EdgeIndex,
     valid: Option<EdgeIndex>,
@@ -21,7 +21,7 @@ pub(super) struct EdgeFiles {
 
 impl EdgeFiles {
     /// Maps the edge lists in `folder`. Only the training edges are required.
-    pub(super) fn open(folder: &Path) -> Result<Self, GraphError> {
+    pub(in crate::readers) fn open(folder: &Path) -> Result<Self, GraphError> {
         let edges = EdgeIndex::open(folder.join(EDGE_INDEX_FILE))?;
         let valid = only_file(VALID_EDGE_FILES.iter().map(|name| folder.join(name)))?;
         let test = only_file(std::iter::once(folder.join(TEST_EDGE_FILE)))?;
@@ -37,7 +37,7 @@ impl EdgeFiles {
 
     /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of
     /// nodes of both types.
-    pub(super) fn read(
+    pub(in crate::readers) fn read(
         &self,
         [src_type, dst_type]: [NodeTypeId; 2],
         relation: &str,

@@ -38,7 +38,7 @@ integer!(u32, i64::from, |v| v);
 integer!(u8, i64::from, u32::from);
 
 /// An array of whole numbers in its stored type.
-pub(super) enum Integers {
+pub(in crate::readers) enum Integers {
     I64(Buffer<i64>),
     U64(Buffer<u64>),
     I32(Buffer<i32>),
@@ -63,7 +63,7 @@ impl Integers {
     ///
     /// # Errors
     /// As [`map_npy`], and for a type that does not hold whole numbers.
-    pub(super) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
+    pub(in crate::readers) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
         let (_, dtype) = npy_shape(path)?;
         fn of<T: NpyElement>(
             path: &Path,
@@ -85,7 +85,7 @@ impl Integers {
     }
 
     /// Returns the length of the array.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::readers) fn len(&self) -> usize {
         for_each_type!(self, values => values.len())
     }
 
@@ -95,7 +95,7 @@ impl Integers {
     }
 
     /// Returns the number at `index`. Numbers above `i64::MAX` count as `i64::MAX`.
-    pub(super) fn get(&self, index: usize) -> i64 {
+    pub(in crate::readers) fn get(&self, index: usize) -> i64 {
         for_each_type!(self, values => values[index].wide())
     }
 
@@ -106,7 +106,11 @@ impl Integers {
 
     /// Converts `range` to node ids. Returns `None` if one of them is not below `num_nodes`. Checks and converts in one
     /// pass, since the array may have gigabytes.
-    pub(super) fn to_checked_ids(&self, range: std::ops::Range<usize>, num_nodes: usize) -> Option<Vec<u32>> {
+    pub(in crate::readers) fn to_checked_ids(
+        &self,
+        range: std::ops::Range<usize>,
+        num_nodes: usize,
+    ) -> Option<Vec<u32>> {
         for_each_type!(self, values => checked_ids(&values[range], num_nodes))
     }
 
@@ -116,7 +120,7 @@ impl Integers {
     }
 
     /// Converts the array to `i64`, without a copy if it is stored in this type.
-    pub(super) fn into_i64(self) -> Buffer<i64> {
+    pub(in crate::readers) fn into_i64(self) -> Buffer<i64> {
         match self {
             Self::I64(values) => values,
             other => for_each_type!(other, values => widen(&values)),
@@ -148,7 +152,7 @@ fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
 ///
 /// # Errors
 /// As [`map_npy`], and for a number other than 0 and 1.
-pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
+pub(in crate::readers) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
     if dtype == "|b1" {
         let (shape, mask) = map_npy_bool(path)?;

@@ -7,6 +7,10 @@ mod files;
 mod integers;
 mod read;
 
+pub(super) use attributes::{read_features, read_times, read_weights};
+pub(super) use edges::EdgeFiles;
 pub use export::export_npy;
 pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, stray_arrays};
+pub(super) use integers::{Integers, read_mask};
+pub(super) use read::{read_labels, read_splits};
 pub use read::{read_npy_folder, read_npy_types};

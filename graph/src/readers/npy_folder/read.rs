@@ -193,7 +193,8 @@ fn per_node_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn read_labels(path: &Path, nodes: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+/// Reads classes from `path`, one for each of `nodes`, if the file exists.
+pub(in crate::readers) fn read_labels(path: &Path, nodes: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -235,7 +236,12 @@ fn classes<T: Copy + Into<f64> + Sync>(path: &Path, values: &[T]) -> Result<Buff
     Ok(parallel::map(values, class).into())
 }
 
-fn read_splits(folder: &Path, nodes: RowCount, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
+/// Reads the splits of the nodes from the files in `folder`.
+pub(in crate::readers) fn read_splits(
+    folder: &Path,
+    nodes: RowCount,
+    labels: Option<&Buffer<i64>>,
+) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for split in Split::ALL {
         let stems: &[&str] = if split == Split::Valid { &["valid", "val"] } else { &[split.name()] };

@@ -92,7 +92,7 @@ fn edge_file(raw: &Path) -> Result<PathBuf, GraphError> {
         let other = if raw.join("relations").exists() || find_csv(raw, "num-node-dict").is_some() {
             "it is a heterogeneous graph of OGB; read_ogb_hetero reads those"
         } else if raw.join("data.npz").exists() {
-            "it is in OGB's binary layout; save its arrays as edge_index.npy, x.npy and y.npy and read that folder"
+            "it is in OGB's binary layout; read_ogb_binary reads that"
         } else {
             return absent;
         };

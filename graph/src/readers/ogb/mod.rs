@@ -1,10 +1,13 @@
-//! The raw CSV layouts of the Open Graph Benchmark.
+//! The raw CSV layouts and the binary layout of the Open Graph Benchmark.
 
+mod binary;
 mod files;
 mod hetero;
 mod homogeneous;
 mod master;
 
+pub(super) use binary::DATA_FILE;
+pub use binary::read_ogb_binary;
 pub(super) use hetero::TRIPLETS;
 pub use hetero::read_ogb_hetero;
 pub use homogeneous::read_ogb;

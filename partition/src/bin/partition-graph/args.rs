@@ -1,16 +1,19 @@
 //! The command line, and its conversion to plain options.
 
 use crate::flag_names::with_flags;
+use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
+use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   partition-graph --dataset ogbn-products --root-dir data --num-partitions 2
   partition-graph --dataset fake --num-partitions 4 --avg-num-nodes 100000 --method ldg
+  partition-graph --conf shop/graph.json --dataset shop --num-partitions 2
   partition-graph verify data/partitions/ogbn-products/2-parts
 
 Every option is also accepted with underscores, as in PyG: --num_partitions 2.
@@ -73,6 +76,23 @@ pub(crate) struct PartitionArgs {
     /// The dataset's own folder, instead of a search below --root-dir.
     #[arg(long, alias = "dataset_dir", value_name = "DIR")]
     dataset_dir: Option<PathBuf>,
+    /// Read the nodes and edges from CSV and Parquet tables, which this JSON or YAML file describes in GraphStorm's format
+    /// gconstruct-v0.1. --dataset then only names the parts.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset_dir", "split"])]
+    conf: Option<PathBuf>,
+    /// With --conf, the treatment of rows that cannot be used: fail at the first one (error), or leave them out and count
+    /// them (drop). These are rows with values that are not finite numbers, without an id or with that of an earlier row,
+    /// and edges to nodes that do not exist.
+    #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error, requires = "conf")]
+    on_bad_rows: OnBadRows,
+    /// With --conf, the treatment of features and labels that are not supported, such as those of language models: fail
+    /// (error), or leave them out with a warning (skip).
+    #[arg(long, value_name = "error|skip", default_value_t = Unsupported::Error, requires = "conf")]
+    unsupported: Unsupported,
+    /// With --conf, the transforms.json of other parts, or their folder. Its transforms and classes are applied instead of
+    /// new ones, so that a model of those parts can be used.
+    #[arg(long, value_name = "FILE", requires = "conf")]
+    transforms: Option<PathBuf>,
     /// The output folder [default: {root-dir}/partitions/{dataset}/{N}-parts].
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -179,9 +199,17 @@ enum MethodName {
     Random,
 }
 
+/// The tables to read.
+pub(crate) struct Tables {
+    pub(crate) conf: PathBuf,
+    pub(crate) options: TableOptions,
+}
+
 /// A run that the arguments ask for.
 pub(crate) struct Job {
     pub(crate) source: DatasetSource,
+    /// The configuration of tables, if the graph is read from tables.
+    pub(crate) tables: Option<Tables>,
     pub(crate) options: PartitionOptions,
     /// The stored types of node features, if not those of the dataset.
     pub(crate) feature_dtypes: FeatureDtypes,
@@ -243,7 +271,23 @@ impl PartitionArgs {
             overwrite: self.overwrite,
         };
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
-        Ok(Job { source, options, feature_dtypes, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
+        let tables = self.tables()?;
+        Ok(Job {
+            source,
+            tables,
+            options,
+            feature_dtypes,
+            out_dir: self.output_dir.clone().unwrap_or_else(default_dir),
+        })
+    }
+
+    /// Returns the tables to read. Reads the saved transforms.
+    fn tables(&self) -> anyhow::Result<Option<Tables>> {
+        let Some(conf) = self.conf.clone() else { return Ok(None) };
+        let transforms = self.transforms.as_deref().map(Transforms::read).transpose().context("--transforms")?;
+        let options =
+            TableOptions { seed: self.seed, on_bad_rows: self.on_bad_rows, unsupported: self.unsupported, transforms };
+        Ok(Some(Tables { conf, options }))
     }
 }
 

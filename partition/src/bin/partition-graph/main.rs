@@ -10,10 +10,12 @@ mod terminal;
 use anyhow::Context;
 use args::{Cli, Command, InfoArgs, Job, PartitionArgs, VerifyArgs};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
+use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
 use edgecut_output::check_output;
-use edgecut_partition::{PartitionError, partition_loaded, verify};
+use edgecut_partition::{PartitionError, partition_loaded, partition_loaded_with, verify};
+use edgecut_tables::{DroppedRows, read_tables};
 use flag_names::with_flags;
 use output::{Described, Results, Run};
 use report::write_report;
@@ -34,6 +36,7 @@ const ESSENTIAL: &[&str] = &[
     "dataset",
     "root_dir",
     "dataset_dir",
+    "conf",
     "num_partitions",
     "output_dir",
     "method",
@@ -74,12 +77,12 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     let terminal = Arc::new(Terminal::new(&job.options));
     interrupt::handle(signals, &terminal)?;
     terminal.reading();
-    let meta = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
+    let (meta, dropped) = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
     if let Some(report) = &args.report {
         write_report(&job.out_dir, &meta, report)?;
     }
-    let run = Run { seconds, peak_memory_bytes: output::peak_memory_bytes() };
+    let run = Run { seconds, peak_memory_bytes: output::peak_memory_bytes(), dropped_rows: dropped };
     if let Some(bytes) = run.peak_memory_bytes {
         eprintln!("peak memory {:.2} GB, written to {}", bytes as f64 / 1e9, job.out_dir.display());
     }
@@ -87,11 +90,22 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     if args.json { results.json(&described) } else { results.text(&described.table()) }
 }
 
-fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
-    let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
+/// Returns the description of the parts, and the rows of tables that were left out.
+fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, Vec<DroppedRows>)> {
+    let Some(tables) = &job.tables else {
+        let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
+        terminal.suspended(|| warn(&warnings));
+        dataset.convert_features(&job.feature_dtypes)?;
+        return Ok((partition_loaded(dataset, &job.options, &job.out_dir, terminal)?, Vec::new()));
+    };
+    let read = read_tables(&tables.conf, &job.source.name, &tables.options)?;
+    let loaded = Loaded { dataset: read.dataset, warnings: read.warnings };
+    let Loaded { mut dataset, warnings } = readers::prepare(loaded, &job.source)?;
     terminal.suspended(|| warn(&warnings));
     dataset.convert_features(&job.feature_dtypes)?;
-    Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
+    let transforms = (!read.transforms.is_empty()).then(|| read.transforms.to_json());
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: transforms.as_deref() };
+    Ok((partition_loaded_with(dataset, &job.options, &job.out_dir, terminal, extra)?, read.dropped))
 }
 
 /// Checks that a report can be written, before the graph is read.

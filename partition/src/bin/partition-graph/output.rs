@@ -3,6 +3,7 @@
 use anyhow::Context;
 use edgecut_graph::{EdgeTypeMeta, HotnessRule, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
 use edgecut_partition::Balances;
+use edgecut_tables::DroppedRows;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -63,6 +64,9 @@ pub(crate) struct Run {
     pub(crate) seconds: BTreeMap<&'static str, f64>,
     /// The largest resident set size, if the system reports it.
     pub(crate) peak_memory_bytes: Option<u64>,
+    /// The rows of tables that were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dropped_rows: Vec<DroppedRows>,
 }
 
 impl<'a> Described<'a> {

@@ -3,6 +3,7 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::parquet_file::ParquetFile;
 use super::submission::Submission;
+use super::user_ids::UserColumn;
 use super::values::Values;
 use anyhow::Context;
 use bytemuck::Pod;
@@ -53,6 +54,9 @@ pub(super) struct Columns {
     pub(super) shape: ValueShape,
 }
 
+/// The name of the column of the ids that users know.
+pub(super) const USER_ID: &str = "id";
+
 /// The values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueShape {
@@ -79,7 +83,7 @@ impl Columns {
     }
 }
 
-/// A CSV file with columns of ids, then the values.
+/// A CSV file with columns of ids, the ids that users know if there are any, then the values.
 pub(super) struct CsvFile {
     path: PathBuf,
     output: OutputFile,
@@ -88,25 +92,29 @@ pub(super) struct CsvFile {
 
 impl CsvFile {
     /// Creates the file with the names of its columns.
-    fn create(path: &Path, columns: Columns) -> anyhow::Result<Self> {
+    fn create(path: &Path, columns: Columns, has_user_ids: bool) -> anyhow::Result<Self> {
         let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
+        let user_id = if has_user_ids { format!("{USER_ID},") } else { String::new() };
         let name = columns.value;
         let values: Vec<String> = match columns.shape {
             ValueShape::Class | ValueShape::Number => vec![name.to_owned()],
             ValueShape::List(width) => (0..width).map(|column| format!("{name}_{column}")).collect(),
         };
-        let text = format!("{},{}\n", columns.ids.join(","), values.join(","));
+        let text = format!("{},{user_id}{}\n", columns.ids.join(","), values.join(","));
         Ok(Self { path: path.to_owned(), output, text })
     }
 
     /// Appends rows.
-    fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
+    fn push(&mut self, ids: &[&[u32]], users: Option<&UserColumn>, values: &Values) -> anyhow::Result<()> {
         let num_rows = ids.first().map_or(0, |ids| ids.len());
         for row in 0..num_rows {
             // Writing to a string does not fail.
             for (column, ids) in ids.iter().enumerate() {
                 let comma = if column == 0 { "" } else { "," };
                 let _ = write!(self.text, "{comma}{}", ids[row]);
+            }
+            if let Some(users) = users {
+                let _ = write!(self.text, ",{}", users.csv_field(row));
             }
             match values {
                 Values::Classes(classes) => {
@@ -145,18 +153,38 @@ pub(super) enum Table {
 impl Table {
     /// Creates the file `stem.csv` or `stem.parquet`.
     pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns) -> anyhow::Result<Self> {
+        Self::with_users(stem, args, columns, None)
+    }
+
+    /// Like [`Table::create`], with a column of the ids that users know. `users` is an empty column of their type.
+    pub(super) fn with_users(
+        stem: &str,
+        args: &PredictArgs,
+        columns: Columns,
+        users: Option<UserColumn>,
+    ) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
             let path = args.out.join(format!("{stem}.parquet"));
-            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns)?)));
+            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, users)?)));
         }
-        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns)?))
+        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, users.is_some())?))
     }
 
     /// Appends rows. `ids` has the ids of all rows, column by column.
     pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
+        self.push_with_users(ids, None, values)
+    }
+
+    /// Appends rows with the ids that users know.
+    pub(super) fn push_with_users(
+        &mut self,
+        ids: &[&[u32]],
+        users: Option<&UserColumn>,
+        values: &Values,
+    ) -> anyhow::Result<()> {
         match self {
-            Self::Csv(file) => file.push(ids, values),
-            Self::Parquet(file) => file.push(ids, values),
+            Self::Csv(file) => file.push(ids, users, values),
+            Self::Parquet(file) => file.push(ids, users, values),
         }
     }
 

@@ -5,6 +5,7 @@ use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
 use super::model::{Model, open};
 use super::progress::Progress;
 use super::selection::Selection;
+use super::user_ids::{UserColumn, UserIds};
 use super::values::{Values, class_of};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
@@ -117,14 +118,17 @@ fn write(
     let rank = job.world.rank();
     let columns = Columns::of_rows(&["node_id"], args.output, rows.dim());
     if args.format != Format::Npy && !args.gather {
-        let mut file = Table::create(&stem_of_rank("predictions", rank, job.world.size()), args, columns)?;
+        let users = user_ids(args, rows, rows.own_nodes())?;
+        let stem = stem_of_rank("predictions", rank, job.world.size());
+        let mut file = Table::with_users(&stem, args, columns, users.as_ref().map(UserIds::empty))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            file.push(&[&ids], &values_of(args, rows, &nodes)?)?;
+            let known: Option<UserColumn> = users.as_ref().map(|users| users.of(&nodes));
+            file.push_with_users(&[&ids], known.as_ref(), &values_of(args, rows, &nodes)?)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -139,7 +143,13 @@ fn write(
             let path = args.out.join("predictions.npy");
             Some(GatheredFile::Array(NpyFile::of_values(&path, columns.shape, num_rows)?))
         }
-        (0, _) => Some(GatheredFile::Table(Table::create("predictions", args, columns)?)),
+        (0, _) => {
+            let users = user_ids(args, rows, 0..num_nodes as u32).context(
+                "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
+            )?;
+            let table = Table::with_users("predictions", args, columns, users.as_ref().map(UserIds::empty))?;
+            Some(GatheredFile::Table(table, users))
+        }
         _ => None,
     };
     for first in (0..num_rows).step_by(BLOCK) {
@@ -153,14 +163,17 @@ fn write(
             let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
             let values = values_of(args, rows, &nodes)?;
             match file {
-                GatheredFile::Table(file) => file.push(&[&ids], &values)?,
+                GatheredFile::Table(file, users) => {
+                    let known = users.as_ref().map(|users| users.of(&nodes));
+                    file.push_with_users(&[&ids], known.as_ref(), &values)?;
+                }
                 GatheredFile::Array(file) => file.push(&values)?,
             }
         }
         job.world.barrier()?;
     }
     match file {
-        Some(GatheredFile::Table(file)) => file.commit()?,
+        Some(GatheredFile::Table(file, _)) => file.commit()?,
         Some(GatheredFile::Array(file)) => {
             if let Some(ids) = selected {
                 write_ids(&args.out.join("node_ids.npy"), ids)?;
@@ -173,9 +186,15 @@ fn write(
     Ok(num_rows)
 }
 
+/// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.
+fn user_ids(args: &PredictArgs, rows: &DistRows, nodes: impl Iterator<Item = u32>) -> anyhow::Result<Option<UserIds>> {
+    let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
+    UserIds::open(root, rows.node().part().meta(), rows.node_type(), nodes)
+}
+
 /// The file that rank 0 writes.
 enum GatheredFile {
-    Table(Table),
+    Table(Table, Option<UserIds>),
     Array(NpyFile),
 }
 

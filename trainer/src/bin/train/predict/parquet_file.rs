@@ -1,11 +1,12 @@
 //! Predictions as Parquet.
 
-use super::files::{Columns, ValueShape};
+use super::files::{Columns, USER_ID, ValueShape};
+use super::user_ids::UserColumn;
 use super::values::Values;
 use anyhow::Context;
 use edgecut_output::OutputFile;
 use parquet::basic::Compression;
-use parquet::data_type::{DataType, FloatType, Int64Type};
+use parquet::data_type::{ByteArrayType, DataType, FloatType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -26,13 +27,14 @@ pub(super) struct ParquetFile {
     shape: ValueShape,
     /// The rows of the next row group: columns of ids, and values.
     ids: Vec<Vec<i64>>,
+    users: Option<UserColumn>,
     classes: Vec<i64>,
     numbers: Vec<f32>,
 }
 
 impl ParquetFile {
-    /// Creates the file.
-    pub(super) fn create(path: &Path, columns: Columns) -> anyhow::Result<Self> {
+    /// Creates the file. `users` is an empty column of the ids that users know, if there are any.
+    pub(super) fn create(path: &Path, columns: Columns, users: Option<UserColumn>) -> anyhow::Result<Self> {
         let name = columns.value;
         let value = match columns.shape {
             ValueShape::Class => format!("required int64 {name};"),
@@ -41,9 +43,14 @@ impl ParquetFile {
                 format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
             }
         };
+        let user_id = match &users {
+            None => String::new(),
+            Some(UserColumn::Numbers(_)) => format!("required int64 {USER_ID}; "),
+            Some(UserColumn::Texts(_)) => format!("required binary {USER_ID} (UTF8); "),
+        };
         let ids: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
         let create = || {
-            let schema = parse_message_type(&format!("message predictions {{ {ids}{value} }}"))?;
+            let schema = parse_message_type(&format!("message predictions {{ {ids}{user_id}{value} }}"))?;
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
             let output = OutputFile::create(path)?;
             let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
@@ -53,11 +60,14 @@ impl ParquetFile {
         let (output, writer) = create().with_context(|| format!("--out: write {}", path.display()))?;
         let ids = vec![Vec::new(); columns.ids.len()];
         let (classes, numbers) = Default::default();
-        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, classes, numbers })
+        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, users, classes, numbers })
     }
 
     /// Appends rows. `ids` has the ids of all rows, column by column.
-    pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
+    pub(super) fn push(&mut self, ids: &[&[u32]], users: Option<&UserColumn>, values: &Values) -> anyhow::Result<()> {
+        if let (Some(ours), Some(users)) = (&mut self.users, users) {
+            ours.extend(users);
+        }
         for (column, ids) in self.ids.iter_mut().zip(ids) {
             column.extend(ids.iter().map(|&id| i64::from(id)));
         }
@@ -78,6 +88,11 @@ impl ParquetFile {
             for ids in &self.ids {
                 write_column::<_, Int64Type>(&mut group, ids, None)?;
             }
+            match &self.users {
+                None => {}
+                Some(UserColumn::Numbers(ids)) => write_column::<_, Int64Type>(&mut group, ids, None)?,
+                Some(UserColumn::Texts(ids)) => write_column::<_, ByteArrayType>(&mut group, ids, None)?,
+            }
             match self.shape {
                 ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
                 ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
@@ -87,6 +102,9 @@ impl ParquetFile {
         };
         write().with_context(|| format!("write {}", self.path.display()))?;
         self.ids.iter_mut().for_each(Vec::clear);
+        if let Some(users) = &mut self.users {
+            users.clear();
+        }
         self.classes.clear();
         self.numbers.clear();
         Ok(())

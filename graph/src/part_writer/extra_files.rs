@@ -1,0 +1,93 @@
+//! Files that a caller adds to parts.
+
+use super::WriteError;
+use crate::npy::{FileMeta, checksum};
+use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, node_dir, part_dir};
+use crate::{GraphError, PartitionId, parallel};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// The maps from nodes to the ids that users know them by. The writer of parts stores one per part and node type.
+pub trait NodeFiles: Sync {
+    /// Returns true if the nodes of a type, counted from 0, have other ids than their numbers.
+    fn has_id_map(&self, node_type: usize) -> bool;
+
+    /// Writes the ids of `nodes` of a type to `path`, in this order. `nodes` are the original ids of a part, whose first
+    /// global id is `first`.
+    ///
+    /// # Errors
+    /// Fails on an I/O error.
+    fn write_id_map(&self, node_type: usize, nodes: &[u32], first: u32, path: &Path) -> Result<(), GraphError>;
+}
+
+/// No node type has an id map.
+impl NodeFiles for () {
+    fn has_id_map(&self, _: usize) -> bool {
+        false
+    }
+
+    fn write_id_map(&self, _: usize, _: &[u32], _: u32, path: &Path) -> Result<(), GraphError> {
+        Err(GraphError::format(path, "the nodes have no id map"))
+    }
+}
+
+/// Files that are written with parts.
+#[derive(Clone, Copy)]
+pub struct ExtraFiles<'a> {
+    /// The id maps.
+    pub nodes: &'a dyn NodeFiles,
+    /// The content of `transforms.json`, if there is one.
+    pub transforms: Option<&'a str>,
+}
+
+impl Default for ExtraFiles<'_> {
+    fn default() -> Self {
+        Self { nodes: &(), transforms: None }
+    }
+}
+
+/// The nodes of a part whose ids are written.
+pub(super) struct IdMapJob<'a> {
+    pub(super) part: u32,
+    pub(super) node_type: usize,
+    pub(super) name: &'a str,
+    pub(super) nodes: &'a [u32],
+    pub(super) first: u32,
+}
+
+impl ExtraFiles<'_> {
+    /// Writes the files below `dir`, and returns their sizes and checksums by path.
+    pub(super) fn write(
+        &self,
+        jobs: &[IdMapJob],
+        dir: &Path,
+        is_synced: bool,
+    ) -> Result<BTreeMap<String, FileMeta>, WriteError> {
+        let write = |at: usize| -> Result<(String, FileMeta), GraphError> {
+            let job = &jobs[at];
+            let name = format!("{}/{}/{ID_MAP_FILE}", part_dir(PartitionId(job.part)), node_dir(job.name));
+            let path = dir.join(&name);
+            self.nodes.write_id_map(job.node_type, job.nodes, job.first, &path)?;
+            if is_synced {
+                File::open(&path).and_then(|file| file.sync_all()).map_err(|error| GraphError::io(&path, error))?;
+            }
+            let bytes = std::fs::read(&path).map_err(|error| GraphError::io(&path, error))?;
+            Ok((name, FileMeta { bytes: bytes.len() as u64, xxh3: checksum(&bytes) }))
+        };
+        let mut files: BTreeMap<String, FileMeta> = parallel::try_collect(jobs.len(), &write)?.into_iter().collect();
+        if let Some(text) = self.transforms {
+            let path = dir.join(TRANSFORMS_FILE);
+            let write = || -> std::io::Result<()> {
+                let mut file = File::create(&path)?;
+                file.write_all(text.as_bytes())?;
+                if is_synced { file.sync_all() } else { Ok(()) }
+            };
+            write().map_err(|error| GraphError::io(&path, error))?;
+            let meta = FileMeta { bytes: text.len() as u64, xxh3: checksum(text.as_bytes()) };
+            files.insert(TRANSFORMS_FILE.to_owned(), meta);
+        }
+        Ok(files)
+    }
+}

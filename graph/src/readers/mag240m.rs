@@ -1,0 +1,127 @@
+//! The arrays of MAG240M, OGB's large-scale challenge for nodes.
+
+use super::npy_folder::{EdgeFiles, Integers, read_features, read_labels, read_splits, read_times};
+use super::row_count::RowCount;
+use super::splits::count_classes;
+use crate::dataset::{Dataset, NodeData};
+use crate::npy::npy_shape;
+use crate::{GraphError, NodeTypeId};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The folder that identifies this layout, together with `paper/` in it.
+pub(super) const PROCESSED_FOLDER: &str = "processed";
+
+/// The folder of an edge type and its names.
+struct Relation {
+    names: [String; 3],
+    dir: PathBuf,
+}
+
+/// Reads MAG240M as OGB unpacks it, from `folder/processed/`.
+///
+/// | file | content |
+/// |---|---|
+/// | `SRC___REL___DST/edge_index.npy` | `[2, E]`, edges with ids from 0 within their types |
+/// | `TYPE/node_feat.npy` | `[N, F]`, features; optional |
+/// | `TYPE/node_label.npy` | `[N]`, classes, NaN if unlabeled; optional |
+/// | `TYPE/node_year.npy` | `[N]`, times; optional |
+/// | `TYPE/train_idx.npy`, `valid_idx.npy`, `test_idx.npy` | splits; optional |
+///
+/// OGB stores the splits and the numbers of nodes as PyTorch files, which are not read. Save the splits as arrays. A
+/// type without an array has one node more than the largest id of its edges. Types are in the order of their names.
+///
+/// ```
+/// use edgecut_graph::readers::read_mag240m;
+/// use edgecut_graph::write_npy;
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// let edges = folder.join("processed/author___writes___paper");
+/// std::fs::create_dir_all(&edges)?;
+/// write_npy(&edges.join("edge_index.npy"), &[2, 2], &[0_i64, 3, 1, 0])?;
+/// let graph = read_mag240m("mag240m", folder)?;
+/// assert_eq!((graph.node_types[0].num_nodes, graph.node_types[1].num_nodes), (4, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`read_npy_types`](super::read_npy_types).
+pub fn read_mag240m(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    let root = folder.join(PROCESSED_FOLDER);
+    let relations = relations(&root)?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for Relation { names: [src, _, dst], dir } in &relations {
+        let largest = largest_ids(&dir.join("edge_index.npy"))?;
+        for (node_type, largest) in [src, dst].into_iter().zip(largest) {
+            let count = counts.entry(node_type).or_default();
+            *count = (*count).max(usize::try_from(largest.saturating_add(1)).unwrap_or(0));
+        }
+    }
+    let mut node_types = Vec::with_capacity(counts.len());
+    for (node_type, by_edges) in counts {
+        node_types.push(read_nodes(&root, node_type, by_edges)?);
+    }
+    let mut edge_types = Vec::with_capacity(relations.len());
+    for Relation { names: [src, relation, dst], dir } in &relations {
+        let find = |wanted: &str| node_types.iter().position(|nodes: &NodeData| nodes.name == wanted).unwrap_or(0);
+        let ends = [find(src), find(dst)];
+        let counts = ends.map(|t| RowCount::nodes_of_type(node_types[t].num_nodes, &node_types[t].name));
+        edge_types.push(EdgeFiles::open(dir)?.read(ends.map(|t| NodeTypeId(t as u16)), relation, counts)?);
+    }
+    Ok(Dataset { name: name.into(), node_types, edge_types })
+}
+
+/// Returns the edge types, in the order of their folders.
+fn relations(root: &Path) -> Result<Vec<Relation>, GraphError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).map_err(|error| GraphError::io(root, error))? {
+        let dir = entry.map_err(|error| GraphError::io(root, error))?.path();
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let names: Vec<String> = name.split("___").map(str::to_owned).collect();
+        if let Ok(names) = <[String; 3]>::try_from(names) {
+            found.push(Relation { names, dir });
+        }
+    }
+    found.sort_by(|a, b| a.names.cmp(&b.names));
+    if found.is_empty() {
+        return Err(GraphError::format(root, "it contains no edge type, such as author___writes___paper"));
+    }
+    Ok(found)
+}
+
+/// Returns the largest source and the largest destination.
+fn largest_ids(path: &Path) -> Result<[i64; 2], GraphError> {
+    let (shape, ends) = Integers::map(path)?;
+    let [2, num_edges] = shape[..] else {
+        return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [2, number of edges]")));
+    };
+    let ends = ends.into_i64();
+    let (src, dst) = ends.split_at(num_edges);
+    let largest = |ids: &[i64]| crate::parallel::max(ids).unwrap_or(-1);
+    Ok([largest(&src), largest(&dst)])
+}
+
+fn read_nodes(root: &Path, name: &str, by_edges: usize) -> Result<NodeData, GraphError> {
+    let dir = root.join(name);
+    let [feature_file, label_file, year_file] =
+        ["node_feat", "node_label", "node_year"].map(|n| dir.join(n).with_extension("npy"));
+    let with_rows = [&feature_file, &label_file, &year_file].into_iter().find(|path| path.exists());
+    let num_nodes = match with_rows {
+        Some(path) => npy_shape(path)?.0.first().copied().unwrap_or(0),
+        None => by_edges,
+    };
+    if num_nodes > u32::MAX as usize {
+        return Err(GraphError::format(dir, format!("{num_nodes} nodes are more than 2^32 - 1")));
+    }
+    let nodes = RowCount::nodes_of_type(num_nodes, name);
+    let labels = read_labels(&label_file, nodes)?;
+    Ok(NodeData {
+        name: name.into(),
+        num_nodes,
+        features: read_features(&feature_file, nodes)?,
+        num_classes: labels.as_deref().map_or(Ok(0), |labels| count_classes(&label_file, labels))?,
+        splits: read_splits(&dir, nodes, labels.as_ref())?,
+        labels,
+        times: read_times(&year_file, nodes)?,
+    })
+}

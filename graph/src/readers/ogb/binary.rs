@@ -1,0 +1,99 @@
+//! The binary layout of OGB's largest node dataset, ogbn-papers100M.
+
+use super::files::{check_splits, read_splits, split_scheme};
+use super::master::OgbProperties;
+use crate::GraphError;
+use crate::dataset::Dataset;
+use crate::readers::npy_folder::read_npy_folder;
+use crate::readers::row_count::RowCount;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+use zip::ZipArchive;
+
+/// The file that identifies this layout, in `raw/`.
+pub(in crate::readers) const DATA_FILE: &str = "data.npz";
+/// The file of labels, in `raw/`.
+const LABEL_FILE: &str = "node-label.npz";
+/// The arrays of [`DATA_FILE`], and their names in a folder of arrays.
+const DATA: [(&str, &str); 5] = [
+    ("edge_index", "edge_index"),
+    ("node_feat", "x"),
+    ("edge_feat", "edge_attr"),
+    ("node_year", "node_time"),
+    ("num_nodes_list", "num_nodes"),
+];
+/// The number of bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Reads a homogeneous graph from `folder` in OGB's binary layout.
+///
+/// | file | content |
+/// |---|---|
+/// | `raw/data.npz` | `edge_index`, `num_nodes_list`, and optionally `node_feat`, `edge_feat` and `node_year` |
+/// | `raw/node-label.npz` | `node_label`, a class per node, NaN if unlabeled; optional |
+/// | `split/SCHEME/{train,valid,test}` | a node id per line, as in [`read_ogb`](super::read_ogb); optional |
+///
+/// The arrays are unpacked to the folder for temporary files (`TMPDIR`), mapped and removed, so that features need no
+/// memory. The folder needs the space of the unpacked arrays.
+///
+/// # Errors
+/// As [`read_npy_folder`], and for damaged files.
+pub fn read_ogb_binary(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
+    let raw = folder.join("raw");
+    let data = raw.join(DATA_FILE);
+    let scheme = split_scheme(folder, split)?;
+    let properties = OgbProperties::find(name, folder)?;
+    let temporary = std::env::temp_dir();
+    let unpacked = tempfile::tempdir_in(&temporary).map_err(|error| GraphError::io(&temporary, error))?;
+    unpack(&data, &DATA, unpacked.path())?;
+    let labels = raw.join(LABEL_FILE);
+    if labels.exists() {
+        unpack(&labels, &[("node_label", "y")], unpacked.path())?;
+    }
+    let mut dataset = read_npy_folder(name, unpacked.path()).map_err(|error| GraphError::in_file(&data, error))?;
+    let nodes = &mut dataset.node_types[0];
+    let splits = scheme.map(|dir| read_splits(&dir, RowCount::nodes(nodes.num_nodes))).transpose()?;
+    nodes.splits = check_splits(splits, nodes.labels.as_ref())?;
+    if properties.adds_inverse_edges {
+        dataset.add_inverse_edges();
+    }
+    Ok(dataset)
+}
+
+/// Unpacks arrays of the file `npz` to `dir`. Arrays that are absent, and those that hold Python's `None`, are skipped.
+fn unpack(npz: &Path, arrays: &[(&str, &str)], dir: &Path) -> Result<(), GraphError> {
+    let file = File::open(npz).map_err(|error| GraphError::io(npz, error))?;
+    let damaged = |error: zip::result::ZipError| GraphError::io(npz, error.into());
+    let mut archive = ZipArchive::new(BufReader::with_capacity(COPY_BYTES, file)).map_err(damaged)?;
+    for (entry, stem) in arrays {
+        let Some(position) = archive.index_for_name(&format!("{entry}.npy")) else { continue };
+        let mut array = archive.by_index(position).map_err(damaged)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let path = dir.join(stem).with_extension("npy");
+        let mut copy = || -> std::io::Result<()> {
+            let mut out = File::create(&path)?;
+            let mut is_first = true;
+            loop {
+                let count = array.read(&mut buffer)?;
+                if is_first && is_object(&buffer[..count]) {
+                    drop(out);
+                    return std::fs::remove_file(&path);
+                }
+                is_first = false;
+                if count == 0 {
+                    return Ok(());
+                }
+                out.write_all(&buffer[..count])?;
+            }
+        };
+        copy().map_err(|error| GraphError::format(npz, format!("unpack {entry} to {}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// Returns true for the start of an array of Python objects.
+fn is_object(start: &[u8]) -> bool {
+    const DESCRIPTION: &[u8] = b"'|O'";
+    start[..start.len().min(128)].windows(DESCRIPTION.len()).any(|window| window == DESCRIPTION)
+}

@@ -1,0 +1,117 @@
+//! Table files for tests, and runs of the program on them.
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use arrow_array::{ArrayRef, RecordBatch};
+use flate2::Compression as Level;
+use flate2::write::GzEncoder;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder with a configuration and its tables.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file, and the folders that it is in.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn write_gzip(&self, name: &str, content: &str) {
+        let mut encoder = GzEncoder::new(Vec::new(), Level::default());
+        encoder.write_all(content.as_bytes()).unwrap();
+        self.write(name, encoder.finish().unwrap());
+    }
+
+    pub(crate) fn write_zstd(&self, name: &str, content: &str) {
+        self.write(name, zstd::encode_all(content.as_bytes(), 1).unwrap());
+    }
+
+    /// Writes a Parquet file with row groups of 7 rows.
+    pub(crate) fn write_parquet(&self, name: &str, compression: Compression, columns: Vec<(&str, ArrayRef)>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let properties =
+            WriterProperties::builder().set_compression(compression).set_max_row_group_row_count(Some(7)).build();
+        let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    /// Runs `partition-graph` on `graph.json`, into the folder `out`.
+    pub(crate) fn run(&self, out: &str, more: &[&str]) -> Output {
+        self.command("graph.json", out, more).output().unwrap()
+    }
+
+    /// Returns the command that partitions the tables of a configuration.
+    pub(crate) fn command(&self, conf: &str, out: &str, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+        command.args(["--dataset", "graph", "--method", "random", "--json"]);
+        command.arg("--conf").arg(self.path(conf)).arg("--output-dir").arg(self.path(out)).args(more);
+        if !more.contains(&"--num-partitions") {
+            command.args(["--num-partitions", "2"]);
+        }
+        command
+    }
+
+    /// Runs `partition-graph`, which must succeed, and returns its results and its messages.
+    pub(crate) fn made(&self, out: &str, more: &[&str]) -> (Value, String) {
+        let output = self.run(out, more);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        let verified = Command::new(env!("CARGO_BIN_EXE_partition-graph")).arg("verify").arg(self.path(out)).output();
+        let verified = verified.unwrap();
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+        (serde_json::from_slice(&output.stdout).unwrap(), stderr)
+    }
+
+    /// Runs `partition-graph`, which must fail without output, and returns its error.
+    pub(crate) fn fails(&self, more: &[&str]) -> String {
+        let output = self.run("failed", more);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(!self.path("failed").exists(), "{stderr}");
+        stderr
+    }
+}
+
+/// Returns the content of all files in a folder, by their path in it.
+pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+                found.insert(name, std::fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the arrays among the files of a folder.
+pub(crate) fn arrays(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    contents(dir).into_iter().filter(|(name, _)| name.ends_with(".npy")).collect()
+}

@@ -1,0 +1,255 @@
+//! The attributes of the rows of a table: checks, fits and the final arrays.
+
+use super::bad_rows::{BadInPiece, DropCounts};
+use super::kept::Dropped;
+use super::labels::{LabelProbe, LabelRule};
+use super::spec::{Decoded, FeatureCells, Spec};
+use crate::table::{Rows, Table, scan};
+use crate::transform::{Fitted, Partial, apply};
+use crate::{OnBadRows, TableError};
+use arrow_array::{Array, StringArray};
+
+/// The rows of a table: their number and those of each piece.
+#[derive(Default)]
+pub(super) struct PieceStarts {
+    /// The row that each piece starts with.
+    starts: Vec<u64>,
+    /// The number of rows.
+    pub(super) num_rows: u64,
+}
+
+/// The arrays of the used rows of a table.
+#[derive(Default)]
+pub(super) struct Attributes {
+    /// The features, row-major.
+    pub(super) features: Vec<f32>,
+    /// The number of columns of each feature.
+    pub(super) widths: Vec<usize>,
+    pub(super) labels: Vec<i64>,
+    pub(super) times: Vec<i64>,
+    pub(super) weights: Vec<f32>,
+    /// The number of used rows.
+    pub(super) num_rows: u64,
+}
+
+/// The statistics of a table.
+pub(super) struct Fits {
+    /// For each feature, its statistics if it needs any.
+    pub(super) features: Vec<Option<Partial>>,
+    pub(super) label: LabelProbe,
+}
+
+impl PieceStarts {
+    /// Adds the rows of the next piece.
+    fn push(&mut self, num_rows: u64) {
+        self.starts.push(self.num_rows);
+        self.num_rows += num_rows;
+    }
+
+    /// Returns the row that a piece starts with. Without known starts no row is left out, and the start is not used.
+    pub(super) fn start(&self, piece: usize) -> u64 {
+        self.starts.get(piece).copied().unwrap_or(0)
+    }
+}
+
+/// Finds the rows with values that cannot be used, if such rows are dropped.
+pub(super) fn check(
+    table: &Table,
+    spec: &Spec,
+    counts: &mut DropCounts,
+) -> Result<(PieceStarts, Vec<u64>), TableError> {
+    let mut starts = PieceStarts::default();
+    let mut dropped = Vec::new();
+    let map = |_, mut rows: Rows| {
+        let mut bad = BadInPiece::default();
+        let mut widths = spec.unknown_widths();
+        let mut offset = 0;
+        while let Some(batch) = rows.next()? {
+            for wrong in spec.decode(&batch, &mut widths)?.bad {
+                bad.add(&batch, offset, wrong, OnBadRows::Drop)?;
+            }
+            offset += batch.num_rows as u64;
+        }
+        Ok((offset, bad))
+    };
+    scan(table, &spec.columns(), map, |_, (num_rows, bad)| {
+        counts.add(&table.at, &bad);
+        dropped.extend(bad.rows.iter().map(|row| starts.num_rows + row));
+        starts.push(num_rows);
+        Ok(())
+    })?;
+    Ok((starts, dropped))
+}
+
+/// Visits the used rows of a piece, batch by batch.
+fn visit(
+    rows: &mut Rows,
+    spec: &Spec,
+    start: u64,
+    dropped: &Dropped,
+    mut visit: impl FnMut(&Decoded, &mut dyn Iterator<Item = usize>) -> Result<(), (usize, String)>,
+) -> Result<(), TableError> {
+    let mut widths = spec.unknown_widths();
+    let mut row = start;
+    while let Some(batch) = rows.next()? {
+        let decoded = spec.decode(&batch, &mut widths)?;
+        let end = row + batch.num_rows as u64;
+        if dropped.len() == 0
+            && let Some((row, _, why)) = decoded.bad.first()
+        {
+            return Err(batch.wrong(*row, why.as_str()));
+        }
+        visit(&decoded, &mut dropped.kept(row..end)).map_err(|(row, why)| batch.wrong_value(row, why))?;
+        row = end;
+    }
+    Ok(())
+}
+
+/// Collects the statistics of the features that need them, and of labels that are texts.
+pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dropped) -> Result<Fits, TableError> {
+    let needs: Vec<Option<Partial>> = spec.features.iter().map(|feature| Partial::new(&feature.transform)).collect();
+    let needed = |at: &usize| needs[*at].is_some();
+    let fitted: Vec<usize> = (0..needs.len()).filter(needed).collect();
+    let mut fits = Fits { features: needs.clone(), label: LabelProbe::default() };
+    if fitted.is_empty() && spec.label.is_none() {
+        return Ok(fits);
+    }
+    let spec =
+        Spec { features: fitted.iter().map(|&at| spec.features[at]).collect(), label: spec.label, ..Spec::default() };
+    let map = |piece: usize, mut rows: Rows| {
+        let mut partials: Vec<Partial> = fitted.iter().filter_map(|&at| needs[at].clone()).collect();
+        let mut probe = LabelProbe::default();
+        visit(&mut rows, &spec, starts.start(piece), dropped, |decoded, rows| {
+            let mut row_numbers = Vec::new();
+            for row in rows {
+                for ((partial, cells), feature) in partials.iter_mut().zip(&decoded.features).zip(&spec.features) {
+                    let added = match cells {
+                        FeatureCells::Numbers(columns) => {
+                            row_numbers.clear();
+                            columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
+                            partial.add_row(&row_numbers);
+                            Ok(())
+                        }
+                        FeatureCells::Texts(texts) => match text_at(texts, row) {
+                            Some(text) => partial.add_text(text, feature.transform.category_separator()),
+                            None => Ok(()),
+                        },
+                    };
+                    added.map_err(|why| (row, format!("feature {}: {why}", feature.name)))?;
+                }
+                probe.add(decoded.label.as_ref(), row).map_err(|why| (row, why))?;
+            }
+            Ok(())
+        })?;
+        Ok((partials, probe))
+    };
+    scan(table, &spec.columns(), map, |piece, (partials, probe)| {
+        for (&at, later) in fitted.iter().zip(partials) {
+            if let Some(partial) = &mut fits.features[at] {
+                let named =
+                    |why| TableError::file(table.path_of(piece), format!("feature {}: {why}", spec.name(at, &fitted)));
+                partial.merge(later).map_err(named)?;
+            }
+        }
+        fits.label.merge(probe);
+        Ok(())
+    })?;
+    Ok(fits)
+}
+
+impl Spec<'_> {
+    /// Returns the name of the feature `at` of a table, of whose features this spec has those at `fitted`.
+    fn name(&self, at: usize, fitted: &[usize]) -> &str {
+        let position = fitted.iter().position(|&other| other == at);
+        position.map_or("", |position| &self.features[position].name)
+    }
+}
+
+/// Computes the arrays of the used rows.
+pub(super) fn transform(
+    table: &Table,
+    spec: &Spec,
+    fitted: &[Fitted],
+    labels: &LabelRule,
+    (starts, dropped): (&PieceStarts, &Dropped),
+) -> Result<Attributes, TableError> {
+    let map = |piece: usize, mut rows: Rows| {
+        let mut out = Attributes::default();
+        visit(&mut rows, spec, starts.start(piece), dropped, |decoded, rows| {
+            let mut rows = rows.peekable();
+            if let Some(&first) = rows.peek() {
+                out.check_widths(decoded, spec, fitted).map_err(|why| (first, why))?;
+            }
+            let mut row_numbers = Vec::new();
+            for row in rows {
+                out.num_rows += 1;
+                for (cells, fitted) in decoded.features.iter().zip(fitted) {
+                    match cells {
+                        FeatureCells::Numbers(columns) => {
+                            row_numbers.clear();
+                            columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
+                            apply(fitted, &row_numbers, &mut out.features);
+                        }
+                        FeatureCells::Texts(texts) => fitted.apply_text(text_at(texts, row), &mut out.features),
+                    }
+                }
+                if let Some(cells) = &decoded.label {
+                    out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?);
+                }
+                out.times.extend(decoded.times.as_ref().map(|times| times[row]));
+                out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    };
+    let mut all = Attributes::default();
+    scan(table, &spec.columns(), map, |piece, part| {
+        all.append(part).map_err(|why| TableError::file(table.path_of(piece), why))
+    })?;
+    if all.num_rows == 0 && dropped.len() == 0 {
+        return Err(TableError::file(table.first_path(), format!("the table {} has no rows", table.at)));
+    }
+    Ok(all)
+}
+
+impl Attributes {
+    /// Checks that transforms take as many numbers as the columns have, and remembers the number of features.
+    fn check_widths(&mut self, decoded: &Decoded, spec: &Spec, fitted: &[Fitted]) -> Result<(), String> {
+        let mut widths = Vec::with_capacity(fitted.len());
+        for ((cells, fitted), feature) in decoded.features.iter().zip(fitted).zip(&spec.features) {
+            let width = match cells {
+                FeatureCells::Numbers(columns) => columns.iter().map(|column| column.width).sum(),
+                FeatureCells::Texts(_) => 1,
+            };
+            fitted.check_width(width).map_err(|why| format!("feature {}: {why}", feature.name))?;
+            widths.push(fitted.output_width(width));
+        }
+        self.widths = widths;
+        Ok(())
+    }
+
+    /// Adds the rows of the next piece.
+    fn append(&mut self, mut later: Self) -> Result<(), String> {
+        if later.num_rows == 0 {
+            return Ok(());
+        }
+        if self.num_rows > 0 && self.widths != later.widths {
+            return Err(format!(
+                "its features have {:?} numbers per row, but {:?} in earlier files",
+                later.widths, self.widths
+            ));
+        }
+        self.widths = later.widths;
+        self.features.append(&mut later.features);
+        self.labels.append(&mut later.labels);
+        self.times.append(&mut later.times);
+        self.weights.append(&mut later.weights);
+        self.num_rows += later.num_rows;
+        Ok(())
+    }
+}
+
+fn text_at(texts: &StringArray, row: usize) -> Option<&str> {
+    texts.is_valid(row).then(|| texts.value(row))
+}

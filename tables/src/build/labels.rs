@@ -1,0 +1,96 @@
+//! Classes of nodes, from numbers or texts.
+
+use super::spec::{LabelCells, why_no_class};
+use crate::table::whole_text;
+use arrow_array::Array;
+use std::collections::{BTreeSet, HashMap};
+
+/// The most classes that have names.
+const MAX_NAMED_CLASSES: usize = 1 << 20;
+
+/// The labels of some rows, if they are texts.
+pub(super) struct LabelProbe {
+    /// False if a text is not a whole number.
+    are_numbers: bool,
+    texts: BTreeSet<String>,
+}
+
+impl Default for LabelProbe {
+    fn default() -> Self {
+        Self { are_numbers: true, texts: BTreeSet::new() }
+    }
+}
+
+/// The conversion of labels to classes.
+pub(super) enum LabelRule {
+    /// Labels are whole numbers.
+    Numbers,
+    /// Labels are the names of classes.
+    Names { names: Vec<String>, classes: HashMap<String, i64> },
+}
+
+impl LabelProbe {
+    /// Adds the label of a row.
+    pub(super) fn add(&mut self, cells: Option<&LabelCells>, row: usize) -> Result<(), String> {
+        let Some(LabelCells::Texts(texts)) = cells else { return Ok(()) };
+        if texts.is_null(row) {
+            return Ok(());
+        }
+        let text = texts.value(row);
+        if !self.texts.contains(text) {
+            self.are_numbers &= whole_text(text).is_ok();
+            self.texts.insert(text.to_owned());
+        }
+        if self.texts.len() > MAX_NAMED_CLASSES {
+            return Err(format!("there are more than {MAX_NAMED_CLASSES} different labels"));
+        }
+        Ok(())
+    }
+
+    /// Adds the labels of later rows.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.are_numbers &= later.are_numbers;
+        self.texts.extend(later.texts);
+    }
+
+    /// Returns the rule for the labels. Texts that are not all numbers become classes in their order.
+    pub(super) fn rule(self) -> LabelRule {
+        if self.are_numbers { LabelRule::Numbers } else { LabelRule::of_names(self.texts.into_iter().collect()) }
+    }
+}
+
+impl LabelRule {
+    /// Creates the rule for texts, whose class is their position.
+    pub(super) fn of_names(names: Vec<String>) -> Self {
+        let classes = names.iter().cloned().zip(0..).collect();
+        Self::Names { names, classes }
+    }
+
+    /// Returns the names of the classes, if they have names.
+    pub(super) fn names(&self) -> Option<&[String]> {
+        match self {
+            Self::Numbers => None,
+            Self::Names { names, .. } => Some(names),
+        }
+    }
+
+    /// Returns the class of a row, -1 without a label.
+    pub(super) fn class(&self, cells: &LabelCells, row: usize) -> Result<i64, String> {
+        match (self, cells) {
+            (Self::Numbers, LabelCells::Whole(classes)) => Ok(classes[row]),
+            (Self::Names { .. }, LabelCells::Whole(classes)) => match classes[row] {
+                -1 => Ok(-1),
+                class => Err(format!("the label {class} is a number, but the classes have names")),
+            },
+            (_, LabelCells::Texts(texts)) if texts.is_null(row) => Ok(-1),
+            (Self::Numbers, LabelCells::Texts(texts)) => {
+                let class = whole_text(texts.value(row))?.unwrap_or(-1);
+                why_no_class(class).map_or(Ok(class), Err)
+            }
+            (Self::Names { classes, .. }, LabelCells::Texts(texts)) => {
+                let name = texts.value(row);
+                classes.get(name).copied().ok_or_else(|| format!("the label {name:?} is not one of the known classes"))
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The nodes of one type, from their tables.
+
+use super::Context;
+use super::bad_rows::{BadInPiece, BadKind};
+use super::columns::{SpecTable, check_all, compute};
+use super::kept::Dropped;
+use super::spec::Spec;
+use super::splits;
+use crate::conf::{Label, NodeTable};
+use crate::ids::{Id, IdMap, Inserted};
+use crate::table::{Batch, IdCells, Rows, Table, id_cells, scan};
+use crate::transform::SavedType;
+use crate::{OnBadRows, TableError};
+use arrow_array::Array;
+use edgecut_graph::{Buffer, NodeData, Splits, count_distinct_labels, max_classes};
+use std::path::Path;
+
+/// The nodes of a type, their ids and transforms.
+pub(super) struct BuiltNodes {
+    pub(super) data: NodeData,
+    pub(super) ids: IdMap,
+    pub(super) saved: SavedType,
+}
+
+/// Reads the tables of a node type.
+pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable]) -> Result<BuiltNodes, TableError> {
+    let is_drop = context.options.on_bad_rows == OnBadRows::Drop;
+    let with_ids =
+        context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
+    context.only_one(tables.iter().map(|table| (&table.at, table.time_col.as_ref())), name, "time_col")?;
+    let label = context.only_one(tables.iter().map(|table| (&table.at, table.label.as_ref())), name, "labels")?;
+    let mut opened = Vec::with_capacity(tables.len());
+    for table in tables {
+        let open = Table::open(context.conf, &table.at, &table.source)?;
+        opened.push(SpecTable { table: open, spec: Spec::of_nodes(table), starts: Default::default() });
+    }
+    let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
+    let mut ids = IdMap::new();
+    let mut num_rows = None;
+    if let Some(at) = with_ids
+        && let Some(column) = &tables[at].id_col
+    {
+        let duplicates = insert_ids(context, name, &opened[at], column, &dropped, &mut ids)?;
+        dropped.extend(duplicates);
+        num_rows = Some(ids.len() as u64);
+    }
+    let saved = context.saved_nodes(name);
+    let columns = compute(context.conf, name, &opened, &dropped, saved, num_rows)?;
+    let num_nodes = match columns.num_rows {
+        Some(num_rows) => num_rows,
+        // Neither ids nor attributes: the table only tells the number of nodes.
+        None => count_rows(&opened[0].table)? - dropped.len(),
+    };
+    if num_nodes == 0 {
+        return Err(TableError::file(opened[0].table.first_path(), format!("node type {name} has no rows")));
+    }
+    if num_nodes > u64::from(u32::MAX) {
+        return Err(TableError::file(
+            context.conf,
+            format!("node type {name} has {num_nodes} rows, more than 2^32 - 1"),
+        ));
+    }
+    if with_ids.is_none() {
+        ids = row_ids(num_nodes, &dropped);
+    }
+    let labels: Option<Buffer<i64>> = columns.labels.map(Into::into);
+    let num_classes =
+        labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
+    if let (Some(labels), Some(at)) = (labels.as_deref(), label) {
+        check_classes(name, labels, opened[at].table.first_path())?;
+    }
+    let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
+    let splits = match label.and_then(|at| tables[at].label.as_ref()) {
+        Some(label) => node_splits(context, name, label, &ids, labels.as_deref())?,
+        None => Splits::default(),
+    };
+    let data = NodeData {
+        name: name.to_owned(),
+        num_nodes: num_nodes as usize,
+        features: columns.features,
+        num_classes: num_classes.max(named_classes),
+        labels,
+        splits,
+        times: columns.times.map(Into::into),
+    };
+    Ok(BuiltNodes { data, ids, saved: columns.saved })
+}
+
+/// Checks that there are not many more classes than different labels.
+fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(), TableError> {
+    let largest = labels.iter().copied().max().unwrap_or(-1);
+    let distinct = count_distinct_labels(labels);
+    if usize::try_from(largest).is_ok_and(|largest| largest >= max_classes(distinct)) {
+        let why = format!(
+            "{name} has the class {largest}, but its labels have {distinct} different values: number the classes 0, 1, 2 and \
+             so on"
+        );
+        return Err(TableError::file(path, why));
+    }
+    Ok(())
+}
+
+/// Adds the ids of a table, and returns the rows without an id and with the id of an earlier row.
+fn insert_ids(
+    context: &mut Context,
+    name: &str,
+    of_type: &SpecTable,
+    column: &str,
+    dropped: &Dropped,
+    ids: &mut IdMap,
+) -> Result<Vec<u64>, TableError> {
+    let policy = context.options.on_bad_rows;
+    let starts = &of_type.starts;
+    let table = &of_type.table;
+    let mut more = Vec::new();
+    // Only reading runs in parallel: the number of an id is its position.
+    let counts = &mut context.counts;
+    scan(
+        table,
+        &[column.to_owned()],
+        |_, rows| read_ids(rows, column),
+        |piece, batches| {
+            let mut bad = BadInPiece::default();
+            let mut offset = 0;
+            for (cells, batch) in &batches {
+                let start = starts.start(piece) + offset;
+                for row in dropped.kept(start..start + batch.num_rows as u64) {
+                    let wrong = match cells.id(row) {
+                        None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
+                        Some(id) => match ids.insert(id) {
+                            Inserted::New => None,
+                            Inserted::Duplicate(first) => {
+                                let shown = ids.ids().show(first);
+                                let why =
+                                    format!("column {column}: the id {shown} of {name} is that of an earlier row");
+                                Some((BadKind::DuplicateId, why))
+                            }
+                            Inserted::Full => {
+                                let why = format!("node type {name} has more than 2^32 - 1 nodes");
+                                return Err(TableError::file(table.path_of(piece), why));
+                            }
+                        },
+                    };
+                    if let Some((kind, why)) = wrong {
+                        bad.add(batch, offset, (row, kind, why), policy)?;
+                    }
+                }
+                offset += batch.num_rows as u64;
+            }
+            counts.add(&table.at, &bad);
+            more.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
+            Ok(())
+        },
+    )?;
+    Ok(more)
+}
+
+/// Reads the ids of a piece.
+fn read_ids<'a>(mut rows: Rows<'a>, column: &str) -> Result<Vec<(IdCells, Batch<'a>)>, TableError> {
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next()? {
+        let cells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+        batches.push((cells, batch));
+    }
+    Ok(batches)
+}
+
+impl IdCells {
+    /// Returns the id of a row, unless it is missing.
+    pub(super) fn id(&self, row: usize) -> Option<Id<'_>> {
+        match self {
+            Self::Numbers(numbers) => numbers.is_valid(row).then(|| Id::Number(numbers.value(row))),
+            Self::Texts(texts) => texts.is_valid(row).then(|| Id::Text(texts.value(row))),
+        }
+    }
+}
+
+/// Returns the row numbers of the used rows as ids.
+fn row_ids(num_nodes: u64, dropped: &Dropped) -> IdMap {
+    let mut ids = IdMap::new();
+    if dropped.len() == 0 {
+        return IdMap::of_rows(num_nodes as u32);
+    }
+    for row in dropped.kept(0..num_nodes + dropped.len()) {
+        ids.insert(Id::Number(row as i64));
+    }
+    ids
+}
+
+fn count_rows(table: &Table) -> Result<u64, TableError> {
+    let mut num_rows = 0;
+    let map = |_, mut rows: Rows| {
+        let mut of_piece = 0;
+        while let Some(batch) = rows.next()? {
+            of_piece += batch.num_rows as u64;
+        }
+        Ok(of_piece)
+    };
+    scan(table, &[], map, |_, of_piece| {
+        num_rows += of_piece;
+        Ok(())
+    })?;
+    Ok(num_rows)
+}
+
+fn node_splits(
+    context: &mut Context,
+    name: &str,
+    label: &Label,
+    ids: &IdMap,
+    labels: Option<&[i64]>,
+) -> Result<Splits, TableError> {
+    match &label.split {
+        crate::conf::SplitRule::Shares(shares) => {
+            let is_labeled = |node: u32| labels.is_none_or(|labels| labels[node as usize] >= 0);
+            let labeled: Vec<u32> = (0..ids.len() as u32).filter(|&node| is_labeled(node)).collect();
+            Ok(splits::by_shares(labeled, *shares, context.options.seed, name))
+        }
+        crate::conf::SplitRule::Files(files) => splits::by_files(context, label, files, ids),
+    }
+}

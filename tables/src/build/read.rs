@@ -1,0 +1,140 @@
+//! Reading of all tables of a configuration.
+
+use super::edges::{Ends, collect_ids, read_edges};
+use super::nodes::{BuiltNodes, read_nodes};
+use super::{Context, DropCounts, DroppedRows};
+use crate::conf::{Conf, EdgeTable, NodeTable};
+use crate::ids::{IdMap, IdMaps};
+use crate::transform::SavedType;
+use crate::{TableError, TableOptions, Transforms, Unsupported};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut, NodeData, NodeTypeId, Splits};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A graph that was read from tables.
+#[derive(Debug)]
+pub struct TableGraph {
+    /// The graph. Node types and edge types are in the order of their names. The original id of a node is the number of
+    /// its row among the used rows of its type.
+    pub dataset: Dataset,
+    /// The ids of the nodes in the tables, by node type.
+    pub id_maps: IdMaps,
+    /// The transforms of all features.
+    pub transforms: Transforms,
+    /// The rows that were left out.
+    pub dropped: Vec<DroppedRows>,
+    /// One sentence each about features and labels that were left out, and about rows that were left out.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the graph that the configuration file `path` describes, and names it `name`.
+///
+/// Nodes are numbered by their rows, in the order of the paths of the files. A node type without a table has the ids
+/// that its edges name, in ascending order. The result does not depend on the number of threads.
+///
+/// ```
+/// use edgecut_tables::{TableOptions, read_tables};
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// std::fs::write(dir.join("cites.csv"), "from,to\na,b\nb,c\n")?;
+/// let conf = r#"{"edges": [{"relation": ["paper", "cites", "paper"], "files": "cites.csv",
+///                           "source_id_col": "from", "dest_id_col": "to"}]}"#;
+/// std::fs::write(dir.join("graph.json"), conf)?;
+/// let read = read_tables(&dir.join("graph.json"), "papers", &TableOptions::default())?;
+/// assert_eq!((read.dataset.node_types[0].num_nodes, read.dataset.num_edges()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Fails for an invalid configuration with the path of the key, for files that cannot be read, and for rows that cannot
+/// be used with file and row, unless such rows are dropped.
+pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<TableGraph, TableError> {
+    let conf = Conf::read(path)?;
+    let mut warnings = settle_unsupported(&conf, options)?;
+    let mut context = Context { conf: path, options, counts: DropCounts::default() };
+    let mut node_types = BTreeMap::new();
+    for (node_type, tables) in tables_of_nodes(&conf) {
+        node_types.insert(node_type, read_nodes(&mut context, node_type, &tables)?);
+    }
+    add_types_of_edges(&context, &conf, &mut node_types)?;
+    let mut dataset = Dataset { name: name.to_owned(), node_types: Vec::new(), edge_types: Vec::new() };
+    let mut transforms = Transforms::default();
+    let mut id_maps = Vec::new();
+    let mut names = Vec::new();
+    for (node_type, BuiltNodes { data, ids, saved }) in node_types {
+        dataset.node_types.push(data);
+        id_maps.push(ids);
+        names.push(node_type);
+        transforms.node_types.insert(node_type.to_owned(), saved);
+    }
+    let mut shares = Vec::new();
+    for (relation, tables) in tables_of_edges(&conf) {
+        let [src, _, dst] = &tables[0].relation;
+        let find = |wanted: &str| names.iter().position(|name| *name == wanted).expect("all types have been read");
+        let [from, to] = [find(src), find(dst)];
+        let ends = Ends { types: [from, to].map(|t| NodeTypeId(t as u16)), ids: [&id_maps[from], &id_maps[to]] };
+        let built = read_edges(&mut context, &relation, &tables, &ends)?;
+        shares.extend(built.held_out_shares.map(|shares| (dataset.edge_types.len(), shares)));
+        dataset.edge_types.push(built.data);
+        transforms.edge_types.insert(relation, built.saved);
+    }
+    for (edge_type, [valid, test]) in shares {
+        dataset.hold_out_edges(&[EdgeTypeId(edge_type as u16)], &HoldOut::random(valid, test, options.seed))?;
+    }
+    let dropped = context.counts.into_list();
+    warnings.extend(dropped.iter().map(ToString::to_string));
+    Ok(TableGraph { dataset, id_maps: IdMaps(id_maps), transforms, dropped, warnings })
+}
+
+/// Returns warnings of the unsupported parts of a configuration, or the first one as an error.
+fn settle_unsupported(conf: &Conf, options: &TableOptions) -> Result<Vec<String>, TableError> {
+    if let (Unsupported::Error, Some(first)) = (options.unsupported, conf.unsupported.first()) {
+        let why = format!("{first}: it is not supported. `unsupported=skip` leaves out what is not supported");
+        return Err(TableError::file(&conf.path, why));
+    }
+    Ok(conf.unsupported.iter().map(|left_out| format!("not supported, left out: {left_out}")).collect())
+}
+
+fn tables_of_nodes(conf: &Conf) -> BTreeMap<&str, Vec<&NodeTable>> {
+    let mut types: BTreeMap<&str, Vec<&NodeTable>> = BTreeMap::new();
+    conf.nodes.iter().for_each(|table| types.entry(&table.node_type).or_default().push(table));
+    types
+}
+
+fn tables_of_edges(conf: &Conf) -> BTreeMap<String, Vec<&EdgeTable>> {
+    let mut types: BTreeMap<String, Vec<&EdgeTable>> = BTreeMap::new();
+    conf.edges.iter().for_each(|table| types.entry(table.relation.join("__")).or_default().push(table));
+    types
+}
+
+/// Adds the node types that have no table, with the ids that edges name.
+fn add_types_of_edges<'a>(
+    context: &Context,
+    conf: &'a Conf,
+    node_types: &mut BTreeMap<&'a str, BuiltNodes>,
+) -> Result<(), TableError> {
+    let ends = conf.edges.iter().flat_map(|table| [&table.relation[0], &table.relation[2]]);
+    let missing: BTreeSet<&str> = ends.map(String::as_str).filter(|name| !node_types.contains_key(name)).collect();
+    for name in missing {
+        let mut ids = IdMap::new();
+        for table in &conf.edges {
+            for end in [0, 1] {
+                if table.relation[2 * end] == name {
+                    collect_ids(context, table, end, &mut ids)?;
+                }
+            }
+        }
+        let ids = ids.sorted();
+        let data = NodeData {
+            name: name.to_owned(),
+            num_nodes: ids.len(),
+            features: None,
+            labels: None,
+            num_classes: 0,
+            splits: Splits::default(),
+            times: None,
+        };
+        node_types.insert(name, BuiltNodes { data, ids, saved: SavedType::default() });
+    }
+    Ok(())
+}

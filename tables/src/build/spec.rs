@@ -1,0 +1,192 @@
+//! The columns of a table that become attributes, and their decoding.
+
+use super::bad_rows::BadKind;
+use crate::TableError;
+use crate::conf::{EdgeTable, Feature, NodeTable, Transform};
+use crate::table::{BadCell, Batch, Numbers, numbers, text_cells, whole_numbers};
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_schema::DataType;
+
+/// The columns of a table that become attributes.
+#[derive(Clone, Default)]
+pub(super) struct Spec<'a> {
+    pub(super) features: Vec<&'a Feature>,
+    pub(super) label: Option<&'a str>,
+    pub(super) time: Option<&'a str>,
+    pub(super) weight: Option<&'a str>,
+}
+
+/// The number of values per row of each column of each feature, where known.
+pub(super) type Widths = Vec<Vec<Option<usize>>>;
+
+/// The values of some rows.
+pub(super) struct Decoded {
+    pub(super) features: Vec<FeatureCells>,
+    pub(super) label: Option<LabelCells>,
+    pub(super) times: Option<Vec<i64>>,
+    pub(super) weights: Option<Vec<f32>>,
+    /// The rows that cannot be used, ascending, each with its reason.
+    pub(super) bad: Vec<(usize, BadKind, String)>,
+}
+
+/// The values of a feature.
+pub(super) enum FeatureCells {
+    /// The numbers of each column.
+    Numbers(Vec<Numbers>),
+    /// Texts that name categories.
+    Texts(StringArray),
+}
+
+/// The labels of some rows.
+pub(super) enum LabelCells {
+    /// Classes, -1 for none.
+    Whole(Vec<i64>),
+    /// Texts, which name classes or are numbers.
+    Texts(StringArray),
+}
+
+impl<'a> Spec<'a> {
+    /// Returns the attributes of a node table.
+    pub(super) fn of_nodes(table: &'a NodeTable) -> Self {
+        Self {
+            features: table.features.iter().collect(),
+            label: table.label.as_ref().and_then(|label| label.column.as_deref()),
+            time: table.time_col.as_deref(),
+            weight: None,
+        }
+    }
+
+    /// Returns the attributes of an edge table.
+    pub(super) fn of_edges(table: &'a EdgeTable) -> Self {
+        Self {
+            features: table.features.iter().collect(),
+            label: None,
+            time: table.time_col.as_deref(),
+            weight: table.weight_col.as_deref(),
+        }
+    }
+
+    /// Returns true if the table has no attributes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.columns().is_empty()
+    }
+
+    /// Returns the columns, each once.
+    pub(super) fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = Vec::new();
+        let of_features = self.features.iter().flat_map(|feature| feature.columns.iter().map(String::as_str));
+        for column in of_features.chain(self.label).chain(self.time).chain(self.weight) {
+            if !columns.iter().any(|known| known == column) {
+                columns.push(column.to_owned());
+            }
+        }
+        columns
+    }
+
+    /// Returns widths of which none is known.
+    pub(super) fn unknown_widths(&self) -> Widths {
+        self.features.iter().map(|feature| vec![None; feature.columns.len()]).collect()
+    }
+
+    /// Decodes the columns of a batch, which are [`Spec::columns`].
+    ///
+    /// # Errors
+    /// Fails for a column of a type that cannot have such values.
+    pub(super) fn decode(&self, batch: &Batch, widths: &mut Widths) -> Result<Decoded, TableError> {
+        let names = self.columns();
+        let column = |name: &str| -> &ArrayRef {
+            let position = names.iter().position(|known| known == name);
+            &batch.columns[position.expect("the columns of a batch are those of its spec")]
+        };
+        let mut bad = Vec::new();
+        let mut add = |kind: BadKind, name: &str, cells: Vec<BadCell>| {
+            bad.extend(cells.into_iter().map(|cell| (cell.row, kind, format!("column {name}: {}", cell.why))));
+        };
+        let mut features = Vec::with_capacity(self.features.len());
+        for (feature, widths) in self.features.iter().zip(widths) {
+            if let Transform::Categorical { .. } = feature.transform {
+                let name = &feature.columns[0];
+                let texts = text_cells(column(name)).map_err(|why| batch.wrong_column(name, why))?;
+                features.push(FeatureCells::Texts(texts));
+                continue;
+            }
+            let mut cells = Vec::with_capacity(feature.columns.len());
+            for (name, width) in feature.columns.iter().zip(widths) {
+                let mut of_column = numbers(column(name), feature.transform.vector_separator(), width)
+                    .map_err(|why| batch.wrong_column(name, why))?;
+                add(BadKind::Feature, name, std::mem::take(&mut of_column.bad));
+                cells.push(of_column);
+            }
+            features.push(FeatureCells::Numbers(cells));
+        }
+        let label = match self.label {
+            None => None,
+            Some(name) => {
+                let (cells, wrong) = label_cells(column(name)).map_err(|why| batch.wrong_column(name, why))?;
+                add(BadKind::Label, name, wrong);
+                Some(cells)
+            }
+        };
+        let times = match self.time {
+            None => None,
+            Some(name) => {
+                let (times, wrong) = whole_numbers(column(name), None).map_err(|why| batch.wrong_column(name, why))?;
+                add(BadKind::Time, name, wrong);
+                Some(times)
+            }
+        };
+        let weights = match self.weight {
+            None => None,
+            Some(name) => {
+                let (weights, wrong) = weights(column(name)).map_err(|why| batch.wrong_column(name, why))?;
+                add(BadKind::Weight, name, wrong);
+                Some(weights)
+            }
+        };
+        bad.sort_by_key(|&(row, kind, _)| (row, kind));
+        Ok(Decoded { features, label, times, weights, bad })
+    }
+}
+
+impl Transform {
+    /// Returns the separator of vectors in texts.
+    fn vector_separator(&self) -> Option<&str> {
+        match self {
+            Self::NoOp { separator, .. } => separator.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Decodes labels. Texts are decoded when it is known whether all of them are numbers.
+fn label_cells(array: &ArrayRef) -> Result<(LabelCells, Vec<BadCell>), String> {
+    let is_text = match array.data_type() {
+        DataType::Dictionary(_, values) => values.is_string(),
+        data_type => data_type.is_string(),
+    };
+    if is_text {
+        return Ok((LabelCells::Texts(text_cells(array)?), Vec::new()));
+    }
+    if array.data_type().is_nested() {
+        return Err(format!("its type is {}, but several labels per node are not supported", array.data_type()));
+    }
+    let (classes, mut bad) = whole_numbers(array, Some(-1))?;
+    let wrong = classes.iter().enumerate().filter_map(|(row, &class)| Some(BadCell { row, why: why_no_class(class)? }));
+    bad.extend(wrong);
+    Ok((LabelCells::Whole(classes), bad))
+}
+
+/// Returns the reason why a number is not a class.
+pub(super) fn why_no_class(class: i64) -> Option<String> {
+    let is_class = (-1..=i64::from(i32::MAX)).contains(&class);
+    (!is_class).then(|| format!("{class} is not a class: 0, 1, 2 and so on, or -1 for none"))
+}
+
+fn weights(array: &ArrayRef) -> Result<(Vec<f32>, Vec<BadCell>), String> {
+    let mut width = Some(1);
+    let Numbers { values, mut bad, .. } = numbers(array, None, &mut width)?;
+    let is_negative =
+        |(row, &weight): (usize, &f64)| (weight < 0.0).then(|| BadCell { row, why: format!("{weight} is negative") });
+    bad.extend(values.iter().enumerate().filter_map(is_negative));
+    Ok((values.iter().map(|&weight| weight as f32).collect(), bad))
+}

@@ -1,0 +1,89 @@
+//! Splits of nodes: random shares, or ids from files.
+
+use super::Context;
+use super::bad_rows::BadKind;
+use super::split_files::{SplitRow, read_split};
+use crate::conf::{Label, SplitFiles};
+use crate::ids::IdMap;
+use crate::{OnBadRows, TableError};
+use edgecut_graph::Splits;
+use edgecut_graph::rng::{CounterRng, combine};
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Divides nodes at random. A split has the share of the nodes, rounded down. The order of the nodes is a function of
+/// the seed, the name of the type and the node.
+pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [f64; 3], seed: u64, name: &str) -> Splits {
+    let key = combine(seed, xxh3_64(name.as_bytes()));
+    nodes.par_sort_unstable_by_key(|&node| (CounterRng::new(combine(key, u64::from(node))).next_u64(), node));
+    let counts = shares.map(|share| (nodes.len() as f64 * share) as usize);
+    let mut start = 0;
+    let [train, valid, test] = counts.map(|count| {
+        let end = (start + count).min(nodes.len());
+        let mut ids = nodes[start..end].to_vec();
+        ids.sort_unstable();
+        start = end;
+        ids.into()
+    });
+    Splits { train, valid, test }
+}
+
+/// Reads the nodes of each split from files. A node in several files is in the first of training, validation and test,
+/// as in GraphStorm.
+pub(super) fn by_files(
+    context: &mut Context,
+    label: &Label,
+    files: &SplitFiles,
+    ids: &IdMap,
+) -> Result<Splits, TableError> {
+    let mut taken = vec![false; ids.len()];
+    let mut splits = Vec::with_capacity(3);
+    for split in 0..3 {
+        let mut nodes = Vec::new();
+        for row in read_split(context.conf, &label.at, files, split, 1)? {
+            match row.ids.first().and_then(|id| ids.get(id.as_id())) {
+                Some(node) if taken[node as usize] => {}
+                Some(node) => {
+                    taken[node as usize] = true;
+                    nodes.push(node);
+                }
+                None => unknown_id(context, label, &row, "there is no such node")?,
+            }
+        }
+        nodes.sort_unstable();
+        splits.push(nodes.into());
+    }
+    let Ok([train, valid, test]) = <[_; 3]>::try_from(splits) else { unreachable!("there are three splits") };
+    Ok(Splits { train, valid, test })
+}
+
+/// Counts an entry of a split file, or fails if such entries are errors.
+pub(super) fn unknown_id(context: &mut Context, label: &Label, row: &SplitRow, why: &str) -> Result<(), TableError> {
+    let shown: Vec<String> = row.ids.iter().map(ToString::to_string).collect();
+    let why = format!("{}: {why}", shown.join(", "));
+    if context.options.on_bad_rows == OnBadRows::Error {
+        return Err(TableError::Row { path: row.path.to_path_buf(), row: row.row, why });
+    }
+    let first = format!("{}: row {}: {why}", row.path.display(), row.row);
+    context.counts.add_rows(&label.at, BadKind::SplitId, 1, &first);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_down_and_depend_on_the_seed() {
+        let splits = by_shares((0..103).collect(), [0.8, 0.1, 0.1], 7, "paper");
+        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [82, 10, 10]);
+        let mut all = [&splits.train[..], &splits.valid, &splits.test].concat();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 102);
+        assert_eq!(by_shares((0..103).collect(), [0.8, 0.1, 0.1], 7, "paper").train[..], splits.train[..]);
+        assert_ne!(by_shares((0..103).collect(), [0.8, 0.1, 0.1], 8, "paper").train[..], splits.train[..]);
+        let none = by_shares((0..103).collect(), [0.0; 3], 7, "paper");
+        assert!(none.train.is_empty() && none.test.is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! The labels of a table and their splits.
+
+use super::value::{Item, Object};
+
+/// A label of nodes, or the edges to hold out.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    /// The path of the label in the configuration, for errors.
+    pub(crate) at: String,
+    /// The column of classes. Edges have none.
+    pub(crate) column: Option<String>,
+    /// The rule that divides nodes or edges over the splits.
+    pub(crate) split: SplitRule,
+}
+
+/// The division into training, validation and test.
+#[derive(Clone, Debug)]
+pub(crate) enum SplitRule {
+    /// The share of each split.
+    Shares([f64; 3]),
+    /// Files with the ids of each split.
+    Files(SplitFiles),
+}
+
+/// The files with the ids of each split.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitFiles {
+    /// Paths or patterns for training, validation and test.
+    pub(crate) files: [Vec<String>; 3],
+    /// The columns of ids in Parquet files.
+    pub(crate) columns: Vec<String>,
+}
+
+impl Label {
+    /// Reads the labels of a node table, of which one is used.
+    pub(super) fn of_nodes(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
+        Self::read_list(object, unsupported, |task| match task {
+            "classification" => Ok(true),
+            "regression" => Err("regression: no task trains on numbers".into()),
+            "reconstruct_node_feat" => Err("the task reconstruct_node_feat".into()),
+            "multi_label" | "multilabel_classification" => Err("several labels per node".into()),
+            _ => Ok(false),
+        })
+    }
+
+    /// Reads the labels of an edge table, of which one is used.
+    pub(super) fn of_edges(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
+        Self::read_list(object, unsupported, |task| match task {
+            "link_prediction" => Ok(true),
+            "classification" | "regression" => Err(format!("{task} of edges: no task trains on labels of edges")),
+            "reconstruct_edge_feat" => Err("the task reconstruct_edge_feat".into()),
+            _ => Ok(false),
+        })
+    }
+
+    /// Reads the key `labels`. `supports` returns true for a supported task, false for an unknown one, and the reason
+    /// for one that is left out.
+    fn read_list(
+        object: &Object,
+        unsupported: &mut Vec<String>,
+        supports: impl Fn(&str) -> Result<bool, String>,
+    ) -> Result<Option<Self>, String> {
+        let Some(list) = object.get("labels") else { return Ok(None) };
+        let items = list.list()?;
+        if items.is_empty() {
+            return list.wrong("the list is empty: leave out the key");
+        }
+        let mut used = None;
+        for item in items {
+            let label = item.object()?;
+            label.only(&[
+                "task_type",
+                "label_col",
+                "split_pct",
+                "custom_split_filenames",
+                "label_stats_type",
+                "mask_field_names",
+            ])?;
+            let task = label.required("task_type")?;
+            match supports(&task.text()?) {
+                Err(why) => unsupported.push(format!("{}: {why}", item.path)),
+                Ok(false) => return task.wrong(format!("{:?} is not a task of these tables", task.text()?)),
+                Ok(true) if used.is_some() => unsupported.push(format!("{}: more than one label", item.path)),
+                Ok(true) => used = Some(Self::read(&item, &label, &task.text()?)?),
+            }
+        }
+        Ok(used)
+    }
+
+    fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {
+        let column = super::tables::text(object, "label_col")?;
+        if task == "classification" && column.is_none() {
+            return Err(format!("{}.label_col: it is missing", item.path));
+        }
+        let split = match (object.get("custom_split_filenames"), object.get("split_pct")) {
+            // GraphStorm ignores the shares as well.
+            (Some(files), _) => SplitRule::Files(SplitFiles::read(&files)?),
+            (None, Some(shares)) => SplitRule::Shares(read_shares(&shares)?),
+            (None, None) => SplitRule::Shares([0.8, 0.1, 0.1]),
+        };
+        Ok(Self { at: item.path.clone(), column: column.filter(|_| task == "classification"), split })
+    }
+}
+
+fn read_shares(item: &Item) -> Result<[f64; 3], String> {
+    let Ok(shares) = <[f64; 3]>::try_from(item.numbers()?) else {
+        return item.wrong("expected the shares of training, validation and test, such as [0.8, 0.1, 0.1]");
+    };
+    // Shares like 0.7, 0.2 and 0.1 may exceed 1 by rounding.
+    if shares.iter().any(|&share| share < 0.0) || shares.iter().sum::<f64>() > 1.0 + 1e-9 {
+        return item.wrong("expected shares that are not negative, and not more than 1 together");
+    }
+    Ok(shares)
+}
+
+impl SplitFiles {
+    fn read(item: &Item) -> Result<Self, String> {
+        let object = item.object()?;
+        object.only(&["train", "valid", "test", "column"])?;
+        let texts = |key: &str| object.get(key).filter(|item| !item.is_empty()).map_or(Ok(Vec::new()), |i| i.texts());
+        let files = [texts("train")?, texts("valid")?, texts("test")?];
+        if files.iter().all(Vec::is_empty) {
+            return item.wrong("it names no file");
+        }
+        Ok(Self { files, columns: texts("column")? })
+    }
+}

@@ -1,0 +1,58 @@
+//! Parsing of configuration files.
+
+use super::value::Item;
+use super::{Conf, EdgeTable, NodeTable};
+use crate::TableError;
+use serde_json::Value;
+use std::path::Path;
+
+/// The version of the configurations that are accepted.
+const VERSION: &str = "gconstruct-v0.1";
+
+impl Conf {
+    /// Reads and checks a JSON or YAML file.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or parsed, and names the path of the first invalid key.
+    pub(crate) fn read(path: &Path) -> Result<Self, TableError> {
+        let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
+        let value = parse(path, &text)?;
+        Self::build(path, &value).map_err(|why| TableError::file(path, why))
+    }
+
+    fn build(path: &Path, value: &Value) -> Result<Self, String> {
+        let root = Item::root(value).object()?;
+        root.only(&["version", "nodes", "edges"])?;
+        if let Some(version) = root.get("version")
+            && version.text()? != VERSION
+        {
+            let remedy = "GSProcessing's configurations are converted by GraphStorm's convert_gconstruct_config.py";
+            return version.wrong(format!("{:?} is not supported, only {VERSION:?} is. {remedy}", version.text()?));
+        }
+        let mut unsupported = Vec::new();
+        let nodes = match root.get("nodes") {
+            Some(nodes) => nodes.list()?.iter().map(|item| NodeTable::read(item, &mut unsupported)).collect(),
+            None => Ok(Vec::new()),
+        }?;
+        let edges = root.required("edges")?.list()?;
+        if edges.is_empty() {
+            return root.required("edges")?.wrong("the list is empty, but a graph needs edges");
+        }
+        let edges = edges.iter().map(|item| EdgeTable::read(item, &mut unsupported)).collect::<Result<_, _>>()?;
+        Ok(Self { path: path.to_path_buf(), nodes, edges, unsupported })
+    }
+}
+
+/// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples.
+fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
+    let json = match serde_json::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    match serde_saphyr::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(_) if is_json => Err(TableError::file(path, format!("it is not valid JSON: {json}"))),
+        Err(error) => Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {error}"))),
+    }
+}

@@ -1,0 +1,23 @@
+//! Graphs from CSV and Parquet tables, as a JSON or YAML file describes them.
+//!
+//! [`read_tables`] reads the tables of a configuration in GraphStorm's format `gconstruct-v0.1`. It numbers the nodes,
+//! fits and applies the transforms of features, and returns a [`Dataset`](edgecut_graph::Dataset) with the ids of the
+//! tables ([`IdMaps`]) and the fitted transforms ([`Transforms`]).
+//!
+//! A table is read in pieces, which are files or row groups. Threads read pieces in parallel, and the results are taken
+//! in the order of the pieces, so they do not depend on the threads.
+#![forbid(unsafe_code)]
+
+mod build;
+mod conf;
+mod error;
+mod ids;
+mod options;
+mod table;
+mod transform;
+
+pub use build::{DroppedRows, TableGraph, read_tables};
+pub use error::TableError;
+pub use ids::{IdMap, IdMaps, UserIds};
+pub use options::{OnBadRows, TableOptions, Unsupported};
+pub use transform::Transforms;

@@ -1,0 +1,61 @@
+//! The options for reading tables.
+
+use crate::Transforms;
+use std::fmt;
+use std::str::FromStr;
+
+/// The options for reading tables.
+#[derive(Clone, Debug, Default)]
+pub struct TableOptions {
+    /// The seed of random splits and held-out edges.
+    pub seed: u64,
+    /// The treatment of rows that cannot be used.
+    pub on_bad_rows: OnBadRows,
+    /// The treatment of features and labels that are not supported.
+    pub unsupported: Unsupported,
+    /// The transforms to apply instead of fitting new ones.
+    pub transforms: Option<Transforms>,
+}
+
+/// The treatment of rows that cannot be used: rows with values that are not finite numbers, without an id or with one
+/// that an earlier row has, and edges to nodes that do not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBadRows {
+    /// Reading fails at the first such row.
+    #[default]
+    Error,
+    /// Such rows are left out and counted. Of several rows with the same id, the first stays.
+    Drop,
+}
+
+/// The treatment of features and labels of GraphStorm that are not supported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Reading fails.
+    #[default]
+    Error,
+    /// They are left out, with a warning.
+    Skip,
+}
+
+macro_rules! words {
+    ($type:ty, $what:literal, $($variant:ident = $word:literal),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $(Self::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    other => Err(format!("{other:?} is not {}: choose one of {}", $what, [$($word),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+words!(OnBadRows, "a treatment of bad rows", Error = "error", Drop = "drop");
+words!(Unsupported, "a treatment of unsupported keys", Error = "error", Skip = "skip");

@@ -1,0 +1,146 @@
+//! Ids, texts and whole numbers in columns.
+
+use super::BadCell;
+use crate::ids::canonical_number;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+
+/// The ids of a column. Null is an id that is missing.
+pub(crate) enum IdCells {
+    /// Numbers.
+    Numbers(Int64Array),
+    /// Texts, of which at least one is not the decimal form of a number.
+    Texts(StringArray),
+}
+
+impl IdCells {
+    /// Returns the number of rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Texts(texts) => texts.len(),
+        }
+    }
+}
+
+/// Converts a column of ids. Texts that are all the decimal form of a number become numbers, so that ids are the same
+/// in CSV and in Parquet.
+///
+/// # Errors
+/// Fails for a type that holds no ids.
+pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
+    let data_type = array.data_type();
+    if is_text(data_type) {
+        let texts = as_texts(array)?;
+        let numbers: Option<Vec<Option<i64>>> = texts.iter().map(optional_number).collect();
+        return Ok(match numbers {
+            Some(numbers) => IdCells::Numbers(numbers.into()),
+            None => IdCells::Texts(texts),
+        });
+    }
+    if !data_type.is_integer() {
+        return Err(format!("its type is {data_type}, but ids are texts or whole numbers"));
+    }
+    let largest = (*data_type == DataType::UInt64)
+        .then(|| array.as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0));
+    if largest.is_some_and(|largest| largest > i64::MAX as u64) {
+        return as_texts(array).map(IdCells::Texts);
+    }
+    let numbers = cast(array, &DataType::Int64).map_err(|error| error.to_string())?;
+    Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
+}
+
+/// Converts a column to texts. Numbers become their decimal form.
+///
+/// # Errors
+/// Fails for a type without a text form.
+pub(crate) fn text_cells(array: &ArrayRef) -> Result<StringArray, String> {
+    match array.data_type() {
+        // The spelling of Python, whose programs write such mappings.
+        DataType::Boolean => {
+            Ok(array.as_boolean().iter().map(|value| value.map(|value| if value { "True" } else { "False" })).collect())
+        }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_) => {
+            Err(format!("its type is {}, expected texts or numbers", array.data_type()))
+        }
+        _ => as_texts(array),
+    }
+}
+
+/// Converts a column to whole numbers, such as times and classes. `missing` takes the place of null and NaN, which are
+/// otherwise bad. Times and dates become their stored number.
+///
+/// # Errors
+/// Fails for a type without whole numbers.
+pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(Vec<i64>, Vec<BadCell>), String> {
+    let mut bad = Vec::new();
+    let mut values = Vec::with_capacity(array.len());
+    let mut add = |row: usize, cell: Result<Option<i64>, String>| {
+        let cell = cell.and_then(|number| number.or(missing).ok_or_else(|| "it is missing".into()));
+        values.push(*cell.as_ref().unwrap_or(&0));
+        if let Err(why) = cell {
+            bad.push(BadCell { row, why });
+        }
+    };
+    let data_type = array.data_type();
+    if is_text(data_type) {
+        as_texts(array)?.iter().enumerate().for_each(|(row, text)| add(row, text.map_or(Ok(None), whole_text)));
+    } else if data_type.is_floating() {
+        let floats = cast(array, &DataType::Float64).map_err(|error| error.to_string())?;
+        let floats = floats.as_primitive::<Float64Type>();
+        floats.iter().enumerate().for_each(|(row, float)| add(row, float.map_or(Ok(None), whole_float)));
+    } else {
+        let array = match data_type {
+            DataType::Date32 => cast(array, &DataType::Int32),
+            _ => Ok(array.clone()),
+        };
+        let is_whole = data_type.is_integer() || data_type.is_temporal() || *data_type == DataType::Boolean;
+        if !is_whole {
+            return Err(format!("its type is {data_type}, which holds no whole numbers"));
+        }
+        let whole = array.and_then(|array| cast(&array, &DataType::Int64)).map_err(|error| error.to_string())?;
+        let whole = whole.as_primitive::<Int64Type>();
+        whole.iter().enumerate().for_each(|(row, number)| add(row, Ok(number)));
+    }
+    Ok((values, bad))
+}
+
+/// Parses a whole number, which may have the form of a float. NaN is missing.
+pub(crate) fn whole_text(text: &str) -> Result<Option<i64>, String> {
+    let text = text.trim();
+    if let Ok(number) = text.parse() {
+        return Ok(Some(number));
+    }
+    match text.parse::<f64>() {
+        Ok(float) => whole_float(float),
+        Err(_) => Err(format!("{text:?} is not a whole number")),
+    }
+}
+
+fn whole_float(float: f64) -> Result<Option<i64>, String> {
+    match float {
+        _ if float.is_nan() => Ok(None),
+        _ if float.fract() == 0.0 && float.abs() < 9e15 => Ok(Some(float as i64)),
+        _ => Err(format!("{float} is not a whole number")),
+    }
+}
+
+/// Returns the number of a text, `Some(None)` for null, and `None` for another text.
+fn optional_number(text: Option<&str>) -> Option<Option<i64>> {
+    text.map_or(Some(None), |text| canonical_number(text).map(Some))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => values.is_string(),
+        _ => data_type.is_string(),
+    }
+}
+
+fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
+    let texts = cast(array, &DataType::Utf8).map_err(|error| error.to_string())?;
+    Ok(texts.as_string::<i32>().clone())
+}

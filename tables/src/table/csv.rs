@@ -1,0 +1,96 @@
+//! CSV files, also compressed with gzip or zstd.
+
+use super::scan::missing_column;
+use crate::TableError;
+use arrow_array::RecordBatch;
+use arrow_csv::reader::{BufReader as CsvReader, Format, ReaderBuilder};
+use arrow_schema::{DataType, Field, Schema};
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The number of bytes that are read at a time.
+const BUFFER_BYTES: usize = 1 << 18;
+/// The first bytes of gzip and of zstd files, and the mark that some programs write before UTF-8.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
+
+/// The rows of a CSV file. All values are texts, and empty fields are null.
+pub(super) struct CsvRows {
+    path: PathBuf,
+    reader: CsvReader<Box<dyn BufRead + Send>>,
+    /// For each requested column, its position in a batch.
+    order: Vec<usize>,
+}
+
+impl CsvRows {
+    /// Opens a file and finds `columns` in its header.
+    pub(super) fn open(path: &Path, separator: u8, columns: &[String], batch_rows: usize) -> Result<Self, TableError> {
+        let names = header(path, separator)?;
+        let mut projection = Vec::with_capacity(columns.len());
+        for column in columns {
+            let mut positions = names.iter().enumerate().filter(|(_, name)| *name == column).map(|(at, _)| at);
+            let Some(position) = positions.next() else {
+                return Err(missing_column(path, column, &names));
+            };
+            if positions.next().is_some() {
+                return Err(TableError::file(path, format!("two columns have the name {column}")));
+            }
+            projection.push(position);
+        }
+        let mut sorted = projection.clone();
+        sorted.sort_unstable();
+        let order = projection.iter().map(|position| sorted.partition_point(|other| other < position)).collect();
+        let fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+        let reader = ReaderBuilder::new(Arc::new(Schema::new(fields)))
+            .with_header(true)
+            .with_delimiter(separator)
+            .with_batch_size(batch_rows)
+            .with_projection(sorted)
+            .build_buffered(open(path)?)
+            .map_err(|error| TableError::table(path, error))?;
+        Ok(Self { path: path.to_path_buf(), reader, order })
+    }
+
+    /// Returns the next rows, with the columns in the requested order.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
+        let Some(batch) = self.reader.next() else { return Ok(None) };
+        let batch = batch.and_then(|batch| batch.project(&self.order));
+        batch.map(Some).map_err(|error| TableError::table(&self.path, error))
+    }
+}
+
+/// Returns the names in the first line.
+fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
+    let format = Format::default().with_header(true).with_delimiter(separator);
+    let (schema, _) = format.infer_schema(open(path)?, Some(0)).map_err(|error| TableError::table(path, error))?;
+    if schema.fields().is_empty() {
+        return Err(TableError::file(path, "it is empty: expected a line with the names of the columns"));
+    }
+    Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
+}
+
+/// Opens a file, which is decompressed if its first bytes say so.
+fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, TableError> {
+    let file = File::open(path).map_err(|error| TableError::io(path, error))?;
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let start = reader.fill_buf().map_err(|error| TableError::io(path, error))?;
+    if start.starts_with(b"PAR1") {
+        return Err(TableError::file(path, "it is a Parquet file, but its format is csv: set the format to parquet"));
+    }
+    let decompressed: Box<dyn Read + Send> = if start.starts_with(GZIP) {
+        Box::new(MultiGzDecoder::new(reader))
+    } else if start.starts_with(ZSTD) {
+        Box::new(zstd::Decoder::with_buffer(reader).map_err(|error| TableError::io(path, error))?)
+    } else {
+        Box::new(reader)
+    };
+    let mut text = BufReader::with_capacity(BUFFER_BYTES, decompressed);
+    if text.fill_buf().map_err(|error| TableError::io(path, error))?.starts_with(BYTE_ORDER_MARK) {
+        text.consume(BYTE_ORDER_MARK.len());
+    }
+    Ok(Box::new(text))
+}

@@ -1,0 +1,167 @@
+//! Numbers and vectors in columns.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StringArray};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+
+/// The numbers of a column, a row of `width` for each row of the table.
+pub(crate) struct Numbers {
+    /// The numbers, row-major. A row that cannot be used has zeros.
+    pub(crate) values: Vec<f64>,
+    /// The numbers per row.
+    pub(crate) width: usize,
+    /// The rows that cannot be used, ascending.
+    pub(crate) bad: Vec<BadCell>,
+}
+
+impl Numbers {
+    /// Returns the numbers of a row.
+    pub(crate) fn row(&self, row: usize) -> &[f64] {
+        &self.values[row * self.width..][..self.width]
+    }
+}
+
+/// A value that cannot be used.
+pub(crate) struct BadCell {
+    /// The row in the batch.
+    pub(crate) row: usize,
+    /// The reason.
+    pub(crate) why: String,
+}
+
+/// Converts a column to numbers. `width` is the number of values per row if it is known, and becomes that of the first
+/// good row. With a separator, texts are vectors.
+///
+/// # Errors
+/// Fails for a type without numbers.
+pub(crate) fn numbers(array: &ArrayRef, separator: Option<&str>, width: &mut Option<usize>) -> Result<Numbers, String> {
+    let num_rows = array.len();
+    let mut rows = RowWriter { values: Vec::new(), width: *width, bad: Vec::new(), rows_before: 0 };
+    match array.data_type() {
+        DataType::List(_) => lists(array.as_list::<i32>(), &mut rows)?,
+        DataType::LargeList(_) => lists(array.as_list::<i64>(), &mut rows)?,
+        DataType::FixedSizeList(_, size) => {
+            let list = array.as_fixed_size_list();
+            let numbers = as_floats(list.values())?;
+            let size = *size as usize;
+            for row in 0..num_rows {
+                let start = list.value_offset_at(row);
+                rows.list(row, list.is_valid(row), &numbers, start..start + size);
+            }
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => texts(array, separator, &mut rows)?,
+        DataType::Dictionary(_, values) if values.is_string() => texts(array, separator, &mut rows)?,
+        other if separator.is_some() => {
+            return Err(format!("its type is {other}, but only texts have a separator"));
+        }
+        _ => {
+            let numbers = as_floats(array)?;
+            for row in 0..num_rows {
+                rows.list(row, true, &numbers, row..row + 1);
+            }
+        }
+    }
+    let found = rows.width.unwrap_or(1);
+    // Rows before the first good one had no width yet.
+    let mut values = vec![0.0; rows.rows_before * found];
+    values.append(&mut rows.values);
+    *width = rows.width;
+    Ok(Numbers { values, width: found, bad: rows.bad })
+}
+
+/// Collects rows of one width.
+struct RowWriter {
+    values: Vec<f64>,
+    width: Option<usize>,
+    bad: Vec<BadCell>,
+    /// The bad rows before the width was known.
+    rows_before: usize,
+}
+
+impl RowWriter {
+    fn bad(&mut self, row: usize, why: String) {
+        match self.width {
+            Some(width) => self.values.extend(std::iter::repeat_n(0.0, width)),
+            None => self.rows_before += 1,
+        }
+        self.bad.push(BadCell { row, why });
+    }
+
+    fn row(&mut self, row: usize, numbers: &[f64]) {
+        if let Some(number) = numbers.iter().find(|number| !number.is_finite() || !(**number as f32).is_finite()) {
+            let why =
+                if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
+            return self.bad(row, why);
+        }
+        let width = *self.width.get_or_insert(numbers.len());
+        if numbers.len() != width {
+            return self.bad(row, format!("it has {} numbers, but earlier rows have {width}", numbers.len()));
+        }
+        if width == 0 {
+            return self.bad(row, "it has no numbers".into());
+        }
+        self.values.extend_from_slice(numbers);
+    }
+
+    /// Adds the numbers of a `range` of an array.
+    fn list(&mut self, row: usize, is_valid: bool, numbers: &ArrayRef, range: std::ops::Range<usize>) {
+        let numbers = numbers.as_primitive::<Float64Type>();
+        let has_null = numbers.null_count() > 0 && range.clone().any(|at| numbers.is_null(at));
+        if !is_valid || has_null {
+            return self.bad(row, "it is missing".into());
+        }
+        self.row(row, &numbers.values()[range]);
+    }
+}
+
+fn lists<O: OffsetSizeTrait>(list: &GenericListArray<O>, rows: &mut RowWriter) -> Result<(), String> {
+    let numbers = as_floats(list.values())?;
+    for (row, ends) in list.value_offsets().windows(2).enumerate() {
+        rows.list(row, list.is_valid(row), &numbers, ends[0].as_usize()..ends[1].as_usize());
+    }
+    Ok(())
+}
+
+/// Parses texts as numbers, or as vectors with a separator.
+fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Result<(), String> {
+    let array = cast(array, &DataType::Utf8).map_err(|error| error.to_string())?;
+    let texts: &StringArray = array.as_string();
+    let mut numbers = Vec::new();
+    for (row, text) in texts.iter().enumerate() {
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            rows.bad(row, "it is missing".into());
+            continue;
+        };
+        numbers.clear();
+        let wrong = match separator {
+            None => push_number(text, &mut numbers),
+            Some(separator) => text.split(separator).find_map(|entry| push_number(entry, &mut numbers)),
+        };
+        match wrong {
+            Some(entry) => rows.bad(row, format!("{entry:?} is not a number")),
+            None => rows.row(row, &numbers),
+        }
+    }
+    Ok(())
+}
+
+/// Adds the number that a text is. Returns the text if it is not a number.
+fn push_number<'a>(text: &'a str, numbers: &mut Vec<f64>) -> Option<&'a str> {
+    match text.trim().parse() {
+        Ok(number) => {
+            numbers.push(number);
+            None
+        }
+        Err(_) => Some(text),
+    }
+}
+
+fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {
+    let data_type = array.data_type();
+    if !(data_type.is_numeric() || *data_type == DataType::Boolean) {
+        return Err(format!("its type is {data_type}, which holds no numbers"));
+    }
+    cast(array, &DataType::Float64).map_err(|error| error.to_string())
+}

@@ -1,0 +1,73 @@
+//! Parquet files.
+
+use super::scan::missing_column;
+use crate::TableError;
+use arrow_array::RecordBatch;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A Parquet file and its description.
+pub(super) struct ParquetFile {
+    path: PathBuf,
+    metadata: ArrowReaderMetadata,
+}
+
+/// The rows of a row group.
+pub(super) struct ParquetRows {
+    path: PathBuf,
+    reader: ParquetRecordBatchReader,
+    /// For each requested column, its position in a batch.
+    order: Vec<usize>,
+}
+
+impl ParquetFile {
+    /// Reads the description of a file.
+    pub(super) fn open(path: &Path) -> Result<Self, TableError> {
+        let file = File::open(path).map_err(|error| TableError::io(path, error))?;
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| {
+            TableError::table(path, format!("it is not a Parquet file, or it is truncated: {error}"))
+        })?;
+        Ok(Self { path: path.to_path_buf(), metadata })
+    }
+
+    /// Returns the number of rows of each row group.
+    pub(super) fn group_rows(&self) -> Vec<u64> {
+        self.metadata.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64).collect()
+    }
+
+    /// Opens a row group.
+    pub(super) fn group(&self, group: usize, columns: &[String], batch_rows: usize) -> Result<ParquetRows, TableError> {
+        let schema = self.metadata.schema();
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let mut roots = Vec::with_capacity(columns.len());
+        for column in columns {
+            let position = names.iter().position(|name| name == column);
+            roots.push(position.ok_or_else(|| missing_column(&self.path, column, &names))?);
+        }
+        let mut sorted = roots.clone();
+        sorted.sort_unstable();
+        let order = roots.iter().map(|root| sorted.partition_point(|other| other < root)).collect();
+        let file = File::open(&self.path).map_err(|error| TableError::io(&self.path, error))?;
+        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), sorted);
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![group])
+            .with_projection(mask)
+            .with_batch_size(batch_rows)
+            .build()
+            .map_err(|error| TableError::table(&self.path, error))?;
+        Ok(ParquetRows { path: self.path.clone(), reader, order })
+    }
+}
+
+impl ParquetRows {
+    /// Returns the next rows, with the columns in the requested order.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
+        let Some(batch) = self.reader.next() else { return Ok(None) };
+        let batch = batch.and_then(|batch| batch.project(&self.order));
+        batch.map(Some).map_err(|error| TableError::table(&self.path, error))
+    }
+}

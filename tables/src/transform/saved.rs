@@ -1,0 +1,105 @@
+//! `transforms.json`: the fitted transforms of a graph.
+
+use super::Fitted;
+use crate::TableError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The version of the file.
+const VERSION: u32 = 1;
+/// The name of the file beside the parts.
+const FILE: &str = "transforms.json";
+
+/// The fitted transforms and the classes of a graph, as `transforms.json` stores them.
+///
+/// ```
+/// use edgecut_tables::Transforms;
+/// let text = Transforms::default().to_json();
+/// assert!(text.contains("\"version\": 1"));
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transforms {
+    version: u32,
+    /// By the name of the node type.
+    pub(crate) node_types: BTreeMap<String, SavedType>,
+    /// By the names of source type, relation and destination type, joined by two underscores.
+    pub(crate) edge_types: BTreeMap<String, SavedType>,
+}
+
+/// The transforms and the classes of a node type or relation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedType {
+    /// The features, in the order of their columns.
+    pub(crate) features: Vec<SavedFeature>,
+    /// The name of each class, if labels are texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) classes: Option<Vec<String>>,
+}
+
+/// A feature and its transform.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedFeature {
+    /// The name.
+    pub(crate) name: String,
+    /// The first column of the feature in the feature matrix, and the column after its last.
+    pub(crate) columns: [usize; 2],
+    /// The transform.
+    pub(crate) transform: Fitted,
+}
+
+impl Default for Transforms {
+    fn default() -> Self {
+        Self { version: VERSION, node_types: BTreeMap::new(), edge_types: BTreeMap::new() }
+    }
+}
+
+impl Transforms {
+    /// Reads the file `path`, or the file in the folder of parts `path`.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, has another version, or has values that no fit gives.
+    pub fn read(path: &Path) -> Result<Self, TableError> {
+        let path = &if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
+        let bytes = std::fs::read(path).map_err(|error| TableError::io(path, error))?;
+        let read: Self = serde_json::from_slice(&bytes).map_err(|error| TableError::table(path, error))?;
+        if read.version != VERSION {
+            return Err(TableError::file(path, format!("its version is {}, expected {VERSION}", read.version)));
+        }
+        for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
+            for feature in &of_type.features {
+                feature
+                    .transform
+                    .check()
+                    .map_err(|why| TableError::file(path, format!("feature {} of {name}: {why}", feature.name)))?;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Returns the content of the file.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("transforms are always representable as JSON");
+        text.push('\n');
+        text
+    }
+
+    /// Returns true if there is nothing to save.
+    pub fn is_empty(&self) -> bool {
+        let is_empty = |of_type: &SavedType| of_type.features.is_empty() && of_type.classes.is_none();
+        self.node_types.values().chain(self.edge_types.values()).all(is_empty)
+    }
+}
+
+impl SavedType {
+    /// The transforms of a type without features.
+    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None };
+
+    /// Returns the transform of the feature `name`.
+    pub(crate) fn feature(&self, name: &str) -> Option<&Fitted> {
+        self.features.iter().find(|feature| feature.name == name).map(|feature| &feature.transform)
+    }
+}
