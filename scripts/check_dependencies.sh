@@ -30,9 +30,10 @@ never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
+never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
-if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|fuzz)","source":null,"req"'; then
-    echo "no package may depend on edgecut-benches or edgecut-fuzz" >&2
+if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|campaign|fuzz)","source":null,"req"'; then
+    echo "no package may depend on edgecut-benches, edgecut-campaign or edgecut-fuzz" >&2
     failed=1
 fi
 [ "$failed" -eq 0 ] && echo "dependency rules hold"

@@ -20,7 +20,7 @@ use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
 use std::path::Path;
 
-/// What all steps share.
+/// The settings that all steps share.
 pub(crate) struct Context<'a> {
     /// The configuration file, for errors and relative paths.
     conf: &'a Path,

@@ -49,7 +49,7 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     if largest.is_some_and(|largest| largest > i64::MAX as u64) {
         return as_texts(array).map(IdCells::Texts);
     }
-    let numbers = cast(array, &DataType::Int64).map_err(|error| error.to_string())?;
+    let numbers = cast_to(array, &DataType::Int64)?;
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
 }
 
@@ -89,19 +89,19 @@ pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(V
     if is_text(data_type) {
         as_texts(array)?.iter().enumerate().for_each(|(row, text)| add(row, text.map_or(Ok(None), whole_text)));
     } else if data_type.is_floating() {
-        let floats = cast(array, &DataType::Float64).map_err(|error| error.to_string())?;
+        let floats = cast_to(array, &DataType::Float64)?;
         let floats = floats.as_primitive::<Float64Type>();
         floats.iter().enumerate().for_each(|(row, float)| add(row, float.map_or(Ok(None), whole_float)));
     } else {
         let array = match data_type {
-            DataType::Date32 => cast(array, &DataType::Int32),
-            _ => Ok(array.clone()),
+            DataType::Date32 => cast_to(array, &DataType::Int32)?,
+            _ => array.clone(),
         };
         let is_whole = data_type.is_integer() || data_type.is_temporal() || *data_type == DataType::Boolean;
         if !is_whole {
             return Err(format!("its type is {data_type}, which holds no whole numbers"));
         }
-        let whole = array.and_then(|array| cast(&array, &DataType::Int64)).map_err(|error| error.to_string())?;
+        let whole = cast_to(&array, &DataType::Int64)?;
         let whole = whole.as_primitive::<Int64Type>();
         whole.iter().enumerate().for_each(|(row, number)| add(row, Ok(number)));
     }
@@ -140,7 +140,12 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
+/// Converts an array. The caller adds the file and the column to the error.
+pub(super) fn cast_to(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    cast(array, to).map_err(|error| error.to_string())
+}
+
 fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
-    let texts = cast(array, &DataType::Utf8).map_err(|error| error.to_string())?;
+    let texts = cast_to(array, &DataType::Utf8)?;
     Ok(texts.as_string::<i32>().clone())
 }

@@ -1,9 +1,9 @@
 //! Numbers and vectors in columns.
 
+use super::cells::cast_to;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StringArray};
-use arrow_cast::cast;
 use arrow_schema::DataType;
 
 /// The numbers of a column, a row of `width` for each row of the table.
@@ -126,7 +126,7 @@ fn lists<O: OffsetSizeTrait>(list: &GenericListArray<O>, rows: &mut RowWriter) -
 
 /// Parses texts as numbers, or as vectors with a separator.
 fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Result<(), String> {
-    let array = cast(array, &DataType::Utf8).map_err(|error| error.to_string())?;
+    let array = cast_to(array, &DataType::Utf8)?;
     let texts: &StringArray = array.as_string();
     let mut numbers = Vec::new();
     for (row, text) in texts.iter().enumerate() {
@@ -163,5 +163,5 @@ fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {
     if !(data_type.is_numeric() || *data_type == DataType::Boolean) {
         return Err(format!("its type is {data_type}, which holds no numbers"));
     }
-    cast(array, &DataType::Float64).map_err(|error| error.to_string())
+    cast_to(array, &DataType::Float64)
 }

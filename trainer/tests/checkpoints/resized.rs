@@ -15,7 +15,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 impl Training {
     /// The same training with a checkpoint of this one, and its metrics.
-    fn from_checkpoint(&self, steps: u64) -> Self {
+    fn with_checkpoint(&self, steps: u64) -> Self {
         let copy = self.again();
         copy_folder(&self.folder(steps), &copy.folder(steps));
         std::fs::copy(self.path("metrics"), copy.path("metrics")).expect("a copy");
@@ -45,13 +45,13 @@ fn check_resized(training: &Training, within: u64, sizes: &[&str]) {
     let whole = training.outcome(&run(&mut training.stored(&every)));
     assert!(training.complete().contains(&within));
     for size in sizes {
-        let resized = training.from_checkpoint(within);
+        let resized = training.with_checkpoint(within);
         let outcome = resized.resumed(size, &every);
         assert_eq!(resized.seeds(), training.seeds(), "with {size} processes");
         assert_eq!(outcome.epochs.len(), whole.epochs.len());
 
         // Killed after it has continued, within the same epoch or a later one.
-        let killed = training.from_checkpoint(within);
+        let killed = training.with_checkpoint(within);
         let flags = [&["--nproc-per-node", size, "--resume"][..], &every].concat();
         let mut child = killed.stored(&flags).spawn().expect("start train");
         assert!(wait_until(&mut child, || killed.newest() > within), "it was to be killed");
@@ -62,7 +62,7 @@ fn check_resized(training: &Training, within: u64, sizes: &[&str]) {
         // With a third number after some more steps.
         let mut others = resized.complete();
         others.retain(|&steps| steps > within);
-        let again = resized.from_checkpoint(others[0]);
+        let again = resized.with_checkpoint(others[0]);
         again.resumed("1", &every);
         assert_eq!(again.seeds(), training.seeds(), "with {size} processes and then one");
     }
@@ -95,10 +95,10 @@ fn other_parts_continue_after_an_epoch() {
     let other = ["--dataset-root-dir", parts.path.to_str().expect("UTF-8")];
     for size in ["1", "3", "2"] {
         // A finished run only tests its best model again, to which embeddings belong.
-        let resized = training.from_checkpoint(finished);
+        let resized = training.with_checkpoint(finished);
         assert_eq!(resized.resumed(size, &other).result, whole.result, "on {size} processes");
     }
-    let within = training.from_checkpoint(3);
+    let within = training.with_checkpoint(3);
     let flags = [&["--nproc-per-node", "2", "--resume"][..], &other].concat();
     let output = run(&mut within.stored(&flags));
     assert_eq!(output.status.code(), Some(1));
