@@ -137,7 +137,7 @@ fn csv_ends(path: &Path, delimiter: &str, counts: [RowCount; 2]) -> Result<Ends,
         let (Some(src), Some(dst), None) = (fields.next(), fields.next(), fields.next()) else {
             return Err(wrong(format!("{line:?} is not a pair of ids with the delimiter {delimiter:?}")));
         };
-        let mut id = |field: &str, count: RowCount| match field.trim().parse::<u32>() {
+        let id = |field: &str, count: RowCount| match field.trim().parse::<u32>() {
             Ok(id) if (id as usize) < count.number => Ok(id),
             Ok(id) => Err(wrong(format!("node {id} is out of range: {count}"))),
             Err(_) => Err(wrong(format!("{field:?} is not an id"))),
