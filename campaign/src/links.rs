@@ -3,6 +3,7 @@
 use crate::Rounds;
 use crate::job::{ENDS_WITHIN, Job, Site, names};
 use crate::moments::Moments;
+use crate::programs::wait_until;
 use crate::switch::Fault;
 use crate::table::{Outcome, Table};
 use anyhow::{bail, ensure};
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 const HOSTS: usize = 4;
 /// The time from the first epoch within which the faults occur.
 const WITHIN: Duration = Duration::from_secs(3);
+
+/// The time within which a job that a reset ends has noticed it.
+const AFTER_RESET: Duration = Duration::from_secs(5);
 
 /// The protections of connections.
 const PROTECTIONS: [&[&str]; 3] = [&["--check-traffic"], &["--encrypt"], &[]];
@@ -85,10 +89,9 @@ fn round(
         ensure!(job.makes_progress(ENDS_WITHIN), "no epoch ends after the repair: {}", job.outputs(&all));
         return Ok((Outcome::WentOn, took));
     }
-    if fault == Fault::Reset && !ends(&mut job) {
-        // A connection for requests is opened again.
+    // A connection for requests is opened again after a reset.
+    if fault == Fault::Reset && goes_on(&mut job) {
         ensure!(switch.fault(from, to).is_none(), "nothing was sent");
-        ensure!(job.makes_progress(ENDS_WITHIN), "no epoch ends: {}", job.outputs(&all));
         return Ok((Outcome::WentOn, start.elapsed()));
     }
     job.ended(&all)?;
@@ -110,7 +113,8 @@ fn round(
     Ok((Outcome::Ended, took))
 }
 
-/// Returns true if a rank ends within two seconds.
-fn ends(job: &mut Job) -> bool {
-    crate::programs::wait_until(Instant::now() + Duration::from_secs(2), || job.all().any(|rank| job.has_ended(rank)))
+/// Returns true if no rank ends within a few seconds, and the job finishes epochs.
+fn goes_on(job: &mut Job) -> bool {
+    wait_until(Instant::now() + AFTER_RESET, || job.all().any(|rank| job.has_ended(rank)));
+    !job.all().any(|rank| job.has_ended(rank)) && job.makes_progress(ENDS_WITHIN)
 }

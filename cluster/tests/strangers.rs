@@ -97,10 +97,10 @@ fn a_process_that_only_pretends_to_be_rank_0_gets_no_proof() {
     config.token = Some(Token::random().unwrap());
     let member = std::thread::spawn(move || Cluster::join(config));
     let mut fake = listener.accept().unwrap().0;
-    let mut preamble = [0; 44];
-    fake.read_exact(&mut preamble).unwrap();
-    // The echoed preamble is valid, the proof is not.
-    fake.write_all(&preamble).unwrap();
+    let mut opening = [0; 77];
+    fake.read_exact(&mut opening).unwrap();
+    // The echoed opening is valid, the proof is not.
+    fake.write_all(&opening).unwrap();
     fake.write_all(&[7; 32]).unwrap();
     let mut answer = Vec::new();
     fake.read_to_end(&mut answer).unwrap();
