@@ -3,8 +3,11 @@
 
 mod programs;
 
+use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_partition::{PartitionOptions, partition_loaded_with};
+use edgecut_tables::{TableOptions, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
@@ -279,6 +282,60 @@ fn parquet_files_have_the_rows_of_the_array() {
     let file = std::fs::File::open(out.join("predictions-00000-of-00001.parquet")).expect("a file");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     assert_eq!(reader.metadata().file_metadata().num_rows(), 1000);
+}
+
+#[test]
+fn tables_have_the_ids_that_users_know() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let name = |node: usize| format!("user \"{node}\", known");
+    let quoted = |node: usize| format!("\"{}\"", name(node).replace('"', "\"\""));
+    let num_nodes = 60;
+    let nodes: String = (0..num_nodes).map(|n| format!("{},{},{}\n", quoted(n), n % 7, n % 3)).collect();
+    let edges: String = (0..num_nodes).map(|n| format!("{},{}\n", quoted(n), quoted((n + 1) % num_nodes))).collect();
+    std::fs::write(path("nodes.csv"), format!("id,x,y\n{nodes}")).expect("write the nodes");
+    std::fs::write(path("edges.csv"), format!("a,b\n{edges}")).expect("write the edges");
+    let conf = serde_json::json!({
+        "nodes": [{"node_type": "node", "node_id_col": "id", "files": "nodes.csv", "features": [{"feature_col": "x"}],
+            "labels": [{"task_type": "classification", "label_col": "y"}]}],
+        "edges": [{"relation": ["node", "to", "node"], "files": "edges.csv", "source_id_col": "a", "dest_id_col": "b"}]});
+    std::fs::write(path("graph.json"), conf.to_string()).expect("write the configuration");
+    let read = read_tables(&path("graph.json"), "users", &TableOptions::default()).expect("a graph");
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: None };
+    let options = PartitionOptions::new(2);
+    partition_loaded_with(read.dataset, &options, &path("parts"), &(), extra).expect("parts");
+    let model = path("model.safetensors");
+    trained("node", &path("parts"), &model, &[]);
+    for gather in [false, true] {
+        let more: &[&str] = if gather { &["--gather"] } else { &[] };
+        let flags = |format| [&["--nproc-per-node", "2", "--format", format][..], more].concat();
+        predicted(&path("parts"), &model, &path("out"), &flags("csv"));
+        let files: &[&str] =
+            if gather { &["predictions"] } else { &["predictions-00000-of-00002", "predictions-00001-of-00002"] };
+        let mut lines = Vec::new();
+        for file in files {
+            let text = std::fs::read_to_string(path("out").join(format!("{file}.csv"))).expect("a table");
+            assert!(text.starts_with("node_id,id,class\n"), "{text}");
+            lines.extend(text.lines().skip(1).map(str::to_owned));
+        }
+        assert_eq!(lines.len(), num_nodes);
+        for line in lines {
+            let node: usize = line.split(',').next().and_then(|id| id.parse().ok()).expect("an id");
+            assert!(line.starts_with(&format!("{node},{},", quoted(node))), "{line}");
+        }
+        predicted(&path("parts"), &model, &path("out"), &flags("parquet"));
+        let mut seen = 0;
+        for file in files {
+            let file = std::fs::File::open(path("out").join(format!("{file}.parquet"))).expect("a table");
+            let reader = SerializedFileReader::new(file).expect("a Parquet file");
+            for row in reader.get_row_iter(None).expect("rows") {
+                let row = row.expect("a row");
+                assert_eq!(*row.get_string(1).expect("an id"), name(row.get_long(0).expect("a number") as usize));
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, num_nodes);
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
 use std::path::Path;
 
-/// The settings that all steps share.
+/// The configuration, the options and the counts of dropped rows, which all steps share.
 pub(crate) struct Context<'a> {
     /// The configuration file, for errors and relative paths.
     conf: &'a Path,
