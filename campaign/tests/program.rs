@@ -3,11 +3,17 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 const CAMPAIGN: &str = env!("CARGO_BIN_EXE_campaign");
 
-/// Returns the reason why campaigns cannot run here, if they cannot.
-fn obstacle() -> Option<String> {
+/// Returns the reason why campaigns cannot run here, if they cannot. The tests of this process look once.
+fn obstacle() -> Option<&'static str> {
+    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
+    OBSTACLE.get_or_init(find_obstacle).as_deref()
+}
+
+fn find_obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("network namespaces and mounts need root".into());
     }

@@ -188,10 +188,12 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(report["overlaps"]["edge_types"][0]["in_train"], serde_json::json!([1, 0]));
     assert!(text(&run(&["info", dir.to_str().unwrap()]).stdout).contains("overlaps of splits are allowed"));
-    // Parts of earlier versions, which did not check overlaps, do not record that these are allowed.
+    // Parts of version 1, which has no digest, may be older than the check of overlaps and then do not allow any.
     let path = dir.join(META_FILE);
     let mut meta: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     meta["provenance"].as_object_mut().unwrap().remove("overlap").unwrap();
+    meta.as_object_mut().unwrap().remove("digest").unwrap();
+    meta["version"] = 1.into();
     std::fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
     fails(&["verify", dir.to_str().unwrap()], 1, leaks);
     fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "not one of error, remove and allow");

@@ -155,7 +155,10 @@ fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() 
     write_parts(&graph(true), 2, Method::Random, dir.path());
     let path = dir.path().join(META_FILE);
     let text = std::fs::read_to_string(&path).expect("a description");
-    // The number of nodes would allow 5000 classes, but all parts together have only four different labels.
+    // The number of nodes would allow 5000 classes, but all parts together have only four different labels. Version 1
+    // has no digest that would show the change.
+    let line = text.lines().find(|line| line.contains("\"digest\"")).expect("a digest");
+    let text = text.replacen(line, "  \"version\": 1,", 1).replacen("  \"version\": 2,\n", "", 1);
     std::fs::write(&path, text.replace("\"num_classes\": 4", "\"num_classes\": 5000")).expect("another description");
     for result in train(dir.path(), 2, &config(ModelKind::Sage { aggregation: Aggregation::Mean })) {
         let error = result.expect_err("too many classes").to_string();
