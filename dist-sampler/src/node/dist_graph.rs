@@ -235,6 +235,18 @@ impl DistGraph {
         connect_all(self.peers_from_own(), self.config.max_connecting).await
     }
 
+    /// Returns the names of the processes to which this one is not connected, separated by commas.
+    pub(crate) fn missing_peers(&self) -> String {
+        let mut missing: Vec<String> = self
+            .peers_from_own()
+            .iter()
+            .filter(|peer| !peer.is_connected())
+            .map(|peer| peer.name().to_string())
+            .collect();
+        missing.dedup();
+        missing.join(", ")
+    }
+
     /// Opens the connections. A failure is remembered and fails the requests to that rank.
     fn connect_in_background(&self) {
         let peers = self.peers_from_own();

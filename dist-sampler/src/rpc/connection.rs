@@ -66,6 +66,11 @@ impl Connection {
         Ok(OpenConnection { generation: state.generation, client })
     }
 
+    /// Returns whether the connection is open. While it is dialed, it is not.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.try_lock().is_ok_and(|state| state.client.is_some())
+    }
+
     /// Drops a broken connection unless another request has replaced it already.
     pub(crate) async fn forget(&self, generation: u64) {
         let mut state = self.state.lock().await;

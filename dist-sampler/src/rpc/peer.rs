@@ -128,6 +128,15 @@ impl Peer {
         Ok(())
     }
 
+    /// Returns whether both connections are open.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.sampling.is_open() && self.bulk.is_open()
+    }
+
+    pub(crate) fn name(&self) -> &PeerName {
+        &self.name
+    }
+
     /// Returns the share of a budget that `bytes` take, in KiB, at most the whole budget. A larger request would never
     /// get its permits.
     fn share_of_budget(&self, bytes: usize) -> u32 {

@@ -245,7 +245,7 @@ impl ServedConnection {
                     match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
-                        Err(_) => return Err(Refusal::Failed("it waits for the other servers".into())),
+                        Err(_) => return Err(Refusal::Failed(format!("it waits for {}", server.missing_peers()))),
                     }
                 }
                 let data = server.description();
