@@ -19,6 +19,7 @@ use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -245,6 +246,22 @@ impl DistGraph {
             .collect();
         missing.dedup();
         missing.join(", ")
+    }
+
+    /// Returns the reason why this process has not finished a client's request: the processes that have not answered it
+    /// for `silence`.
+    pub(crate) fn why_late(&self, silence: Duration) -> String {
+        let peers = self.peers_from_own();
+        let mut silent: Vec<String> = peers
+            .iter()
+            .filter(|peer| peer.silence.duration() >= silence)
+            .map(|peer| peer.name().to_string())
+            .collect();
+        silent.dedup();
+        if silent.is_empty() {
+            return "it is too busy to reply in time".into();
+        }
+        format!("it waits for {}, without a reply for more than {:.1} s", silent.join(", "), silence.as_secs_f64())
     }
 
     /// Opens the connections. A failure is remembered and fails the requests to that rank.

@@ -7,6 +7,7 @@ pub(crate) mod peer_request;
 mod received;
 pub(crate) mod served;
 pub(crate) mod service;
+pub(crate) mod silence;
 mod split_hop;
 pub(crate) mod traffic;
 pub(crate) mod transport;

@@ -6,6 +6,7 @@ use crate::part::requests::Refusal;
 use crate::rpc::connection::{Connection, OpenConnection};
 use crate::rpc::dialer::{DialLimits, Dialer, RankTarget, ServerTarget, Target};
 use crate::rpc::peer_request::{Budget, Class, PeerRequest};
+use crate::rpc::silence::Silence;
 use crate::rpc::traffic::Traffic;
 use crate::rpc::wire::ArrayReply;
 use crate::servers::server_list::{ServerList, part_name};
@@ -37,6 +38,7 @@ pub(crate) struct Peer {
     budget: Semaphore,
     /// Gradient bytes that may still be sent, in KiB.
     push_budget: Semaphore,
+    pub(crate) silence: Silence,
 }
 
 /// The components of a process that all its peers share.
@@ -114,6 +116,7 @@ impl Peer {
             bulk: Connection::new(dialer, config.max_message_bytes),
             budget: Semaphore::new(in_flight_kib),
             push_budget: Semaphore::new(in_flight_kib),
+            silence: Silence::default(),
             config,
         })
     }
@@ -194,6 +197,7 @@ impl Peer {
             Class::Sampling => &self.sampling,
             Class::Bulk => &self.bulk,
         };
+        let _waiting = self.silence.wait();
         let mut broken: Option<String> = None;
         loop {
             let start = Instant::now();
@@ -206,6 +210,9 @@ impl Peer {
             // from now.
             let call = client.call(context, request.clone().into_message());
             let answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, call).await;
+            if let Ok(Ok(_)) = answer {
+                self.silence.end();
+            }
             match answer.unwrap_or(Err(RpcError::DeadlineExceeded)).map(|answer| answer.result) {
                 Ok(Ok(ArrayReply { data, .. })) => {
                     self.traffic.count_reply(self.holder, data.len(), sent.elapsed());

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tarpc::ServerError;
 use tarpc::context::Context;
 use tarpc::server::{self, Channel, Serve};
@@ -24,6 +24,10 @@ use tokio::sync::Semaphore;
 
 /// The longest that a description waits for connections to the other servers.
 const LONGEST_CONNECT: Duration = Duration::from_secs(2);
+
+/// The longest time before the deadline of a client's batch at which a server names the servers for which it waits.
+/// Otherwise the client would blame this server.
+const TIME_TO_NAME: Duration = Duration::from_secs(2);
 
 /// The service. Each request has a clone.
 #[derive(Clone)]
@@ -81,7 +85,7 @@ impl Service {
 
     /// Answers one request, as if it were the only one of a connection.
     pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
-        ServedConnection::new(self, config).answer(request).await
+        ServedConnection::new(self, config).answer(request, Instant::now() + config.rpc_timeout()).await
     }
 }
 
@@ -158,13 +162,16 @@ impl Serve for ServedConnection {
     type Req = Request;
     type Resp = Answer;
 
-    async fn serve(self, _: Context, request: Request) -> Result<Answer, ServerError> {
+    async fn serve(self, context: Context, request: Request) -> Result<Answer, ServerError> {
         let method = request.method();
         let served = self.service.served.clone();
         let in_progress = served.request(request.payload_bytes());
         let is_ending = served.is_ending();
-        let mut result =
-            if is_ending { Err(Refusal::Failed("the server is ending".into())) } else { self.answer(request).await };
+        let mut result = if is_ending {
+            Err(Refusal::Failed("the server is ending".into()))
+        } else {
+            self.answer(request, context.deadline).await
+        };
         match &mut result {
             Ok(reply) => {
                 served.answered(reply.data.len(), method == Method::Sample);
@@ -185,7 +192,7 @@ impl ServedConnection {
         }
     }
 
-    async fn answer(self, request: Request) -> Result<ArrayReply, Refusal> {
+    async fn answer(self, request: Request, deadline: Instant) -> Result<ArrayReply, Refusal> {
         let part = &self.service.part;
         match request {
             Request::SampleHop(request) => {
@@ -255,7 +262,7 @@ impl ServedConnection {
             Request::Split(request) => {
                 self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.split(&request, max_bytes)).await
             }
-            Request::Sample(request) => self.sample(request).await,
+            Request::Sample(request) => self.sample(request, deadline).await,
             Request::SeedEdges(request) => {
                 // Held-out edges are mapped, so reading may wait for the disk.
                 self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.seed_edges(&request, max_bytes)).await
@@ -270,10 +277,22 @@ impl ServedConnection {
         server.ok_or_else(|| Refusal::Invalid("this process is a rank of a job, not a server".into()))
     }
 
-    /// Waits for a turn, then samples a batch. tarpc ends both when the deadline of the request passes or the client
-    /// disappears.
-    async fn sample(self, request: SampleRequest) -> Result<ArrayReply, Refusal> {
+    /// Waits for a turn, then samples a batch. Shortly before the deadline of the request, it names the servers that have
+    /// not answered. tarpc ends the work when the client disappears.
+    async fn sample(self, request: SampleRequest, deadline: Instant) -> Result<ArrayReply, Refusal> {
         let graph = self.server()?;
+        let start = Instant::now();
+        let time = deadline.saturating_duration_since(start);
+        let mut sampling = pin!(self.sample_in_turn(&graph, request));
+        match tokio::time::timeout(time - TIME_TO_NAME.min(time / 4), &mut sampling).await {
+            Ok(reply) => reply,
+            // The other servers may have answered during the suspension.
+            Err(_) if graph.cluster().was_suspended_since(start) => sampling.await,
+            Err(_) => Err(Refusal::Failed(graph.why_late(time / 2))),
+        }
+    }
+
+    async fn sample_in_turn(self, graph: &Arc<DistGraph>, request: SampleRequest) -> Result<ArrayReply, Refusal> {
         let turn = self.batch_turns.acquire_owned().await;
         let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
         let data = graph.sample_for_client(request, self.service.max_message_bytes).await?;

@@ -44,7 +44,9 @@ fn a_restarted_job_has_the_same_result_as_one_without_failures() {
         job.wait_for(&format!("restarting the whole job ({number} of 2)"), 1);
         job.wait_for("resuming after ", number);
     }
-    // It is interrupted, and started again by hand.
+    // It is interrupted during the training, and started again by hand.
+    let before = ready.newest();
+    assert!(wait_until(|| ready.newest() > before), "the job goes on");
     job.signal(Signal::INT);
     let run = job.finish();
     assert_eq!(run.status.code(), Some(130), "{run:#?}");
