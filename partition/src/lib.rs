@@ -75,7 +75,7 @@ pub fn partition(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    run(dataset.clone(), assignment::validate, options, out_dir, progress, ExtraFiles::default())
+    run(dataset.clone(), assignment::validate, None, options, out_dir, progress, ExtraFiles::default())
 }
 
 /// Like [`partition`], for a dataset that [`readers::load`](edgecut_graph::readers::load) has returned. It takes less
@@ -90,27 +90,30 @@ pub fn partition_loaded(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    partition_loaded_with(dataset, options, out_dir, progress, ExtraFiles::default())
+    partition_loaded_with(dataset, None, options, out_dir, progress, ExtraFiles::default())
 }
 
-/// Like [`partition_loaded`], with further files in the parts.
+/// Like [`partition_loaded`], with further files in the parts, and by an assignment that is given, such as that of
+/// [`read_assignment`](edgecut_graph::readers::read_assignment), instead of the method of `options`.
 ///
 /// # Errors
-/// Those of [`partition`].
+/// Those of [`partition`], and [`PartitionError::Assignment`] for an assignment that does not fit the dataset.
 pub fn partition_loaded_with(
     dataset: Dataset,
+    given: Option<Assignment>,
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
     extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
-    run(dataset, assignment::validate_structure, options, out_dir, progress, extra)
+    run(dataset, assignment::validate_structure, given, options, out_dir, progress, extra)
 }
 
 // Everything that can fail without the costly steps is checked first: the output folder, the names, then the arrays.
 fn run(
     dataset: Dataset,
     validate: fn(&Dataset) -> Result<(), PartitionError>,
+    given: Option<Assignment>,
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
@@ -122,7 +125,13 @@ fn run(
     progress.phase(Phase::Preparing);
     validate(&dataset)?;
     let ids = assignment::joined_ids(&dataset.node_types, options.num_parts)?;
+    given.iter().try_for_each(|given| given.check(&dataset.node_types, options.num_parts))?;
     let dataset = Grouped::new(dataset);
-    let assignment = assignment::assign_grouped(&dataset, &ids, options, progress)?;
-    write::write_grouped(dataset, &assignment, options, out_dir, progress, extra)
+    let written = write::write_options(&dataset, given.is_none(), options);
+    let assignment = match given {
+        Some(given) => given,
+        None => assignment::assign_grouped(&dataset, &ids, options, progress)?,
+    };
+    let staging = staging::Staging::create(out_dir, options.overwrite)?;
+    write::write_grouped(dataset, &assignment, written, staging, progress, extra)
 }

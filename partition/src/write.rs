@@ -23,7 +23,10 @@ pub fn write_parts(
     check_hotness(&dataset.node_types, options)?;
     assignment.check(&dataset.node_types, options.num_parts)?;
     staging::check_free(out_dir, options.overwrite)?;
-    write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &(), ExtraFiles::default())
+    let dataset = Grouped::new(dataset.clone());
+    let written = write_options(&dataset, true, options);
+    let staging = Staging::create(out_dir, options.overwrite)?;
+    write_grouped(dataset, assignment, written, staging, &(), ExtraFiles::default())
 }
 
 /// Like [`write_parts`], for a dataset and an assignment that are known to be valid. It frees in-edges as soon as they
@@ -31,15 +34,12 @@ pub fn write_parts(
 pub(crate) fn write_grouped(
     dataset: Grouped,
     assignment: &Assignment,
-    options: &PartitionOptions,
-    out_dir: &Path,
+    options: WriteOptions,
+    staging: Staging,
     progress: &dyn Progress,
     extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
     progress.phase(Phase::Writing);
-    let staging = Staging::create(out_dir, options.overwrite)?;
-    let provenance = provenance(&dataset, options);
-    let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
     let meta =
         part_writer::write_parts_with(dataset, &assignment.parts, options, staging.dir(), &Written(progress), extra)?;
     // The last chance to stop: a commit is never undone.
@@ -91,11 +91,12 @@ impl From<WriteError> for PartitionError {
     }
 }
 
-fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
-    let balance = constraints::effective_balance(dataset, options);
-    Provenance {
-        method: options.method.to_string(),
-        recursive: options.method == Method::Metis { recursive: true },
+/// Returns the options of the file writer. `is_by_method` is false for an assignment that was given.
+pub(crate) fn write_options(dataset: &Grouped, is_by_method: bool, options: &PartitionOptions) -> WriteOptions {
+    let balance = if is_by_method { constraints::effective_balance(dataset, options) } else { Vec::new() };
+    let provenance = Provenance {
+        method: if is_by_method { options.method.to_string() } else { "given".into() },
+        recursive: is_by_method && options.method == Method::Metis { recursive: true },
         seed: options.seed,
         balance: balance.iter().map(|b| b.to_string()).collect(),
         split: options.split.clone(),
@@ -105,5 +106,6 @@ fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
         hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
         overlap: options.overlap,
         hotness: options.hotness.clone(),
-    }
+    };
+    WriteOptions { num_parts: options.num_parts, provenance, is_synced: true }
 }

@@ -55,6 +55,64 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
     assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
 }
 
+/// The parts by a method are those by its assignment, which the program reads in each format.
+#[test]
+fn an_assignment_by_another_program_is_used_as_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let (fake, hetero) =
+        (["--dataset", "fake", "--avg-num-nodes", "300"], ["--dataset", "fake-hetero", "--avg-num-nodes", "90"]);
+    for (name, graph) in [("fake", fake), ("hetero", hetero)] {
+        let flags = [&graph[..], &["--num-partitions", "3", "--json", "--output-dir"]].concat();
+        let by_method = at(&format!("{name}-method"));
+        assert!(run(&[&flags[..], &[&by_method, "--method", "random"]].concat()).status.success());
+        let meta = Meta::read(Path::new(&by_method)).unwrap();
+        // Both formats at the same time, for the types in turn.
+        let folder = root.path().join(format!("{name}-assignment"));
+        std::fs::create_dir(&folder).unwrap();
+        for (t, nodes) in meta.node_types.iter().enumerate() {
+            let mut parts = vec![0_i64; nodes.book.num_nodes()];
+            for part in 0..3 {
+                let part_ids = Path::new(&by_method).join(format!("part_{part}/nodes/{}/original_ids.npy", nodes.name));
+                let (_, ids) = map_npy::<u32>(&part_ids).unwrap();
+                ids.iter().for_each(|&id| parts[id as usize] = part);
+            }
+            if t % 2 == 0 {
+                let lines: Vec<String> = parts.iter().map(i64::to_string).collect();
+                std::fs::write(folder.join(format!("{}.txt", nodes.name)), lines.join("\n")).unwrap();
+            } else {
+                write_npy(&folder.join(format!("{}.npy", nodes.name)), &[parts.len()], &parts).unwrap();
+            }
+        }
+        let given = at(&format!("{name}-given"));
+        let output = run(&[&flags[..], &[&given, "--assignment", folder.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(made["provenance"]["method"], "given");
+        assert_eq!(made["provenance"]["balance"], serde_json::json!([]));
+        assert!(text(&run(&["verify", &given]).stdout).contains("all valid"));
+        let files = |dir: &str| {
+            let mut files = contents(Path::new(dir));
+            files.retain(|name, _| !name.ends_with(META_FILE));
+            files
+        };
+        assert_eq!(files(&given), files(&by_method));
+    }
+    let flags = [&hetero[..], &["--num-partitions", "3", "--output-dir"]].concat();
+    let (out, missing, file) = (at("none"), at("missing"), at("hetero-assignment/v0.txt"));
+    fails(&[&flags[..], &[&out, "--assignment", &missing]].concat(), 1, &format!("--assignment: {missing}"));
+    fails(&[&flags[..], &[&out, "--assignment", &file]].concat(), 1, "give a folder with a file TYPE.txt or TYPE.npy");
+    std::fs::write(&file, "0\n7\n").unwrap();
+    let folder = at("hetero-assignment");
+    fails(
+        &[&flags[..], &[&out, "--assignment", &folder]].concat(),
+        1,
+        "v0.txt: line 2: part 7 is not one of the 3 parts",
+    );
+    fails(&[&flags[..], &[&out, "--assignment", &folder, "--method", "ldg"]].concat(), 2, "--assignment");
+    assert!(!Path::new(&out).exists());
+}
+
 #[test]
 fn reports_show_the_edges_between_parts() {
     let root = tempfile::tempdir().unwrap();

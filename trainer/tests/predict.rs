@@ -303,7 +303,7 @@ fn tables_have_the_ids_that_users_know() {
     let read = read_tables(&path("graph.json"), "users", &TableOptions::default()).expect("a graph");
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: None };
     let options = PartitionOptions::new(2);
-    partition_loaded_with(read.dataset, &options, &path("parts"), &(), extra).expect("parts");
+    partition_loaded_with(read.dataset, None, &options, &path("parts"), &(), extra).expect("parts");
     let model = path("model.safetensors");
     trained("node", &path("parts"), &model, &[]);
     for gather in [false, true] {

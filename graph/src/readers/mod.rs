@@ -20,6 +20,7 @@
 //! The returned datasets pass [`Dataset::validate`](crate::Dataset::validate). Every reader reports bad values with the
 //! file and the position.
 
+mod assignment;
 mod dgl_chunks;
 mod fake;
 mod mag240m;
@@ -31,6 +32,7 @@ mod splits;
 pub(crate) mod text;
 mod triples;
 
+pub use assignment::read_assignment;
 pub use dgl_chunks::read_dgl_chunks;
 pub use fake::{FakeOptions, fake, fake_hetero};
 pub use mag240m::read_mag240m;

@@ -74,7 +74,7 @@ impl Checkpoints {
         check_data(&config, &found)?;
         let usable = agree(&config, &found, world)?;
         let run = random_name(world)?;
-        if !config.resume && !usable.is_empty() {
+        if !config.resume && !usable.as_ref().is_ok_and(Vec::is_empty) {
             let what = format!(
                 "{} holds checkpoints of an earlier run: add `resume` to continue it, or choose another \
                  `checkpoint_dir`",
@@ -82,6 +82,7 @@ impl Checkpoints {
             );
             return Err(CheckpointError::Refused { what });
         }
+        let usable = usable.map_err(|what| CheckpointError::Refused { what })?;
         let complete = usable.iter().map(|usable| usable.steps).collect();
         let mut checkpoints = Self { config, run, complete, resumed: None };
         if let Some(newest) = usable.last() {
@@ -216,16 +217,17 @@ fn check_data(config: &CheckpointConfig, found: &[Found]) -> Result<(), Checkpoi
     Err(CheckpointError::Refused { what })
 }
 
-/// Returns the checkpoints that this run can continue from, in the order of their steps.
-///
-/// # Errors
-/// [`CheckpointError::Refused`] if there is none, although there are complete ones.
-fn agree(config: &CheckpointConfig, found: &[Found], world: &mut ProcessGroup) -> Result<Vec<Usable>, CheckpointError> {
+/// Returns the result of [`Successor::usable`], which is equal on all ranks.
+fn agree(
+    config: &CheckpointConfig,
+    found: &[Found],
+    world: &mut ProcessGroup,
+) -> Result<Result<Vec<Usable>, String>, CheckpointError> {
     let mine = serde_json::to_vec(&Sightings::new(found, world.rank())).unwrap_or_default();
     let all = world.all_gather(&mine)?;
     let all: Vec<Sightings> = all.iter().map(|rank| serde_json::from_slice(rank).unwrap_or_default()).collect();
     let successor = Successor { dir: &config.dir, world_size: world.size(), data: &config.data };
-    successor.usable(&all).map_err(|what| CheckpointError::Refused { what })
+    Ok(successor.usable(&all))
 }
 
 /// Returns a random name that rank 0 chooses.

@@ -85,7 +85,7 @@ impl Successor<'_> {
     /// the job sees.
     ///
     /// # Errors
-    /// A message if there is none although there are complete ones: to start anew would remove them.
+    /// A message if a complete checkpoint after the last of these cannot be used, since to continue would remove it.
     pub(super) fn usable(&self, all: &[Sightings]) -> Result<Vec<Usable>, String> {
         let mut known: BTreeMap<(u64, &String), &Sighting> = BTreeMap::new();
         for rank in all {
@@ -93,18 +93,23 @@ impl Successor<'_> {
                 known.extend(by_run.iter().map(|(run, sighting)| ((*steps, run), sighting)));
             }
         }
-        let mut usable = Vec::new();
+        let mut usable: Vec<Usable> = Vec::new();
         let mut obstacle = None;
         for ((steps, run), sighting) in known {
             match self.reading(all, steps, run, sighting) {
                 Ok(reading) => usable.push(Usable { steps, run: run.clone(), reading }),
-                Err(Some(why)) => obstacle = Some(why),
+                Err(Some(why)) => obstacle = Some((steps, why)),
                 // An interrupted run has not completed it.
                 Err(None) => {}
             }
         }
-        match obstacle {
-            Some(why) if usable.is_empty() => Err(why),
+        let newest = usable.last().map(|usable| usable.steps);
+        match (obstacle, newest) {
+            (Some((_, why)), None) => Err(why),
+            (Some((unusable, why)), Some(newest)) if unusable > newest => Err(format!(
+                "{why}. To continue from the older checkpoint {}, remove all later ones on all nodes",
+                folder_of(self.dir, newest).display()
+            )),
             _ => Ok(usable),
         }
     }

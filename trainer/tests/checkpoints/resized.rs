@@ -22,6 +22,13 @@ impl Training {
         copy
     }
 
+    /// The number of steps of an unfinished epoch before a checkpoint; 0 between two epochs.
+    fn step_of(&self, steps: u64) -> u64 {
+        let manifest = std::fs::read(self.folder(steps).join("node-00000.json")).expect("a manifest");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+        manifest["step"].as_u64().expect("a step")
+    }
+
     fn resumed(&self, nproc: &str, more: &[&str]) -> Outcome {
         let output = run(&mut self.stored(&[&["--nproc-per-node", nproc, "--resume"][..], more].concat()));
         let text = stderr(&output);
@@ -105,4 +112,20 @@ fn other_parts_continue_after_an_epoch() {
     let text = stderr(&output);
     assert!(text.contains("within an epoch of a run with other parts"), "{text}");
     assert_eq!(within.complete(), [3], "nothing is removed");
+
+    // An older checkpoint could be used, but a newer one would be lost. The error names both.
+    let steps = training.complete();
+    let mut pairs = steps.iter().zip(&steps[1..]);
+    let (&older, &newer) =
+        pairs.find(|(older, newer)| training.step_of(**older) == 0 && training.step_of(**newer) > 0).expect("an epoch");
+    let both = training.with_checkpoint(older);
+    copy_folder(&training.folder(newer), &both.folder(newer));
+    let output = run(&mut both.stored(&flags));
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains(&format!("{} is within an epoch", both.folder(newer).display())), "{text}");
+    assert!(text.contains(&format!("older checkpoint {}", both.folder(older).display())), "{text}");
+    assert_eq!(both.complete(), [older, newer], "nothing is removed");
+    std::fs::remove_dir_all(both.folder(newer)).expect("remove");
+    both.resumed("2", &other);
 }

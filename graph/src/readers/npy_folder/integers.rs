@@ -100,7 +100,7 @@ impl Integers {
     }
 
     /// Returns the first index whose number is `wrong`.
-    pub(super) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
+    pub(in crate::readers) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
         for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
     }
 

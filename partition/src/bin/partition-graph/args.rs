@@ -103,6 +103,10 @@ pub(crate) struct PartitionArgs {
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
     #[arg(long)]
     recursive: bool,
+    /// The part of each node, as another program has assigned it: a .npy file of whole numbers, or text with a number per
+    /// line, as METIS and KaHIP write it. For several node types, a folder with TYPE.npy or TYPE.txt for each.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "recursive", "balance"])]
+    assignment: Option<PathBuf>,
     /// The seed of every random choice.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -210,6 +214,8 @@ pub(crate) struct Job {
     pub(crate) source: DatasetSource,
     /// The configuration of tables, if the graph is read from tables.
     pub(crate) tables: Option<Tables>,
+    /// The file or the folder with the part of each node, if a method need not find it.
+    pub(crate) assignment: Option<PathBuf>,
     pub(crate) options: PartitionOptions,
     /// The stored types of node features, if not those of the dataset.
     pub(crate) feature_dtypes: FeatureDtypes,
@@ -272,9 +278,14 @@ impl PartitionArgs {
         };
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
         let tables = self.tables()?;
+        if let Some(path) = &self.assignment {
+            // Before the graph is read, which can take long.
+            path.metadata().with_context(|| format!("--assignment: {}", path.display()))?;
+        }
         Ok(Job {
             source,
             tables,
+            assignment: self.assignment.clone(),
             options,
             feature_dtypes,
             out_dir: self.output_dir.clone().unwrap_or_else(default_dir),

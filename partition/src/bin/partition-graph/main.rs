@@ -12,14 +12,14 @@ use args::{Cli, Command, InfoArgs, Job, PartitionArgs, VerifyArgs};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
-use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
+use edgecut_graph::{Dataset, Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
 use edgecut_output::check_output;
-use edgecut_partition::{PartitionError, partition_loaded, partition_loaded_with, verify};
+use edgecut_partition::{Assignment, PartitionError, partition_loaded_with, verify};
 use edgecut_tables::{DroppedRows, read_tables};
 use flag_names::with_flags;
 use output::{Described, Results, Run};
 use report::write_report;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use terminal::Terminal;
@@ -96,7 +96,7 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
         let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
         terminal.suspended(|| warn(&warnings));
         dataset.convert_features(&job.feature_dtypes)?;
-        return Ok((partition_loaded(dataset, &job.options, &job.out_dir, terminal)?, Vec::new()));
+        return Ok((partition(dataset, job, terminal, ExtraFiles::default())?, Vec::new()));
     };
     let read = read_tables(&tables.conf, &job.source.name, &tables.options)?;
     let loaded = Loaded { dataset: read.dataset, warnings: read.warnings };
@@ -105,7 +105,15 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     dataset.convert_features(&job.feature_dtypes)?;
     let transforms = (!read.transforms.is_empty()).then(|| read.transforms.to_json());
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: transforms.as_deref() };
-    Ok((partition_loaded_with(dataset, &job.options, &job.out_dir, terminal, extra)?, read.dropped))
+    Ok((partition(dataset, job, terminal, extra)?, read.dropped))
+}
+
+/// Writes the parts, by the assignment that the job names or by its method.
+fn partition(dataset: Dataset, job: &Job, terminal: &Terminal, extra: ExtraFiles) -> anyhow::Result<Meta> {
+    let read = |path: &PathBuf| readers::read_assignment(path, &dataset.node_types, job.options.num_parts);
+    let given =
+        job.assignment.as_ref().map(read).transpose().context("--assignment")?.map(|parts| Assignment { parts });
+    Ok(partition_loaded_with(dataset, given, &job.options, &job.out_dir, terminal, extra)?)
 }
 
 /// Checks that a report can be written, before the graph is read.

@@ -90,14 +90,11 @@ impl<'a> Described<'a> {
     pub(crate) fn table(&self) -> String {
         let made = self.provenance;
         let recursive = if made.recursive { " --recursive" } else { "" };
-        let mut text = format!(
-            "{} in {} parts by {}{recursive}, seed {}, balance {}\n",
-            self.dataset,
-            self.num_parts,
-            made.method,
-            made.seed,
-            made.balance.join(",")
-        );
+        let method = match made.method.as_str() {
+            "given" => "an assignment that was given".to_owned(),
+            method => format!("{method}{recursive}, seed {}, balance {}", made.seed, made.balance.join(",")),
+        };
+        let mut text = format!("{} in {} parts by {method}\n", self.dataset, self.num_parts);
         let mut line = |cells: [String; 5]| {
             let [part, nodes, edges, train, halo] = cells;
             // Writing to a string does not fail.
