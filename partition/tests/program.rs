@@ -60,8 +60,8 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
 fn an_assignment_by_another_program_is_used_as_it_is() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
-    let (fake, hetero) =
-        (["--dataset", "fake", "--avg-num-nodes", "300"], ["--dataset", "fake-hetero", "--avg-num-nodes", "90"]);
+    let fake = ["--dataset", "fake", "--avg-num-nodes", "300"];
+    let hetero = ["--dataset", "fake-hetero", "--avg-num-nodes", "90"];
     for (name, graph) in [("fake", fake), ("hetero", hetero)] {
         let flags = [&graph[..], &["--num-partitions", "3", "--json", "--output-dir"]].concat();
         let by_method = at(&format!("{name}-method"));
@@ -99,7 +99,9 @@ fn an_assignment_by_another_program_is_used_as_it_is() {
         assert_eq!(files(&given), files(&by_method));
     }
     let flags = [&hetero[..], &["--num-partitions", "3", "--output-dir"]].concat();
-    let (out, missing, file) = (at("none"), at("missing"), at("hetero-assignment/v0.txt"));
+    let out = at("none");
+    let missing = at("missing");
+    let file = at("hetero-assignment/v0.txt");
     fails(&[&flags[..], &[&out, "--assignment", &missing]].concat(), 1, &format!("--assignment: {missing}"));
     fails(&[&flags[..], &[&out, "--assignment", &file]].concat(), 1, "give a folder with a file TYPE.txt or TYPE.npy");
     std::fs::write(&file, "0\n7\n").unwrap();

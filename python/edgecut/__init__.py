@@ -1,0 +1,21 @@
+"""Distributed neighbor sampling and mini-batch loading for graph neural networks on clusters of CPUs.
+
+A graph is opened by :func:`open`, and :class:`NeighborLoader` yields its mini-batches, with the arguments and in the
+layout of ``torch_geometric.loader.NeighborLoader``. With :func:`edgecut.distributed.init`, all processes of a job sample
+over all parts of the graph.
+
+>>> import edgecut
+>>> store = edgecut.open("data/mygraph")                                        # doctest: +SKIP
+>>> loader = edgecut.NeighborLoader(store, [15, 10], "train", batch_size=64)    # doctest: +SKIP
+>>> for batch in loader:                                                        # doctest: +SKIP
+...     out = model(batch.x, batch.edge_index)[:batch.batch_size]
+"""
+
+from . import distributed
+from ._edgecut import EdgecutError
+from .loader import NeighborLoader
+from .partitioning import partition
+from .store import EdgeType, NodeType, Store, open
+
+__version__ = "0.1.0"
+__all__ = ["EdgeType", "EdgecutError", "NeighborLoader", "NodeType", "Store", "distributed", "open", "partition"]

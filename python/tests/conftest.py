@@ -1,0 +1,64 @@
+"""Graphs and processes for the tests."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = pathlib.Path(os.environ.get("EDGECUT_BIN", ROOT / "target" / "release"))
+
+
+def run(program, *flags):
+    """Run a program of Edgecut, and return its standard output."""
+    done = subprocess.run([PROGRAMS / program, *map(str, flags)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def partition(folder, dataset, num_parts, *flags):
+    run("partition-graph", "--dataset", dataset, "--num-partitions", num_parts, "--output-dir", folder, *flags)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("graphs")
+
+
+@pytest.fixture(scope="session")
+def parts(folder):
+    """Parts of a graph by their number."""
+    flags = ("--avg-num-nodes", 2000, "--edge-attributes", "--method", "ldg")
+    return {n: partition(folder / f"fake-{n}", "fake", n, *flags) for n in (1, 2)}
+
+
+@pytest.fixture(scope="session")
+def typed_parts(folder):
+    flags = ("--avg-num-nodes", 900, "--method", "ldg")
+    return {n: partition(folder / f"typed-{n}", "fake-hetero", n, *flags) for n in (1, 2)}
+
+
+def start(program, world_size, *arguments):
+    """Start the ranks of a job, each running a program in Python."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = []
+    for rank in range(world_size):
+        env = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(world_size),
+            "LOCAL_RANK": str(rank),
+            "LOCAL_WORLD_SIZE": str(world_size),
+            "MASTER_ADDR": "127.0.0.1",
+            # The program listens on the port after it, which another process could take until then.
+            "MASTER_PORT": str(port - 1),
+        }
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    return ranks

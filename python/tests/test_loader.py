@@ -1,0 +1,204 @@
+"""Batches: their content, their layout and the memory that they take."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import run, start
+
+import edgecut
+
+FAN_OUTS = [5, 3]
+
+
+def sampled(parts, out, num_processes, *flags):
+    """The batches that `train sample` writes, by number."""
+    run(
+        *("train", "sample", "--dataset-root-dir", parts, "--num-neighbors", "5,3", "--batch-size", 64, "--out", out),
+        *("--nproc-per-node", num_processes, *flags),
+    )
+    return [np.load(file) for file in sorted(out.glob("batch_*.npz"))]
+
+
+def coo(archive, before=""):
+    indptr = archive[f"{before}indptr"]
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    return np.stack([archive[f"{before}indices"], rows])
+
+
+def assert_same(batch, archive):
+    for name, other in [("n_id", "input_nodes"), ("x", "x"), ("y", "y"), ("time", "time")]:
+        assert np.array_equal(batch[name], archive[other]), name
+    assert np.array_equal(batch["edge_index"], coo(archive))
+    for name in ("edge_weight", "edge_time", "edge_attr"):
+        assert np.array_equal(batch[name], archive[name]), name
+    assert np.array_equal(np.cumsum(batch["num_sampled_nodes"]), archive["hop_offsets"])
+    assert sum(batch["num_sampled_edges"]) == batch["edge_index"].shape[1]
+    assert np.array_equal(batch["n_id"][: batch["batch_size"]], archive["seeds"])
+
+
+def test_batches_are_those_of_train_sample(parts, tmp_path):
+    archives = sampled(parts[1], tmp_path, 1, "--seed", 3)
+    with edgecut.open(parts[1]) as store:
+        loader = edgecut.NeighborLoader(
+            store, FAN_OUTS, "train", batch_size=64, shuffle=True, seed=3, output="numpy", even_batches=False
+        )
+        batches = list(loader)
+        assert len(batches) == len(loader) == len(archives) > 3
+        for batch, archive in zip(batches, archives):
+            assert_same(batch, archive)
+        # The second epoch has another order, and the first one can be repeated.
+        again = list(loader)
+        assert not np.array_equal(again[0]["n_id"][:64], batches[0]["n_id"][:64])
+        loader.set_epoch(0)
+        assert np.array_equal(next(iter(loader))["n_id"], batches[0]["n_id"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ({"replace": True}, ["--replace"]),
+        ({"weight_attr": "edge_weight"}, ["--weighted"]),
+        ({"disjoint": True}, ["--disjoint"]),
+        ({"time_attr": "time"}, ["--time-attr", "node_time"]),
+        ({"time_attr": "edge_time", "temporal_strategy": "last"}, ["--time-attr", "edge_time", "--temporal-strategy", "last"]),
+    ],
+)
+def test_constraints_are_those_of_the_flags(parts, tmp_path, arguments, flags):
+    archives = sampled(parts[1], tmp_path, 1, "--seed", 3, "--num-batches", 2, *flags)
+    with edgecut.open(parts[1]) as store:
+        loader = edgecut.NeighborLoader(
+            store, FAN_OUTS, "train", batch_size=64, shuffle=True, seed=3, output="numpy", **arguments
+        )
+        for batch, archive in zip(loader, archives):
+            assert_same(batch, archive)
+            assert ("batch" in batch) == ("batch" in archive.files)
+            if "batch" in batch:
+                assert np.array_equal(batch["batch"], archive["batch"])
+
+
+RANKS = """
+import pickle, sys, numpy as np, edgecut
+edgecut.distributed.init()
+with edgecut.open(sys.argv[1]) as store:
+    loader = edgecut.NeighborLoader(store, [5, 3], "train", batch_size=64, shuffle=True, seed=3, output="numpy",
+                                    even_batches=False)
+    batches = list(loader)
+    ids = np.arange(300)
+    listed = list(edgecut.NeighborLoader(store, [5, 3], ids, batch_size=64, output="numpy"))
+    pickle.dump((store.rank, batches, listed), open(sys.argv[2] + str(store.rank), "wb"))
+"""
+
+
+def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
+    import pickle
+
+    archives = sampled(parts[2], tmp_path / "sample", 2, "--seed", 3)
+    ranks = start(RANKS, 2, parts[2], tmp_path / "rank")
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=60)
+        assert rank.returncode == 0, errors
+    made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
+    assert [rank for rank, _, _ in made] == [0, 1]
+    steps = zip(*(batches for _, batches, _ in made))
+    with_nodes = [batch for step in steps for batch in step if batch["batch_size"] > 0]
+    assert len(with_nodes) == len(archives)
+    for batch, archive in zip(with_nodes, archives):
+        assert_same(batch, archive)
+    # A list of ids has the same batches for any partitioning.
+    with edgecut.open(parts[1]) as store:
+        alone = list(edgecut.NeighborLoader(store, [5, 3], np.arange(300), batch_size=64, output="numpy"))
+    for number, batch in enumerate(alone):
+        other = made[number % 2][2][number // 2]
+        for name in ("n_id", "edge_index", "x", "input_id"):
+            assert np.array_equal(batch[name], other[name]), (number, name)
+        assert np.array_equal(batch["input_id"], np.arange(300)[64 * number : 64 * (number + 1)])
+
+
+def test_batches_of_pyg_are_accepted_by_its_models(parts):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    from torch_geometric.nn import GraphSAGE
+
+    with edgecut.open(parts[1]) as store:
+        batch = next(iter(edgecut.NeighborLoader(store, FAN_OUTS, "train", batch_size=64, shuffle=True)))
+        assert type(batch).__name__ == "Data"
+        assert batch.x.dtype == torch.float32 and batch.edge_index.dtype == batch.y.dtype == torch.int64
+        batch.validate()
+        model = GraphSAGE(store.num_features, 8, num_layers=2, out_channels=store.num_classes).eval()
+        whole = model(batch.x, batch.edge_index)[: batch.batch_size]
+        trimmed = model(
+            batch.x,
+            batch.edge_index,
+            num_sampled_nodes_per_hop=batch.num_sampled_nodes,
+            num_sampled_edges_per_hop=batch.num_sampled_edges,
+        )[: batch.batch_size]
+        assert torch.allclose(whole, trimmed, atol=1e-6) and whole.shape == (64, store.num_classes)
+    # The tensors outlive the graph.
+    kept = batch.x.clone()
+    del store
+    assert torch.equal(batch.x, kept)
+
+
+def test_typed_graphs_have_heterogeneous_batches(typed_parts, tmp_path):
+    pytest.importorskip("torch_geometric")
+    archives = sampled(typed_parts[1], tmp_path, 1, "--seed", 1, "--seed-type", "v0")
+    with edgecut.open(typed_parts[1]) as store:
+        assert [t.name for t in store.node_types] == ["v0", "v1", "v2"]
+        arguments = {"batch_size": 64, "shuffle": True, "seed": 1}
+        loader = edgecut.NeighborLoader(store, FAN_OUTS, ("v0", "train"), **arguments)
+        for batch, archive in zip(loader, archives):
+            batch.validate()
+            assert np.array_equal(batch["v0"].y.numpy(), archive["y"]) and batch["v0"].batch_size == len(archive["seeds"])
+            for name in ("v0", "v1", "v2"):
+                assert np.array_equal(batch[name].n_id.numpy(), archive[f"{name}/input_nodes"])
+                assert batch.num_sampled_nodes[name] == list(np.diff(archive[f"{name}/hop_offsets"], prepend=0))
+            for name in (t.name for t in store.edge_types):
+                assert np.array_equal(batch[name].edge_index.numpy(), coo(archive, "__".join(name) + "/"))
+        # Fan-outs by type, of which some are 0.
+        fan_outs = {t.name: [2, 0] if t.name[0] == "v1" else [0, 3] for t in store.edge_types}
+        batch = next(iter(edgecut.NeighborLoader(store, fan_outs, "v0", batch_size=10)))
+        assert batch["v0"].batch_size == 10
+        for name, sampled_edges in batch.num_sampled_edges.items():
+            assert sampled_edges[1 if name[0] == "v1" else 0] == 0, name
+
+
+def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
+    with edgecut.open(parts[1]) as store:
+        num_nodes = store.node_types[0].num_nodes
+        load = lambda nodes, **more: list(edgecut.NeighborLoader(store, [2], nodes, batch_size=100, output="numpy", **more))
+        seeds = lambda batches: np.concatenate([batch["n_id"][: batch["batch_size"]] for batch in batches])
+        assert np.array_equal(seeds(load(None)), np.arange(num_nodes))
+        ids = np.random.default_rng(1).permutation(num_nodes)[:250]
+        assert np.array_equal(seeds(load(ids)), ids)
+        assert np.array_equal(np.concatenate([b["input_id"] for b in load(ids)]), np.arange(250))
+        mask = np.zeros(num_nodes, bool)
+        mask[ids] = True
+        assert np.array_equal(seeds(load(mask)), np.flatnonzero(mask))
+        assert len(seeds(load("valid"))) == store.node_types[0].split_sizes[1]
+        assert [batch["batch_size"] for batch in load(ids, drop_last=True)] == [100, 100]
+        shuffled = load(ids, shuffle=True)
+        assert np.array_equal(ids[np.concatenate([b["input_id"] for b in shuffled])], seeds(shuffled))
+        assert not np.array_equal(seeds(shuffled), ids)
+
+
+def test_memory_does_not_grow(parts):
+    program = """
+import sys, edgecut
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+with edgecut.open(sys.argv[1]) as store:
+    loader = edgecut.NeighborLoader(store, [10, 10], batch_size=100)
+    def load(batches):
+        while batches > 0:
+            batches -= sum(1 for _ in loader)
+    load(300)
+    before = resident()
+    load(1000)
+    print((resident() - before) / 1e6)
+"""
+    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    # The arrays of 1,000 batches have several hundred megabytes.
+    assert float(done.stdout) < 20, done.stdout
