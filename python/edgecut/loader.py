@@ -169,8 +169,6 @@ class NeighborLoader:
 
     def _positions(self, arrays: dict[str, Any]) -> np.ndarray:
         """Return the positions of the input nodes of a batch in the array of input nodes."""
-        if not arrays["nodes"]:
-            return np.empty(0, np.int64)
         seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
         return self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
 
@@ -234,14 +232,12 @@ def _converter(data: Store, output: str | None) -> Callable[[Store, dict[str, An
 
 def _to_dict(store: Store, arrays: dict[str, Any], seed_type: int) -> dict[str, Any]:
     """Name the arrays as PyG does. In a heterogeneous graph each has a dict by type."""
-    nodes = arrays["nodes"] or [_no_nodes(t.num_features) for t in store.node_types]
-    edges = arrays["edges"] or [_no_edges() for _ in store.edge_types]
     batch: dict[str, Any] = {"batch_size": arrays["batch_size"]}
     for name in ("y", "input_id"):
         if name in arrays and (name != "y" or store.node_types[seed_type].num_classes > 0):
             batch[name] = arrays[name]
-    for key, of_types, types in (("nodes", nodes, store.node_types), ("edges", edges, store.edge_types)):
-        for arrays_of_type, t in zip(of_types, types):
+    for key, types in (("nodes", store.node_types), ("edges", store.edge_types)):
+        for arrays_of_type, t in zip(arrays[key], types):
             for name, values in arrays_of_type.items():
                 name = f"num_sampled_{key}" if name == "num_sampled" else name
                 if store.is_heterogeneous:
@@ -250,13 +246,3 @@ def _to_dict(store: Store, arrays: dict[str, Any], seed_type: int) -> dict[str, 
                     batch[name] = values
     return batch
 
-
-def _no_nodes(num_features: int) -> dict[str, Any]:
-    nodes: dict[str, Any] = {"n_id": np.empty(0, np.int64), "num_sampled": []}
-    if num_features > 0:
-        nodes["x"] = np.empty((0, num_features), np.float32)
-    return nodes
-
-
-def _no_edges() -> dict[str, Any]:
-    return {"edge_index": np.empty((2, 0), np.int64), "num_sampled": []}

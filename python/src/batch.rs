@@ -1,7 +1,7 @@
 //! Batches in the layout of PyG: edges as pairs of ends, numbers as 64-bit integers.
 
 use edgecut_dist_loader::{EdgeBatch, MiniBatch, NodeBatch};
-use edgecut_graph::Meta;
+use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta};
 use numpy::ndarray::Array2;
 use numpy::{Element, IntoPyArray};
 use pyo3::prelude::*;
@@ -19,8 +19,8 @@ struct PreparedNodes {
     original_ids: Vec<i64>,
     /// The number of nodes that each hop added.
     per_hop: Vec<usize>,
-    batch: Vec<i64>,
-    times: Vec<i64>,
+    batch: Option<Vec<i64>>,
+    times: Option<Vec<i64>>,
     features: Vec<f32>,
     feature_dim: usize,
 }
@@ -30,26 +30,37 @@ struct PreparedEdges {
     ends: Vec<i64>,
     /// The number of edges that each hop added.
     per_hop: Vec<usize>,
-    times: Vec<i64>,
-    weights: Vec<f32>,
+    times: Option<Vec<i64>>,
+    weights: Option<Vec<f32>>,
     features: Vec<f32>,
     feature_dim: usize,
 }
 
+/// The layout that all batches of a loader share.
+pub(crate) struct Layout {
+    pub(crate) meta: Meta,
+    pub(crate) num_hops: usize,
+    pub(crate) is_disjoint: bool,
+}
+
 impl Prepared {
-    /// Converts a batch. The sampling threads do this.
-    pub(crate) fn new(batch: MiniBatch, meta: &Meta, num_hops: usize) -> Self {
-        let dst_types = meta.edge_types.iter().map(|e| meta.node_types.iter().position(|n| n.name == e.dst_type));
-        let edges = batch.edges.into_iter().zip(dst_types).map(|(edges, dst_type)| {
-            let offsets = dst_type.and_then(|t| batch.nodes.get(t)).map_or(&[][..], |nodes| &nodes.hop_offsets);
-            PreparedEdges::new(edges, offsets, num_hops)
+    /// Converts a batch. The sampling threads do this. The batch of a rank that has run out of seeds gets empty arrays.
+    pub(crate) fn new(mut batch: MiniBatch, layout: &Layout) -> Self {
+        let meta = &layout.meta;
+        batch.nodes.resize_with(meta.node_types.len(), NodeBatch::default);
+        batch.edges.resize_with(meta.edge_types.len(), EdgeBatch::default);
+        let edges = batch.edges.into_iter().zip(&meta.edge_types).map(|(edges, of_type)| {
+            let dst_type = meta.node_types.iter().position(|nodes| nodes.name == of_type.dst_type);
+            let offsets = dst_type.map_or(&[][..], |t| &batch.nodes[t].hop_offsets);
+            PreparedEdges::new(edges, offsets, of_type, layout)
         });
         let edges = edges.collect();
-        let nodes = batch.nodes.into_iter().map(|nodes| PreparedNodes::new(nodes, num_hops)).collect();
+        let nodes = batch.nodes.into_iter().zip(&meta.node_types);
+        let nodes = nodes.map(|(nodes, of_type)| PreparedNodes::new(nodes, of_type, layout)).collect();
         Self { num_seeds: batch.num_seeds, labels: batch.labels, nodes, edges }
     }
 
-    /// Returns a dictionary of arrays. The batch of a rank that has run out of seeds has no nodes and edges.
+    /// Returns a dictionary of arrays.
     pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("batch_size", self.num_seeds)?;
@@ -63,16 +74,15 @@ impl Prepared {
 }
 
 impl PreparedNodes {
-    fn new(nodes: NodeBatch, num_hops: usize) -> Self {
-        let mut per_hop: Vec<usize> = (0..=num_hops).map(|hop| hop_range(&nodes.hop_offsets, hop).len()).collect();
-        per_hop.resize(num_hops + 1, 0);
+    fn new(nodes: NodeBatch, of_type: &NodeTypeMeta, layout: &Layout) -> Self {
+        let per_hop = (0..=layout.num_hops).map(|hop| hop_range(&nodes.hop_offsets, hop).len()).collect();
         Self {
             original_ids: wide(&nodes.original_ids),
             per_hop,
-            batch: wide(&nodes.batch),
-            times: nodes.times,
+            batch: layout.is_disjoint.then(|| wide(&nodes.batch)),
+            times: of_type.has_times.then_some(nodes.times),
             features: nodes.features,
-            feature_dim: nodes.feature_dim,
+            feature_dim: of_type.feature_dim as usize,
         }
     }
 
@@ -81,15 +91,17 @@ impl PreparedNodes {
         let rows = self.original_ids.len();
         dict.set_item("n_id", self.original_ids.into_pyarray(py))?;
         dict.set_item("num_sampled", self.per_hop)?;
-        set_matrix(&dict, "x", rows, self.feature_dim, self.features)?;
-        set_unless_empty(&dict, "batch", self.batch)?;
-        set_unless_empty(&dict, "time", self.times)?;
+        if self.feature_dim > 0 {
+            set_matrix(&dict, "x", rows, self.feature_dim, self.features)?;
+        }
+        set_if_given(&dict, "batch", self.batch)?;
+        set_if_given(&dict, "time", self.times)?;
         Ok(dict)
     }
 }
 
 impl PreparedEdges {
-    fn new(edges: EdgeBatch, dst_offsets: &[u32], num_hops: usize) -> Self {
+    fn new(edges: EdgeBatch, dst_offsets: &[u32], of_type: &EdgeTypeMeta, layout: &Layout) -> Self {
         let num_edges = edges.indices.len();
         let mut ends = Vec::with_capacity(2 * num_edges);
         ends.extend(edges.indices.iter().map(|&source| i64::from(source)));
@@ -97,7 +109,7 @@ impl PreparedEdges {
             ends.extend(std::iter::repeat_n(row as i64, (of_row[1] - of_row[0]) as usize));
         }
         let at = |row: usize| edges.indptr.get(row).or(edges.indptr.last()).map_or(0, |&at| at as usize);
-        let per_hop = (0..num_hops).map(|hop| {
+        let per_hop = (0..layout.num_hops).map(|hop| {
             let rows = hop_range(dst_offsets, hop);
             at(rows.end) - at(rows.start)
         });
@@ -105,10 +117,10 @@ impl PreparedEdges {
         Self {
             per_hop: per_hop.collect(),
             ends,
-            times: attributes.times,
-            weights: attributes.weights,
+            times: of_type.has_times.then_some(attributes.times),
+            weights: of_type.has_weights.then_some(attributes.weights),
             features: attributes.features,
-            feature_dim: attributes.feature_dim,
+            feature_dim: of_type.feature_dim as usize,
         }
     }
 
@@ -117,9 +129,9 @@ impl PreparedEdges {
         let num_edges = self.ends.len() / 2;
         set_matrix(&dict, "edge_index", 2, num_edges, self.ends)?;
         dict.set_item("num_sampled", self.per_hop)?;
-        set_unless_empty(&dict, "edge_time", self.times)?;
-        set_unless_empty(&dict, "edge_weight", self.weights)?;
-        if !self.features.is_empty() {
+        set_if_given(&dict, "edge_time", self.times)?;
+        set_if_given(&dict, "edge_weight", self.weights)?;
+        if self.feature_dim > 0 {
             set_matrix(&dict, "edge_attr", num_edges, self.feature_dim, self.features)?;
         }
         Ok(dict)
@@ -136,11 +148,10 @@ fn wide(ids: &[u32]) -> Vec<i64> {
     ids.iter().map(|&id| i64::from(id)).collect()
 }
 
-fn set_unless_empty<T: Element>(dict: &Bound<'_, PyDict>, name: &str, values: Vec<T>) -> PyResult<()> {
-    if values.is_empty() { Ok(()) } else { dict.set_item(name, values.into_pyarray(dict.py())) }
+fn set_if_given<T: Element>(dict: &Bound<'_, PyDict>, name: &str, values: Option<Vec<T>>) -> PyResult<()> {
+    values.map_or(Ok(()), |values| dict.set_item(name, values.into_pyarray(dict.py())))
 }
 
-/// Sets a matrix, also an empty one, but none of zero columns of rows that exist.
 fn set_matrix<T: Element>(
     dict: &Bound<'_, PyDict>,
     name: &str,
@@ -148,9 +159,6 @@ fn set_matrix<T: Element>(
     columns: usize,
     values: Vec<T>,
 ) -> PyResult<()> {
-    if columns == 0 && name == "x" {
-        return Ok(());
-    }
     let matrix = Array2::from_shape_vec((rows, columns), values)
         .map_err(|error| crate::errors::EdgecutError::new_err(format!("{name}: {error}")))?;
     dict.set_item(name, matrix.into_pyarray(dict.py()))

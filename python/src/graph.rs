@@ -49,7 +49,11 @@ impl Graph {
         py.detach(|| {
             let is_parts = path.join(META_FILE).exists();
             if !is_parts && !is_dataset(&path) {
-                let also = if path.is_dir() { format!("; nor does it hold parts, because {META_FILE} is missing") } else { String::new() };
+                let also = if path.is_dir() {
+                    format!("; nor does it hold parts, because {META_FILE} is missing")
+                } else {
+                    String::new()
+                };
                 return Err(invalid(format!("{}{also}", why_no_dataset(&path))));
             }
             if is_parts && (source.to_undirected || source.split.is_some()) {

@@ -1,6 +1,6 @@
 //! Loaders, and the iterators over their batches.
 
-use crate::batch::Prepared;
+use crate::batch::{Layout, Prepared};
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
@@ -69,7 +69,7 @@ impl LoaderSettings<'_> {
 pub(crate) struct Loader {
     graph: Py<Graph>,
     loader: Arc<DistNeighborLoader>,
-    num_hops: usize,
+    layout: Arc<Layout>,
 }
 
 #[pymethods]
@@ -79,12 +79,16 @@ impl Loader {
     #[new]
     fn new(py: Python<'_>, graph: Py<Graph>, settings: LoaderSettings<'_>) -> PyResult<Self> {
         let sampler = settings.sampler()?;
-        let num_hops = sampler.num_neighbors.num_hops();
         let opened = graph.get();
+        let layout = Layout {
+            meta: opened.meta_data().clone(),
+            num_hops: sampler.num_neighbors.num_hops(),
+            is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
+        };
         let node_type = opened.node_type(settings.node_type.as_deref())?;
         let plan = settings.plan(opened, node_type)?;
         let loader = py.detach(|| plan.loader(opened, node_type, sampler))?;
-        Ok(Self { graph, loader: Arc::new(loader), num_hops })
+        Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
     }
 
     /// The number of batches of this rank in an epoch, including empty ones after its last seeds.
@@ -96,11 +100,10 @@ impl Loader {
     fn epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<Batches> {
         let (sender, receiver) = sync_channel(0);
         let loader = self.loader.clone();
-        let meta = self.graph.get().meta_data().clone();
-        let num_hops = self.num_hops;
+        let layout = self.layout.clone();
         // The thread ends with the epoch, or when the receiver is dropped.
         let run = move || {
-            let prepare = move |batch| Prepared::new(batch, &meta, num_hops);
+            let prepare = move |batch| Prepared::new(batch, &layout);
             for batch in loader.epoch_map(epoch, prepare) {
                 if sender.send(batch).is_err() {
                     break;

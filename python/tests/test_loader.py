@@ -10,6 +10,8 @@ from conftest import run, start
 import edgecut
 
 FAN_OUTS = [5, 3]
+# Of edges and nodes of the generated graph, in the middle and at the end.
+TIMES = [500, 1000, 10000]
 
 
 def sampled(parts, out, num_processes, *flags):
@@ -31,6 +33,7 @@ def assert_same(batch, archive):
     for name, other in [("n_id", "input_nodes"), ("x", "x"), ("y", "y"), ("time", "time")]:
         assert np.array_equal(batch[name], archive[other]), name
     assert np.array_equal(batch["edge_index"], coo(archive))
+    assert batch["edge_index"].shape[1] > 0
     for name in ("edge_weight", "edge_time", "edge_attr"):
         assert np.array_equal(batch[name], archive[name]), name
     assert np.array_equal(np.cumsum(batch["num_sampled_nodes"]), archive["hop_offsets"])
@@ -62,15 +65,22 @@ def test_batches_are_those_of_train_sample(parts, tmp_path):
         ({"weight_attr": "edge_weight"}, ["--weighted"]),
         ({"disjoint": True}, ["--disjoint"]),
         ({"time_attr": "time"}, ["--time-attr", "node_time"]),
+        ({"time_attr": "edge_time"}, ["--time-attr", "edge_time"]),
         ({"time_attr": "edge_time", "temporal_strategy": "last"}, ["--time-attr", "edge_time", "--temporal-strategy", "last"]),
     ],
 )
 def test_constraints_are_those_of_the_flags(parts, tmp_path, arguments, flags):
-    archives = sampled(parts[1], tmp_path, 1, "--seed", 3, "--num-batches", 2, *flags)
+    ids = np.random.default_rng(2).permutation(2000)[:150]
+    np.save(tmp_path / "seeds.npy", ids)
+    if "time_attr" in arguments:
+        # Some later than all edges, and some earlier than many.
+        arguments["input_time"] = np.repeat(TIMES, 50)
+        np.save(tmp_path / "times.npy", arguments["input_time"])
+        flags = [*flags, "--seed-times", tmp_path / "times.npy"]
+    archives = sampled(parts[1], tmp_path / "sample", 1, "--seed", 3, "--seeds", tmp_path / "seeds.npy", *flags)
     with edgecut.open(parts[1]) as store:
-        loader = edgecut.NeighborLoader(
-            store, FAN_OUTS, "train", batch_size=64, shuffle=True, seed=3, output="numpy", **arguments
-        )
+        loader = edgecut.NeighborLoader(store, FAN_OUTS, ids, batch_size=64, seed=3, output="numpy", **arguments)
+        assert len(loader) == len(archives) == 3
         for batch, archive in zip(loader, archives):
             assert_same(batch, archive)
             assert ("batch" in batch) == ("batch" in archive.files)
