@@ -32,8 +32,9 @@ never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
-if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|campaign|fuzz)","source":null,"req"'; then
-    echo "no package may depend on edgecut-benches, edgecut-campaign or edgecut-fuzz" >&2
+never edgecut-python 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'
+if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|campaign|fuzz|python)","source":null,"req"'; then
+    echo "no package may depend on edgecut-benches, edgecut-campaign, edgecut-fuzz or edgecut-python" >&2
     failed=1
 fi
 [ "$failed" -eq 0 ] && echo "dependency rules hold"

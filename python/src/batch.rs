@@ -82,7 +82,7 @@ impl PreparedNodes {
             batch: layout.is_disjoint.then(|| wide(&nodes.batch)),
             times: of_type.has_times.then_some(nodes.times),
             features: nodes.features,
-            feature_dim: of_type.feature_dim as usize,
+            feature_dim: of_type.feature_dim,
         }
     }
 
@@ -120,7 +120,7 @@ impl PreparedEdges {
             times: of_type.has_times.then_some(attributes.times),
             weights: of_type.has_weights.then_some(attributes.weights),
             features: attributes.features,
-            feature_dim: of_type.feature_dim as usize,
+            feature_dim: of_type.feature_dim,
         }
     }
 

@@ -43,7 +43,7 @@ def typed_parts(folder):
 
 
 def start(program, world_size, *arguments):
-    """Start the ranks of a job, each running a program in Python."""
+    """Start the ranks of a job as torchrun does, each running Python code or a file in Python."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -59,6 +59,7 @@ def start(program, world_size, *arguments):
             # The program listens on the port after it, which another process could take until then.
             "MASTER_PORT": str(port - 1),
         }
-        command = [sys.executable, "-c", program, *map(str, arguments)]
+        code = [program] if isinstance(program, pathlib.Path) else ["-c", program]
+        command = [sys.executable, *map(str, [*code, *arguments])]
         ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     return ranks

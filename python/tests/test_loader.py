@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import run, start
+from conftest import ROOT, partition, run, start
 
 import edgecut
 
@@ -212,3 +212,15 @@ with edgecut.open(sys.argv[1]) as store:
     assert done.returncode == 0, done.stderr
     # The arrays of 1,000 batches have several hundred megabytes.
     assert float(done.stdout) < 20, done.stdout
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_the_example_trains_a_model_of_pyg(tmp_path, num_processes):
+    pytest.importorskip("torch_geometric")
+    parts = partition(tmp_path / "parts", "fake", 2, "--avg-num-nodes", 1000)
+    example = ROOT / "python" / "examples" / "ddp_sage.py"
+    ranks = start(example, num_processes, parts, "--num-epochs", 5)
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * num_processes, outputs
+    accuracy = float(outputs[0][0].split("test accuracy ")[1].split(" %")[0])
+    assert accuracy > 80, outputs
