@@ -13,9 +13,9 @@ over all parts of the graph.
 
 from . import distributed
 from ._edgecut import EdgecutError
-from .loader import NeighborLoader
+from .loader import LinkNeighborLoader, NeighborLoader
 from .partitioning import partition
 from .store import EdgeType, NodeType, Store, open
 
 __version__ = "0.1.0"
-__all__ = ["EdgeType", "EdgecutError", "NeighborLoader", "NodeType", "Store", "distributed", "open", "partition"]
+__all__ = ["EdgeType", "EdgecutError", "LinkNeighborLoader", "NeighborLoader", "NodeType", "Store", "distributed", "open", "partition"]

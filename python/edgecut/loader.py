@@ -11,14 +11,82 @@ import numpy as np
 from . import _edgecut
 from .store import Store
 
-__all__ = ["NeighborLoader"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader"]
 
 _SPLITS = ("train", "valid", "test")
 # Arguments of PyTorch's DataLoader that have no meaning for loaders without worker processes.
 _MEANINGLESS = ("filter_per_worker", "is_sorted", "multiprocessing_context", "persistent_workers", "pin_memory", "prefetch_factor")
 
 
-class NeighborLoader:
+class _Loader:
+    """What loaders of nodes and of edges share."""
+
+    _loader: _edgecut.Loader
+    _store: Store
+    _transform: Callable[[Any], Any] | None
+    _drop_last: bool
+    _convert: Callable[[Store, dict[str, Any]], Any]
+    _epoch: int
+    batch_size: int
+
+    def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
+        """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
+        for name in arguments["kwargs"]:
+            if name not in _MEANINGLESS:
+                raise TypeError(f"{type(self).__name__} has no argument `{name}`")
+            warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=3)
+        weight_attr = arguments["weight_attr"]
+        if weight_attr not in (None, "edge_weight"):
+            raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
+        time_attr = arguments["time_attr"]
+        even_batches = arguments["even_batches"]
+        self._store = data
+        self._transform = arguments["transform"]
+        self._drop_last = arguments["drop_last"]
+        self._convert = _converter(arguments["output"])
+        self._epoch = 0
+        self.batch_size = arguments["batch_size"]
+        shared = ("batch_size", "shuffle", "seed", "replace", "disjoint", "temporal_strategy")
+        self._loader = _edgecut.Loader(
+            data._graph,
+            {
+                **{name: arguments[name] for name in shared},
+                "num_neighbors": _fan_outs(arguments["num_neighbors"]),
+                "even_batches": data.world_size > 1 if even_batches is None else even_batches,
+                "concurrency": arguments["num_workers"],
+                "weighted": weight_attr is not None,
+                "time_attr": "node_time" if time_attr == "time" else time_attr,
+                **settings,
+            },
+        )
+
+    def __len__(self) -> int:
+        """Return the number of batches of this process in an epoch, as if ``drop_last`` was False."""
+        return len(self._loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch, which selects its order and its random choices. It counts from 0."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the batches of the next epoch."""
+        epoch = self._epoch
+        self._epoch += 1
+        return self._batches(epoch)
+
+    def _batches(self, epoch: int) -> Iterator[Any]:
+        for arrays in self._loader.epoch(epoch):
+            if self._drop_last and arrays["batch_size"] < self.batch_size:
+                continue
+            batch = self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
+            yield batch if self._transform is None else self._transform(batch)
+
+    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return what a batch has of its input nodes or edges. In a heterogeneous graph, a dict by type for each."""
+        raise NotImplementedError
+
+
+class NeighborLoader(_Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
     It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
@@ -106,71 +174,145 @@ class NeighborLoader:
         output: str | None = None,
         **kwargs: Any,
     ) -> None:
-        for name in kwargs:
-            if name not in _MEANINGLESS:
-                raise TypeError(f"NeighborLoader has no argument `{name}`")
-            warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=2)
-        if weight_attr not in (None, "edge_weight"):
-            raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
         node_type, split, ids = _input_nodes(data, input_nodes)
-        self._store = data
-        self._order = None if ids is None else np.argsort(ids, kind="stable")
+        settings = {
+            "node_type": node_type,
+            "seeds": ids,
+            "seed_times": None if input_time is None else _integers(input_time, "input_time"),
+            "split": split,
+            "links": None,
+        }
         self._ids = ids
-        self._transform = transform
-        self._drop_last = drop_last
-        self._convert = _converter(data, output)
-        self._epoch = 0
-        self.batch_size = batch_size
-        self._loader = _edgecut.Loader(
-            data._graph,
-            {
-                "num_neighbors": _fan_outs(num_neighbors),
-                "node_type": node_type,
-                "seeds": ids,
-                "seed_times": None if input_time is None else _integers(input_time, "input_time"),
+        self._order = None if ids is None else np.argsort(ids, kind="stable")
+        self._seed_type = 0 if node_type is None else [t.name for t in data.node_types].index(node_type)
+        self._start(data, settings, locals())
+
+    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        nodes = self._store.node_types[self._seed_type]
+        of_inputs = {"batch_size": arrays["batch_size"]}
+        if nodes.num_classes > 0:
+            of_inputs["y"] = arrays["y"]
+        if self._ids is not None:
+            seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
+            of_inputs["input_id"] = self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
+        return _by_type(self._store, nodes.name, of_inputs)
+
+
+class LinkNeighborLoader(_Loader):
+    """A loader of mini-batches of edges that samples neighbors around their ends.
+
+    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
+    :class:`NeighborLoader`.
+
+    Parameters
+    ----------
+    data : Store
+        The graph.
+    num_neighbors : list of int, or dict of edge type to list of int
+        The number of neighbors per hop.
+    edge_label_index : str, array of int, or pair of edge type and one of these; optional
+        The edges to load: an array of the shape [2, E] with ids in the dataset; ``"train"`` for the edges that carry
+        messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
+        partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
+        in all processes, which take its batches in turn.
+    edge_label_time : array of int, optional
+        The time of each edge, for arrays.
+    neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
+        The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
+        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
+    exclude_seed_edges : bool, default True
+        Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
+
+    Raises
+    ------
+    ValueError
+        If an argument does not fit the graph.
+    EdgecutError
+        If another process has failed.
+
+    Notes
+    -----
+    A batch has what those of :class:`NeighborLoader` have of nodes and edges. With ``neg_sampling='binary'`` it has
+    ``edge_label_index``, in the numbering of the batch, with the negatives after the edges, and ``edge_label``, 1 for edges
+    and 0 for negatives. With ``'triplet'`` it has ``src_index``, ``dst_pos_index`` and ``dst_neg_index``, which has a row per
+    edge if ``amount`` is not 1. Without negatives it has ``edge_label_index``. If ``edge_label_index`` is an array,
+    ``input_id`` has the position in it of each edge of the batch.
+    """
+
+    def __init__(
+        self,
+        data: Store,
+        num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
+        edge_label_index: Any = None,
+        edge_label_time: Any = None,
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        neg_sampling: Any = None,
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        *,
+        exclude_seed_edges: bool = True,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        num_workers: int = 2,
+        seed: int = 0,
+        even_batches: bool | None = None,
+        output: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        edge_type, split, ends = _input_edges(data, edge_label_index)
+        self._mode, self._amount = _negatives(neg_sampling)
+        settings = {
+            "node_type": None,
+            "seeds": None,
+            "seed_times": None,
+            "split": None,
+            "links": {
+                "edge_type": edge_type,
+                "src": None if ends is None else ends[0],
+                "dst": None if ends is None else ends[1],
+                "times": None if edge_label_time is None else _integers(edge_label_time, "edge_label_time"),
                 "split": split,
-                "batch_size": batch_size,
-                "shuffle": shuffle,
-                "even_batches": data.world_size > 1 if even_batches is None else even_batches,
-                "seed": seed,
-                "concurrency": num_workers,
-                "replace": replace,
-                "weighted": weight_attr is not None,
-                "disjoint": disjoint,
-                "time_attr": "node_time" if time_attr == "time" else time_attr,
-                "temporal_strategy": temporal_strategy,
+                "num_negatives": self._amount,
+                "exclude_seed_edges": exclude_seed_edges,
             },
-        )
-        types = [t.name for t in data.node_types]
-        self._seed_type = 0 if node_type is None else types.index(node_type)
+        }
+        self._edge_type = data.edge_types[edge_type].name
+        names = [t.name for t in data.node_types]
+        self._ends = [names.index(self._edge_type[0]), names.index(self._edge_type[2])]
+        self._keys = None
+        if ends is not None:
+            self._keys = self._key(data, *ends)
+            self._order = np.argsort(self._keys, kind="stable")
+        self._start(data, settings, locals())
 
-    def __len__(self) -> int:
-        """Return the number of batches of this process in an epoch, as if ``drop_last`` was False."""
-        return len(self._loader)
+    def _key(self, data: Store, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Return a number for each pair of ids. There are fewer than 2^32 nodes of a type."""
+        return src.astype(np.uint64) * np.uint64(data.node_types[self._ends[1]].num_nodes) + dst.astype(np.uint64)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch, which selects its order and its random choices. It counts from 0."""
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return the batches of the next epoch."""
-        epoch = self._epoch
-        self._epoch += 1
-        return self._batches(epoch)
-
-    def _batches(self, epoch: int) -> Iterator[Any]:
-        for arrays in self._loader.epoch(epoch):
-            if self._drop_last and arrays["batch_size"] < self.batch_size:
-                continue
-            if self._ids is not None:
-                arrays["input_id"] = self._positions(arrays)
-            batch = self._convert(self._store, arrays, self._seed_type)
-            yield batch if self._transform is None else self._transform(batch)
-
-    def _positions(self, arrays: dict[str, Any]) -> np.ndarray:
-        """Return the positions of the input nodes of a batch in the array of input nodes."""
-        seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
-        return self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
+    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
+        store = self._store
+        of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
+        if self._keys is not None:
+            ids = [arrays["nodes"][t]["n_id"][end] for t, end in zip(self._ends, (src, dst))]
+            of_edges["input_id"] = self._order[np.searchsorted(self._keys, self._key(store, *ids), sorter=self._order)]
+        if self._mode == "triplet":
+            rows = negatives if self._amount == 1 else negatives.reshape(len(src), self._amount)
+            return {
+                **_by_type(store, self._edge_type, of_edges),
+                **_by_type(store, self._edge_type[0], {"src_index": src}),
+                **_by_type(store, self._edge_type[2], {"dst_pos_index": dst, "dst_neg_index": rows}),
+            }
+        pairs = np.stack([src, dst])
+        if self._mode == "binary":
+            pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
+            of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
+        of_edges["edge_label_index"] = pairs
+        return _by_type(store, self._edge_type, of_edges)
 
 
 def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None, np.ndarray | None]:
@@ -199,6 +341,52 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     return node_type, None, _integers(ids, "input_nodes")
 
 
+def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:
+    """Return the number of the edge type, the split, and the ids of the ends or None."""
+    names = [t.name for t in data.edge_types]
+    edge_type, edges = None, edge_label_index
+    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
+        edge_type, edges = edges
+    elif isinstance(edges, tuple) and len(edges) == 3:
+        edge_type, edges = edges, None
+    if edge_type is None and len(names) > 1:
+        raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
+    if edge_type is not None and edge_type not in names:
+        raise ValueError(f"`edge_label_index`: there is no edge type {edge_type!r}, only {', '.join(map(str, names))}")
+    number = 0 if edge_type is None else names.index(edge_type)
+    if edges is None or isinstance(edges, str):
+        split = "train" if edges is None else edges
+        if split not in _SPLITS:
+            raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(_SPLITS)}")
+        return number, split, None
+    ends = np.asarray(edges)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
+    return number, "train", np.stack([_integers(end, "edge_label_index") for end in ends])
+
+
+def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
+    """Return the mode of the negatives and their number per edge."""
+    if neg_sampling is None:
+        return None, 0
+    mode, amount = neg_sampling, 1
+    if isinstance(neg_sampling, Mapping):
+        mode, amount = neg_sampling.get("mode"), neg_sampling.get("amount", 1)
+    elif hasattr(neg_sampling, "mode"):
+        mode, amount = neg_sampling.mode, neg_sampling.amount
+    mode = getattr(mode, "value", mode)
+    if mode not in ("binary", "triplet"):
+        raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
+    if amount != int(amount) or amount < 1:
+        raise ValueError(f"`neg_sampling`: the amount is {amount}, but must be a whole number from 1")
+    return mode, int(amount)
+
+
+def _by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values as those of a type, if the graph has several."""
+    return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
+
+
 def _integers(values: Any, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size > 0 and not np.issubdtype(array.dtype, np.integer)):
@@ -215,7 +403,7 @@ def _fan_outs(num_neighbors: Any) -> str:
     return ";".join(f"{name}={numbers}" for name, numbers in zip(names, lists))
 
 
-def _converter(data: Store, output: str | None) -> Callable[[Store, dict[str, Any], int], Any]:
+def _converter(output: str | None) -> Callable[..., Any]:
     """Return the function that makes a batch of arrays."""
     if output not in (None, "pyg", "numpy"):
         raise ValueError(f"`output` is {output!r}: choose from 'pyg' and 'numpy'")
@@ -227,22 +415,20 @@ def _converter(data: Store, output: str | None) -> Callable[[Store, dict[str, An
         except ImportError:
             if output == "pyg":
                 raise
-    return _to_dict
+    return to_dict
 
 
-def _to_dict(store: Store, arrays: dict[str, Any], seed_type: int) -> dict[str, Any]:
-    """Name the arrays as PyG does. In a heterogeneous graph each has a dict by type."""
-    batch: dict[str, Any] = {"batch_size": arrays["batch_size"]}
-    for name in ("y", "input_id"):
-        if name in arrays and (name != "y" or store.node_types[seed_type].num_classes > 0):
-            batch[name] = arrays[name]
-    for key, types in (("nodes", store.node_types), ("edges", store.edge_types)):
-        for arrays_of_type, t in zip(arrays[key], types):
-            for name, values in arrays_of_type.items():
+def to_dict(
+    store: Store, nodes: list[dict[str, Any]], edges: list[dict[str, Any]], of_inputs: dict[str, Any]
+) -> dict[str, Any]:
+    """Name the arrays of a batch as PyG does. In a heterogeneous graph each has a dict by type."""
+    batch = dict(of_inputs)
+    for key, of_types, types in (("nodes", nodes, store.node_types), ("edges", edges, store.edge_types)):
+        for arrays, t in zip(of_types, types):
+            for name, values in arrays.items():
                 name = f"num_sampled_{key}" if name == "num_sampled" else name
                 if store.is_heterogeneous:
                     batch.setdefault(name, {})[t.name] = values
                 else:
                     batch[name] = values
     return batch
-

@@ -1,6 +1,6 @@
 //! Batches in the layout of PyG: edges as pairs of ends, numbers as 64-bit integers.
 
-use edgecut_dist_loader::{EdgeBatch, MiniBatch, NodeBatch};
+use edgecut_dist_loader::{EdgeBatch, LinkBatch, MiniBatch, Negatives, NodeBatch};
 use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta};
 use numpy::ndarray::Array2;
 use numpy::{Element, IntoPyArray};
@@ -13,6 +13,15 @@ pub(crate) struct Prepared {
     labels: Vec<i64>,
     nodes: Vec<PreparedNodes>,
     edges: Vec<PreparedEdges>,
+    links: Option<PreparedLinks>,
+}
+
+/// The edges of a batch of links, whose ends are numbers of nodes in the batch.
+struct PreparedLinks {
+    src: Vec<i64>,
+    dst: Vec<i64>,
+    /// The negative destinations of each edge, row by row.
+    negatives: Vec<i64>,
 }
 
 struct PreparedNodes {
@@ -57,7 +66,18 @@ impl Prepared {
         let edges = edges.collect();
         let nodes = batch.nodes.into_iter().zip(&meta.node_types);
         let nodes = nodes.map(|(nodes, of_type)| PreparedNodes::new(nodes, of_type, layout)).collect();
-        Self { num_seeds: batch.num_seeds, labels: batch.labels, nodes, edges }
+        Self { num_seeds: batch.num_seeds, labels: batch.labels, nodes, edges, links: None }
+    }
+
+    /// Converts a batch of edges of one type.
+    pub(crate) fn of_links(batch: LinkBatch, layout: &Layout) -> Self {
+        let negatives = match &batch.negatives {
+            Negatives::OfEach { dst, .. } => wide(dst),
+            // The loaders of this package do not share negatives.
+            Negatives::Shared(_) => Vec::new(),
+        };
+        let links = PreparedLinks { src: wide(&batch.src), dst: wide(&batch.dst), negatives };
+        Self { links: Some(links), ..Self::new(batch.graph, layout) }
     }
 
     /// Returns a dictionary of arrays.
@@ -65,6 +85,11 @@ impl Prepared {
         let dict = PyDict::new(py);
         dict.set_item("batch_size", self.num_seeds)?;
         dict.set_item("y", self.labels.into_pyarray(py))?;
+        if let Some(PreparedLinks { src, dst, negatives }) = self.links {
+            dict.set_item("src", src.into_pyarray(py))?;
+            dict.set_item("dst", dst.into_pyarray(py))?;
+            dict.set_item("negatives", negatives.into_pyarray(py))?;
+        }
         let nodes = self.nodes.into_iter().map(|nodes| nodes.into_python(py)).collect::<PyResult<Vec<_>>>()?;
         dict.set_item("nodes", PyList::new(py, nodes)?)?;
         let edges = self.edges.into_iter().map(|edges| edges.into_python(py)).collect::<PyResult<Vec<_>>>()?;

@@ -4,6 +4,7 @@
 mod batch;
 mod errors;
 mod graph;
+mod links;
 mod loader;
 mod partition;
 

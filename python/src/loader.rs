@@ -3,11 +3,15 @@
 use crate::batch::{Layout, Prepared};
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
+use crate::links::LinkSettings;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{
+    BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
+};
 use edgecut_dist_sampler::{
     DistNeighborSampler, NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
 };
-use edgecut_graph::{NodeTypeId, Split};
+use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeId, Split};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,6 +42,8 @@ struct LoaderSettings<'py> {
     disjoint: bool,
     time_attr: Option<String>,
     temporal_strategy: String,
+    /// The edges to load instead of nodes.
+    links: Option<LinkSettings<'py>>,
 }
 
 impl LoaderSettings<'_> {
@@ -55,20 +61,62 @@ impl LoaderSettings<'_> {
     }
 
     /// Copies the seeds, so that threads without Python can use them.
-    fn plan(&self, graph: &Graph, node_type: NodeTypeId) -> PyResult<Plan> {
+    fn seeds(&self, graph: &Graph) -> PyResult<NodeSeeds> {
+        let node_type = graph.node_type(self.node_type.as_deref())?;
         let given = self.seeds.as_ref().map(|seeds| original_ids(seeds.as_slice()?, graph, node_type)).transpose()?;
         let times = self.seed_times.as_ref().map(|times| times.as_slice().map(<[i64]>::to_vec)).transpose()?;
         let split = self.split.as_deref().map(split_named).transpose()?;
-        let Self { batch_size, shuffle, even_batches, seed, concurrency, .. } = *self;
-        Ok(Plan { given, times, split, batch_size, shuffle, even_batches, seed, concurrency })
+        Ok(NodeSeeds { node_type, given, times, split })
+    }
+
+    /// Returns the configuration of the loader, without labels.
+    fn config(&self, meta: &Meta) -> LoaderConfig {
+        let wanted = Wanted {
+            features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
+            original_ids: true,
+            times: meta.node_types.iter().any(|nodes| nodes.has_times),
+            ..Wanted::default()
+        };
+        LoaderConfig {
+            batch_size: self.batch_size,
+            even_batches: self.even_batches,
+            shuffle: self.shuffle,
+            seed: self.seed,
+            concurrency: self.concurrency,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+            wanted,
+            cache: None,
+        }
     }
 }
 
-/// A loader of batches of nodes with their neighborhoods.
+/// A loader of batches of nodes or edges.
+enum Source {
+    Nodes(DistNeighborLoader),
+    Links(DistLinkNeighborLoader),
+}
+
+impl Source {
+    fn num_steps(&self) -> usize {
+        match self {
+            Self::Nodes(loader) => loader.num_steps(),
+            Self::Links(loader) => loader.num_steps(),
+        }
+    }
+
+    fn epoch(&self, epoch: u64, layout: Arc<Layout>) -> BatchIter<Prepared> {
+        match self {
+            Self::Nodes(loader) => loader.epoch_map(epoch, move |batch| Prepared::new(batch, &layout)),
+            Self::Links(loader) => loader.epoch_map(epoch, move |batch| Prepared::of_links(batch, &layout)),
+        }
+    }
+}
+
+/// A loader of batches with neighborhoods.
 #[pyclass(frozen, module = "edgecut._edgecut")]
 pub(crate) struct Loader {
     graph: Py<Graph>,
-    loader: Arc<DistNeighborLoader>,
+    loader: Arc<Source>,
     layout: Arc<Layout>,
 }
 
@@ -85,9 +133,25 @@ impl Loader {
             num_hops: sampler.num_neighbors.num_hops(),
             is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
         };
-        let node_type = opened.node_type(settings.node_type.as_deref())?;
-        let plan = settings.plan(opened, node_type)?;
-        let loader = py.detach(|| plan.loader(opened, node_type, sampler))?;
+        let config = settings.config(&layout.meta);
+        let loader = match &settings.links {
+            Some(links) => {
+                let seeds = links.seeds(opened)?;
+                py.detach(|| {
+                    let world = &mut *opened.world();
+                    let sampler = new_sampler(opened, sampler)?;
+                    seeds.loader(opened, sampler, config, world).map(Source::Links)
+                })?
+            }
+            None => {
+                let seeds = settings.seeds(opened)?;
+                py.detach(|| {
+                    let world = &mut *opened.world();
+                    let sampler = new_sampler(opened, sampler)?;
+                    seeds.loader(opened, sampler, config, world).map(Source::Nodes)
+                })?
+            }
+        };
         Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
     }
 
@@ -103,8 +167,7 @@ impl Loader {
         let layout = self.layout.clone();
         // The thread ends with the epoch, or when the receiver is dropped.
         let run = move || {
-            let prepare = move |batch| Prepared::new(batch, &layout);
-            for batch in loader.epoch_map(epoch, prepare) {
+            for batch in loader.epoch(epoch, layout) {
                 if sender.send(batch).is_err() {
                     break;
                 }
@@ -144,29 +207,26 @@ impl Batches {
     }
 }
 
-/// The seeds of a loader, and their division into batches.
-struct Plan {
+/// The input nodes of a loader.
+struct NodeSeeds {
+    node_type: NodeTypeId,
     given: Option<Vec<u32>>,
     times: Option<Vec<i64>>,
     split: Option<Split>,
-    batch_size: usize,
-    shuffle: bool,
-    even_batches: bool,
-    seed: u64,
-    concurrency: usize,
 }
 
-impl Plan {
-    fn loader(self, graph: &Graph, node_type: NodeTypeId, sampler: SamplerConfig) -> PyResult<DistNeighborLoader> {
-        let node = graph.node();
-        let cluster = node.cluster();
-        let world = &mut *graph.world();
-        let meta = graph.meta_data();
+impl NodeSeeds {
+    fn loader(
+        self,
+        graph: &Graph,
+        sampler: Arc<DistNeighborSampler>,
+        mut config: LoaderConfig,
+        world: &mut ProcessGroup,
+    ) -> PyResult<DistNeighborLoader> {
+        let node_type = self.node_type;
         let seeds = match (self.given, self.times, self.split) {
             (Some(given), times, _) => {
-                node.make_directory(node_type, false, world).map_err(|error| failed_in(cluster, &error))?;
-                let ids = node.handle().block_on(node.find_originals(node_type, &given));
-                let ids = ids.map_err(|error| failed_in(cluster, &error))?;
+                let ids = global_ids(graph, node_type, &given, world)?;
                 match times {
                     Some(times) if times.len() != ids.len() => {
                         let what = format!("`input_time` has {} entries for {} input nodes", times.len(), ids.len());
@@ -180,47 +240,57 @@ impl Plan {
             (None, None, Some(split)) => Seeds::Split(split),
             (None, None, None) => Seeds::Owned,
         };
-        let has_attributes = |e: &edgecut_graph::EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
-        let all = WantedOfEdges { times: true, weights: true, features: true };
-        let of_edges = if meta.edge_types.iter().any(has_attributes) { all } else { WantedOfEdges::default() };
-        let sampler = DistNeighborSampler::new(node.clone(), sampler.with_edge_attributes(of_edges));
-        let sampler = Arc::new(sampler.map_err(|error| failed_in(cluster, &error))?);
-        let wanted = Wanted {
-            labels: meta.node_types[node_type.index()].has_labels,
-            features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
-            original_ids: true,
-            times: meta.node_types.iter().any(|nodes| nodes.has_times),
-            ..Wanted::default()
-        };
-        let config = LoaderConfig {
-            batch_size: self.batch_size,
-            even_batches: self.even_batches,
-            shuffle: self.shuffle,
-            seed: self.seed,
-            concurrency: self.concurrency,
-            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            wanted,
-            cache: None,
-        };
-        DistNeighborLoader::new(sampler, node_type, seeds, config, world).map_err(|error| match error {
-            LoaderError::Config { what } => invalid(what),
-            error => failed_in(cluster, &error),
-        })
+        config.wanted.labels = graph.meta_data().node_types[node_type.index()].has_labels;
+        let loader = DistNeighborLoader::new(sampler, node_type, seeds, config, world);
+        loader.map_err(|error| not_made(graph, error))
+    }
+}
+
+/// Makes a sampler that also fetches the attributes of edges.
+fn new_sampler(graph: &Graph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
+    let has_attributes = |e: &EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
+    let any = graph.meta_data().edge_types.iter().any(has_attributes);
+    let all = WantedOfEdges { times: true, weights: true, features: true };
+    let of_edges = if any { all } else { WantedOfEdges::default() };
+    let node = graph.node();
+    let sampler = DistNeighborSampler::new(node.clone(), config.with_edge_attributes(of_edges));
+    Ok(Arc::new(sampler.map_err(|error| failed_in(node.cluster(), &error))?))
+}
+
+/// Looks up nodes by their original ids. All ranks must call this.
+pub(crate) fn global_ids(
+    graph: &Graph,
+    node_type: NodeTypeId,
+    originals: &[u32],
+    world: &mut ProcessGroup,
+) -> PyResult<Vec<u32>> {
+    let node = graph.node();
+    let found = node
+        .make_directory(node_type, false, world)
+        .and_then(|()| node.handle().block_on(node.find_originals(node_type, originals)));
+    found.map_err(|error| failed_in(node.cluster(), &error))
+}
+
+/// Converts the error of a loader that cannot be made.
+pub(crate) fn not_made(graph: &Graph, error: LoaderError) -> PyErr {
+    match error {
+        LoaderError::Config { what } => invalid(what),
+        error => failed_in(graph.node().cluster(), &error),
     }
 }
 
 /// Converts ids of nodes.
-fn original_ids(ids: &[i64], graph: &Graph, node_type: NodeTypeId) -> PyResult<Vec<u32>> {
+pub(crate) fn original_ids(ids: &[i64], graph: &Graph, node_type: NodeTypeId) -> PyResult<Vec<u32>> {
     let nodes = &graph.meta_data().node_types[node_type.index()];
     let num_nodes = nodes.book.num_nodes();
     let checked = ids.iter().map(|&id| match u32::try_from(id) {
         Ok(small) if (small as usize) < num_nodes => Ok(small),
-        _ => Err(invalid(format!("`input_nodes`: {id} is not one of the {num_nodes} nodes of type {}", nodes.name))),
+        _ => Err(invalid(format!("node {id} is not one of the {num_nodes} nodes of type {}", nodes.name))),
     });
     checked.collect()
 }
 
-fn split_named(name: &str) -> PyResult<Split> {
+pub(crate) fn split_named(name: &str) -> PyResult<Split> {
     match name {
         "train" => Ok(Split::Train),
         "valid" => Ok(Split::Valid),

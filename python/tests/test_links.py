@@ -1,0 +1,116 @@
+"""Batches of edges, and what they must not tell."""
+
+import numpy as np
+import pytest
+from conftest import partition
+
+import edgecut
+
+
+@pytest.fixture(scope="module")
+def held_out(folder):
+    """Parts with held-out edges, by their number."""
+    flags = ("--avg-num-nodes", 600, "--method", "ldg", "--hold-out-edges", "0.1,0.1")
+    return {n: partition(folder / f"held-out-{n}", "fake", n, *flags) for n in (1, 2)}
+
+
+def whole_graph(store):
+    """The edges that carry messages, as pairs of ids."""
+    batch = next(iter(edgecut.NeighborLoader(store, [-1], batch_size=10**6, output="numpy")))
+    return set(zip(*batch["n_id"][batch["edge_index"]].tolist()))
+
+
+def pairs(batch, index="edge_label_index"):
+    return list(zip(*batch["n_id"][batch[index]].tolist()))
+
+
+def test_an_epoch_has_every_edge_once_and_no_message_over_its_edges(held_out):
+    with edgecut.open(held_out[1]) as store:
+        messages = whole_graph(store)
+        loader = edgecut.LinkNeighborLoader(store, [-1], batch_size=300, shuffle=True, output="numpy")
+        seen = []
+        for batch in loader:
+            edges = pairs(batch)
+            assert len(edges) == batch["batch_size"]
+            sampled = set(pairs(batch, "edge_index"))
+            assert sampled and not sampled & ({*edges} | {(dst, src) for src, dst in edges})
+            seen += edges
+        assert len(seen) == store.edge_types[0].num_edges and set(seen) == messages
+        # As in PyG, on request.
+        leaking = edgecut.LinkNeighborLoader(store, [-1], batch_size=300, exclude_seed_edges=False, output="numpy")
+        assert all({*pairs(batch)} <= {*pairs(batch, "edge_index")} for batch in leaking)
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_negatives_are_no_edges(held_out, split):
+    with edgecut.open(held_out[1]) as store:
+        messages = whole_graph(store)
+        load = lambda name, **more: edgecut.LinkNeighborLoader(store, [5], name, batch_size=100, output="numpy", **more)
+        held = {edge for name in ("valid", "test") for batch in load(name) for edge in pairs(batch)}
+        assert held and not held & messages
+        known = messages if split == "train" else messages | held
+        for batch in load(split, neg_sampling={"mode": "binary", "amount": 3}):
+            size = batch["batch_size"]
+            assert batch["edge_label"].tolist() == [1.0] * size + [0.0] * 3 * size
+            edges = pairs(batch)
+            assert set(edges[:size]) <= (messages if split == "train" else held)
+            assert not set(edges[size:]) & known
+            assert [src for src, _ in edges[size:]] == [src for src, _ in edges[:size] for _ in range(3)]
+        for batch in load(split, neg_sampling={"mode": "triplet", "amount": 2}):
+            assert batch["dst_neg_index"].shape == (batch["batch_size"], 2)
+            ends = batch["n_id"][np.stack([np.repeat(batch["src_index"], 2), batch["dst_neg_index"].ravel()])]
+            assert not set(zip(*ends.tolist())) & known
+
+
+def test_listed_edges_have_the_same_batches_for_any_partitioning(held_out):
+    draw = np.random.default_rng(3)
+    edges = draw.integers(0, 600, (2, 250))
+    made = []
+    for parts in held_out.values():
+        with edgecut.open(parts) as store:
+            loader = edgecut.LinkNeighborLoader(
+                store, [4, 3], edges, neg_sampling="binary", batch_size=100, shuffle=True, seed=7, output="numpy"
+            )
+            made.append(list(loader))
+    assert [batch["batch_size"] for batch in made[0]] == [100, 100, 50]
+    for one, other in zip(*made):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert np.array_equal(one[name], other[name]), name
+        positions = one["input_id"]
+        assert pairs(one)[: len(positions)] == list(zip(*edges[:, positions].tolist()))
+    positions = np.concatenate([batch["input_id"] for batch in made[0]])
+    assert sorted(map(tuple, edges[:, positions].T.tolist())) == sorted(map(tuple, edges.T.tolist()))
+
+
+def test_typed_edges_are_those_of_pyg(typed_parts):
+    pytest.importorskip("torch_geometric")
+    from torch_geometric.sampler import NegativeSampling
+
+    with edgecut.open(typed_parts[1]) as store:
+        edge_type = store.edge_types[0].name
+        load = lambda **more: next(iter(edgecut.LinkNeighborLoader(store, [3, 3], (edge_type, "train"), batch_size=20, **more)))
+        batch = load(neg_sampling=NegativeSampling("binary", 2))
+        batch.validate()
+        assert batch[edge_type].edge_label_index.shape == (2, 60) and batch[edge_type].edge_label.sum() == 20
+        batch = load(neg_sampling="triplet")
+        src, _, dst = edge_type
+        assert len(batch[src].src_index) == len(batch[dst].dst_pos_index) == len(batch[dst].dst_neg_index) == 20
+        assert batch[dst].dst_neg_index.max() < batch[dst].num_nodes
+
+
+def test_wrong_edges_are_value_errors(parts, typed_parts):
+    with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
+        for why, data, arguments in [
+            ("must name one of the edge types", typed, {}),
+            ("there is no edge type", typed, {"edge_label_index": ("v0", "likes", "v1")}),
+            ("is not a split", store, {"edge_label_index": "trian"}),
+            (r"has the shape \(3,\)", store, {"edge_label_index": [1, 2, 3]}),
+            ("node 2000 is not one of", store, {"edge_label_index": [[1], [2000]]}),
+            ("needs a list of edges", store, {"edge_label_time": [1]}),
+            ("has 1 entries for 2 edges", store, {"edge_label_index": [[1, 2], [3, 4]], "edge_label_time": [1]}),
+            ("choose from 'binary' and 'triplet'", store, {"neg_sampling": "all"}),
+            ("must be a whole number from 1", store, {"neg_sampling": {"mode": "binary", "amount": 0.5}}),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                edgecut.LinkNeighborLoader(data, [5], **arguments)
