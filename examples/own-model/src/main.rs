@@ -1,14 +1,8 @@
 //! GraphSAGE as a model of one's own: `own-model PARTS_DIR MODEL_FILE` trains it with two processes.
 
-use burn::tensor::{Tensor, backend::Backend};
-use burn::{backend::Autodiff, module::Module};
-use edgecut_cluster::{Cluster, spawn};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_trainer::model_file::save_model;
-use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier};
-use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
-use edgecut_trainer::ops::{Activation, GnnBackend};
-use edgecut_trainer::{BatchOptions, Cpu, NodeTask, NodeTrainingConfig, TrainingConfig, fit, metrics::Metric};
+use edgecut::burn::tensor::{Tensor, backend::Backend};
+use edgecut::burn::{self, backend::Autodiff, module::Module};
+use edgecut::prelude::*;
 use std::{env, path::Path, sync::Arc};
 
 /// A two-layer GraphSAGE.

@@ -1,7 +1,6 @@
 //! Tests that the own model learns the same bits as the GraphSAGE of `train node`.
 
-use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_partition::{PartitionOptions, partition};
+use edgecut::prelude::{FakeOptions, PartitionOptions, partition, readers::fake};
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
 use std::process::Command;
