@@ -195,12 +195,10 @@ def open(
         If a file is damaged, or the other processes do not join in time.
     """
     job = distributed._job
-    port = None if job is None else job.master_port
-    if job is not None and distributed._stores > 0:
-        port = (port or int(os.environ.get("MASTER_PORT", 11110)) + 1) + distributed._stores
     settings = {
         "is_distributed": job is not None,
-        "port": port,
+        "port": None if job is None else job.master_port,
+        "num_opened": distributed._stores,
         "timeout": 60.0 if job is None else job.timeout,
         "num_threads": num_threads,
         "to_undirected": to_undirected,

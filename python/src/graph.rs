@@ -25,6 +25,8 @@ struct OpenSettings {
     is_distributed: bool,
     /// The port of rank 0.
     port: Option<u16>,
+    /// The number of graphs that this process has opened in its job. Each has a port of its own.
+    num_opened: u16,
     /// The most seconds to wait for the other ranks to join.
     timeout: f64,
     num_threads: Option<usize>,
@@ -37,7 +39,7 @@ impl Graph {
     /// Opens the graph in `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, settings: OpenSettings) -> PyResult<Self> {
-        let OpenSettings { is_distributed, port, timeout, num_threads, to_undirected, split } = settings;
+        let OpenSettings { is_distributed, port, num_opened, timeout, num_threads, to_undirected, split } = settings;
         let timeout =
             Duration::try_from_secs_f64(timeout).map_err(|_| invalid("`timeout` must be a number of seconds"))?;
         if num_threads == Some(0) {
@@ -68,7 +70,7 @@ impl Graph {
                 format!("the dataset in {}", path.display())
             };
             let cluster = if is_distributed {
-                Cluster::join(job(port, timeout, fingerprint)?).map_err(|error| failed(&error))?
+                Cluster::join(job(port, num_opened, timeout, fingerprint)?).map_err(|error| failed(&error))?
             } else {
                 Cluster::join_local(1, |_| {}).map_err(|error| failed(&error))?.remove(0)
             };
@@ -167,7 +169,7 @@ fn open_part(dir: &Path, cluster: &Cluster) -> PyResult<edgecut_graph::Part> {
 }
 
 /// Returns the configuration of the job that a launcher has set in the environment.
-fn job(port: Option<u16>, timeout: Duration, fingerprint: String) -> PyResult<ClusterConfig> {
+fn job(port: Option<u16>, num_opened: u16, timeout: Duration, fingerprint: String) -> PyResult<ClusterConfig> {
     let env = EnvRanks::read().map_err(|error| failed(&error))?;
     if env.rank.is_none() {
         return Err(invalid(
@@ -177,13 +179,11 @@ fn job(port: Option<u16>, timeout: Duration, fingerprint: String) -> PyResult<Cl
     }
     let mut config = ClusterConfig::from_env().map_err(|error| failed(&error))?;
     // PyTorch listens on MASTER_PORT itself.
-    config.master_port = match (port, env.master_port) {
-        (Some(port), _) => port,
-        (None, Some(port)) => port.checked_add(1).ok_or_else(|| {
-            invalid("MASTER_PORT is 65535, and Edgecut uses the port after it: set `master_port` to another one")
-        })?,
-        (None, None) => DEFAULT_MASTER_PORT,
-    };
+    let first = port.or(env.master_port.map(|port| port.saturating_add(1))).unwrap_or(DEFAULT_MASTER_PORT);
+    config.master_port =
+        first.checked_add(num_opened).filter(|&port| Some(port) != env.master_port).ok_or_else(|| {
+            invalid(format!("port {first} has no free port after it: set `master_port` of `edgecut.distributed.init`"))
+        })?;
     config.fingerprint = fingerprint;
     config.rendezvous_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     config.report_panics = false;

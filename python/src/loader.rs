@@ -3,7 +3,7 @@
 use crate::batch::{Layout, Prepared};
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
-use crate::links::LinkSettings;
+use crate::links::{LinkSeeds, LinkSettings};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
@@ -90,6 +90,12 @@ impl LoaderSettings<'_> {
     }
 }
 
+/// The seeds of a loader.
+enum SourceSeeds {
+    Nodes(NodeSeeds),
+    Links(LinkSeeds),
+}
+
 /// A loader of batches of nodes or edges.
 enum Source {
     Nodes(DistNeighborLoader),
@@ -134,24 +140,18 @@ impl Loader {
             is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
         };
         let config = settings.config(&layout.meta);
-        let loader = match &settings.links {
-            Some(links) => {
-                let seeds = links.seeds(opened)?;
-                py.detach(|| {
-                    let world = &mut *opened.world();
-                    let sampler = new_sampler(opened, sampler)?;
-                    seeds.loader(opened, sampler, config, world).map(Source::Links)
-                })?
-            }
-            None => {
-                let seeds = settings.seeds(opened)?;
-                py.detach(|| {
-                    let world = &mut *opened.world();
-                    let sampler = new_sampler(opened, sampler)?;
-                    seeds.loader(opened, sampler, config, world).map(Source::Nodes)
-                })?
-            }
+        let seeds = match &settings.links {
+            Some(links) => SourceSeeds::Links(links.seeds(opened)?),
+            None => SourceSeeds::Nodes(settings.seeds(opened)?),
         };
+        let loader = py.detach(|| {
+            let world = &mut *opened.world();
+            let sampler = new_sampler(opened, sampler)?;
+            match seeds {
+                SourceSeeds::Nodes(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Nodes),
+                SourceSeeds::Links(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Links),
+            }
+        })?;
         Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
     }
 
@@ -165,6 +165,7 @@ impl Loader {
         let (sender, receiver) = sync_channel(0);
         let loader = self.loader.clone();
         let layout = self.layout.clone();
+        let left = loader.num_steps();
         // The thread ends with the epoch, or when the receiver is dropped.
         let run = move || {
             for batch in loader.epoch(epoch, layout) {
@@ -174,7 +175,7 @@ impl Loader {
             }
         };
         std::thread::Builder::new().name("edgecut batches".into()).spawn(run)?;
-        Ok(Batches { graph: self.graph.clone_ref(py), receiver: Mutex::new(receiver) })
+        Ok(Batches { graph: self.graph.clone_ref(py), pending: Mutex::new(Pending { receiver, left }) })
     }
 }
 
@@ -182,7 +183,31 @@ impl Loader {
 #[pyclass(frozen, module = "edgecut._edgecut")]
 pub(crate) struct Batches {
     graph: Py<Graph>,
-    receiver: Mutex<Receiver<Result<Prepared, LoaderError>>>,
+    pending: Mutex<Pending>,
+}
+
+/// The batches of an epoch that are still to come.
+struct Pending {
+    receiver: Receiver<Result<Prepared, LoaderError>>,
+    /// Their number, 0 after an error.
+    left: usize,
+}
+
+impl Pending {
+    /// Waits for the next batch, at most the time between two checks for signals. An epoch that ends too early, because
+    /// its thread has panicked, is an error.
+    fn next(&mut self) -> Result<Result<Prepared, LoaderError>, RecvTimeoutError> {
+        let received = match self.receiver.recv_timeout(SIGNALS) {
+            Err(RecvTimeoutError::Disconnected) if self.left > 0 => Ok(Err(LoaderError::Stopped)),
+            received => received,
+        };
+        match &received {
+            Ok(Ok(_)) => self.left = self.left.saturating_sub(1),
+            Ok(Err(_)) => self.left = 0,
+            Err(_) => {}
+        }
+        received
+    }
 }
 
 #[pymethods]
@@ -193,10 +218,7 @@ impl Batches {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         loop {
-            let received = py.detach(|| {
-                let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-                receiver.recv_timeout(SIGNALS)
-            });
+            let received = py.detach(|| self.pending.lock().unwrap_or_else(PoisonError::into_inner).next());
             match received {
                 Ok(Ok(batch)) => return batch.into_python(py).map(Some),
                 Ok(Err(error)) => return Err(failed_in(self.graph.get().node().cluster(), &error)),

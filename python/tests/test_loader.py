@@ -97,6 +97,9 @@ with edgecut.open(sys.argv[1]) as store:
     batches = list(loader)
     ids = np.arange(300)
     listed = list(edgecut.NeighborLoader(store, [5, 3], ids, batch_size=64, output="numpy"))
+    # A second graph of the same job.
+    with edgecut.open(sys.argv[1]) as again:
+        assert (again.rank, again.world_size) == (store.rank, 2)
     pickle.dump((store.rank, batches, listed), open(sys.argv[2] + str(store.rank), "wb"))
 """
 
