@@ -14,6 +14,8 @@ use std::process::{Command, ExitStatus, Stdio};
 const PART: &str = "EDGECUT_TEST_MAPPED_PART";
 /// Set for a process that does not handle the signal.
 const PLAIN: &str = "EDGECUT_TEST_PLAIN";
+/// Set for a process that reads with several threads at the same time.
+const THREADS: &str = "EDGECUT_TEST_THREADS";
 const FEATURES: &str = "part_0/nodes/node/features.npy";
 
 /// Opens a part, reads its first features, waits for a line on standard input, and then reads all features. Does
@@ -29,6 +31,12 @@ fn reader() {
     let sum = |rows: std::ops::Range<usize>| rows.map(|row| u64::from(features.row_bytes(row)[0])).sum::<u64>();
     std::io::stdout().write_all(format!("opened {}\n", sum(0..1)).as_bytes()).unwrap();
     std::io::stdin().read_exact(&mut [0]).unwrap();
+    if std::env::var_os(THREADS).is_some() {
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            (0..8).for_each(|_| drop(scope.spawn(|| (start.wait(), sum(0..features.num_rows())))));
+        });
+    }
     std::io::stdout().write_all(format!("read {}\n", sum(0..features.num_rows())).as_bytes()).unwrap();
 }
 
@@ -84,6 +92,16 @@ fn a_truncated_file_is_named_with_both_sizes() {
     let expected = format!("error: {}: it was truncated while in use, from 512128 to 100000 bytes.", path.display());
     assert!(stderr.contains(&expected), "{stderr}");
     assert!(!stdout.contains("read "), "{stdout}");
+}
+
+#[test]
+fn threads_that_read_it_at_the_same_time_report_it_once() {
+    for _ in 0..20 {
+        let dir = part();
+        let Ended { status, stderr, .. } = read_after(dir.path(), &[THREADS], || truncate(dir.path(), 4096));
+        assert_eq!(status.code(), Some(1), "{stderr}");
+        assert_eq!(stderr.matches("error: ").count(), 1, "{stderr}");
+    }
 }
 
 #[test]

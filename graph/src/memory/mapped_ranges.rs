@@ -10,7 +10,7 @@ use std::io::{Cursor, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The longest path that a message holds; Linux opens no longer ones.
@@ -127,11 +127,21 @@ fn act_on_sigbus(handler: usize, flags: libc::c_int) -> std::io::Result<()> {
     }
 }
 
+/// Set once a thread has begun to end the process.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
 /// Ends the process with a message if a mapped file caused the signal. Otherwise lets the signal kill the process.
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid `siginfo_t`. Signals of the kernel have a positive code, and an address.
     let address = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr().addr()) };
     if let Some(found) = address.and_then(find) {
+        // Several threads may read such pages at the same time. The first one reports.
+        if IS_ENDING.swap(true, Ordering::SeqCst) {
+            loop {
+                // SAFETY: waits for a signal. The first thread ends the process.
+                unsafe { libc::pause() };
+            }
+        }
         report(&found);
         // SAFETY: ends the process without running any other code of it.
         unsafe { libc::_exit(FAILURE) };
