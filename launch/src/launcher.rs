@@ -397,11 +397,10 @@ impl Launcher {
     }
 
     /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTARTING`] has passed. If fewer nodes
-    /// are allowed, goes on without those that cannot be connected to for [`RETURNING`].
+    /// are allowed, goes on without those that cannot be connected to for [`RETURNING`]. Both times begin anew then.
     fn get_ready_again(&mut self, pause: Duration) -> anyhow::Result<()> {
         self.pause(pause)?;
-        let start = Instant::now();
-        let deadline = start + RESTARTING;
+        let mut start = Instant::now();
         loop {
             // Nothing runs now, so an interrupt may end the launcher at once.
             self.started.store(false, Ordering::SeqCst);
@@ -409,10 +408,11 @@ impl Launcher {
             let are_left = self.allow_fewer_nodes && self.links.iter().any(Option::is_some);
             if connected.is_err() && are_left && start.elapsed() > RETURNING {
                 connected = self.go_on_without_lost_nodes();
+                start = Instant::now();
             }
             self.started.store(true, Ordering::SeqCst);
             match connected.and_then(|()| self.check()) {
-                Err(error) if Instant::now() > deadline || error.is::<Interrupted>() => return Err(error),
+                Err(error) if start.elapsed() > RESTARTING || error.is::<Interrupted>() => return Err(error),
                 Err(_) => self.pause(RESTART_PAUSE)?,
                 Ok(()) => return Ok(()),
             }
