@@ -47,8 +47,6 @@ fn start(site: &Site, host: usize) -> anyhow::Result<Process> {
         let mut command = site.hosts.command(host, &program("train")?);
         command.args(["node", "--num-neighbors", "10,5", "--batch-size", "32", "--num-epochs", "1000000"]);
         command.args(["--num-threads", "1", "--num-workers", "1", "--rendezvous-timeout", "10"]);
-        // A suspended server keeps its connections, so only the deadline of a request shows it.
-        command.args(["--rpc-timeout", "10"]);
         command.arg("--metrics").arg(site.path(&format!("metrics-{host}")));
         command
     };

@@ -138,8 +138,12 @@ fn resident_kib(process: &Process) -> u64 {
 }
 
 fn connect(list: &str) -> (Cluster, Arc<DistGraph>) {
+    connect_as(list, ServiceConfig::new(None))
+}
+
+fn connect_as(list: &str, service: ServiceConfig) -> (Cluster, Arc<DistGraph>) {
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
-    let servers = ServerList::parse(list, ServiceConfig::new(None)).expect("a list");
+    let servers = ServerList::parse(list, service).expect("a list");
     let config = DistGraphConfig {
         num_workers: 1,
         connect_budget_ms: 1_000,
@@ -268,6 +272,44 @@ fn servers_outlive_clients_and_each_other() {
         server.signal(Signal::SIGTERM);
         assert_eq!(server.end().code(), Some(0));
     }
+}
+
+#[test]
+fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
+    const SILENCE: Duration = Duration::from_secs(2);
+    let parts = Parts::new(2);
+    let ports = free_ports(4);
+    let list = list_of(&ports[..2]);
+    let status = &ports[2..];
+    let start = |rank: usize| {
+        let mut command = command(&parts.path(), &list, rank);
+        command.args(["--heartbeat-timeout", &SILENCE.as_secs().to_string()]).stderr(Stdio::null());
+        command.args(["--status-addr", &format!("127.0.0.1:{}", status[rank])]);
+        Process(command.spawn().expect("start a server"))
+    };
+    let servers = [start(0), start(1)];
+    status.iter().for_each(|&port| wait_until_ready(port));
+    let mut service = ServiceConfig::new(None);
+    service.silence_timeout = SILENCE;
+    let (_cluster, graph) = connect_as(&list, service);
+    let expected = sample(&graph, 20).expect("batches");
+
+    // A pause that is shorter than the silence delays a batch only.
+    servers[1].signal(Signal::SIGSTOP);
+    let short = std::thread::scope(|scope| {
+        let batches = scope.spawn(|| sample(&graph, 20));
+        std::thread::sleep(SILENCE / 2);
+        servers[1].signal(Signal::SIGCONT);
+        batches.join().expect("no panic")
+    });
+    assert_eq!(short, Ok(expected));
+
+    servers[1].signal(Signal::SIGSTOP);
+    let error = sample(&graph, 20).expect_err("a server is silent");
+    let named = format!("server 127.0.0.1:{}", ports[1]);
+    assert!(error.contains(&named) && error.contains("no sign of life for 2."), "{error}");
+    servers[1].signal(Signal::SIGCONT);
+    wait_until("batches", || sample(&graph, 20) == Ok(expected));
 }
 
 #[test]

@@ -39,7 +39,7 @@ use crate::token::{Token, random_bytes};
 use crate::wire::Timed;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 5;
+pub(crate) const PROTOCOL_VERSION: u32 = 6;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 const NONCE_BYTES: usize = 32;

@@ -5,6 +5,7 @@ use crate::rpc::dialer::Dialer;
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, Request};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Mutex;
 
 /// The sending end of an open connection.
@@ -14,6 +15,8 @@ pub(crate) type Client = tarpc::client::Channel<Request, Answer>;
 pub(crate) struct Connection {
     dialer: Arc<Dialer>,
     max_message_bytes: usize,
+    /// The bytes received so far.
+    received: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
@@ -32,7 +35,7 @@ pub(crate) struct OpenConnection {
 
 impl Connection {
     pub(crate) fn new(dialer: Arc<Dialer>, max_message_bytes: usize) -> Self {
-        Self { dialer, max_message_bytes, state: Mutex::default() }
+        Self { dialer, max_message_bytes, received: Arc::default(), state: Mutex::default() }
     }
 
     /// Returns the open connection. Dials if there is none. Concurrent callers wait for the dial and share its result.
@@ -59,11 +62,16 @@ impl Connection {
         let stream = stream.into_async().map_err(|source| {
             SampleError::process("register the connection to a peer with the network threads", source)
         })?;
-        let transport = BulkTransport::new(stream, self.max_message_bytes);
+        let transport = BulkTransport::new(stream, self.max_message_bytes).counting(self.received.clone());
         let client = tarpc::client::new(tarpc::client::Config::default(), transport).spawn();
         state.client = Some(client.clone());
         state.generation += 1;
         Ok(OpenConnection { generation: state.generation, client })
+    }
+
+    /// Returns the number of bytes received so far.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
     /// Returns whether the connection is open. While it is dialed, it is not.

@@ -3,12 +3,12 @@
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::error::{PeerName, SampleError};
 use crate::part::requests::Refusal;
-use crate::rpc::connection::{Connection, OpenConnection};
+use crate::rpc::connection::{Client, Connection, OpenConnection};
 use crate::rpc::dialer::{DialLimits, Dialer, RankTarget, ServerTarget, Target};
 use crate::rpc::peer_request::{Budget, Class, PeerRequest};
 use crate::rpc::silence::Silence;
 use crate::rpc::traffic::Traffic;
-use crate::rpc::wire::ArrayReply;
+use crate::rpc::wire::{ArrayReply, Request};
 use crate::servers::server_list::{ServerList, part_name};
 use crate::workers::Workers;
 use bytes::Bytes;
@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     /// Gradient bytes that may still be sent, in KiB.
     push_budget: Semaphore,
     pub(crate) silence: Silence,
+    /// The time without a sign of life after which a server counts as dead. `None` for ranks, which the job watches.
+    longest_silence: Option<Duration>,
 }
 
 /// The components of a process that all its peers share.
@@ -64,6 +66,13 @@ pub(crate) enum Holders {
 }
 
 impl Holders {
+    fn longest_silence(&self) -> Option<Duration> {
+        match self {
+            Self::Ranks => None,
+            Self::Servers { servers, .. } => Some(servers.service().silence_timeout),
+        }
+    }
+
     fn target(
         &self,
         part: u32,
@@ -101,6 +110,7 @@ impl Peer {
     /// Makes the client of `part` at `holder`. [`Peer::connect`] or the first request opens the connections.
     pub(crate) fn new(part: u32, holder: usize, context: PeerContext) -> Result<Self, SampleError> {
         let (name, target) = context.holders.target(part, holder, &context)?;
+        let longest_silence = context.holders.longest_silence();
         let PeerContext { cluster, meta, config, traffic, workers, dial_slots, .. } = context;
         let in_flight_kib = (config.max_bytes_in_flight >> 10).clamp(1, Semaphore::MAX_PERMITS);
         let dialer = Arc::new(Dialer::new(name.clone(), target, DialLimits::new(&config), dial_slots));
@@ -117,6 +127,7 @@ impl Peer {
             budget: Semaphore::new(in_flight_kib),
             push_budget: Semaphore::new(in_flight_kib),
             silence: Silence::default(),
+            longest_silence,
             config,
         })
     }
@@ -209,7 +220,11 @@ impl Peer {
             // tarpc counts the deadline in the context from the time the request leaves its queue. This timeout counts
             // from now.
             let call = client.call(context, request.clone().into_message());
-            let answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, call).await;
+            let answer = tokio::select! {
+                biased;
+                answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, call) => answer,
+                why = self.falls_silent(&client) => return Err(self.failed(request, why)),
+            };
             if let Ok(Ok(_)) = answer {
                 self.silence.end();
             }
@@ -239,6 +254,37 @@ impl Peer {
                 }
             }
         }
+    }
+
+    /// Waits until the peer is a server that sends nothing for the longest silence, although it is asked for a sign of
+    /// life. The kernel of a suspended server keeps its connections, so nothing else shows the suspension.
+    async fn falls_silent(&self, client: &Client) -> String {
+        let Some(timeout) = self.longest_silence else { return std::future::pending().await };
+        let pause = timeout / 4;
+        loop {
+            let start = Instant::now();
+            let before = self.received_bytes();
+            tokio::time::sleep(pause).await;
+            if self.received_bytes() != before {
+                continue;
+            }
+            let mut context = tarpc::context::current();
+            context.deadline = start + timeout;
+            let ping = client.call(context, Request::Ping);
+            match tokio::time::timeout(timeout - pause, ping).await.unwrap_or(Err(RpcError::DeadlineExceeded)) {
+                Err(RpcError::DeadlineExceeded)
+                    if self.received_bytes() == before && !self.cluster.was_suspended_since(start) =>
+                {
+                    return format!("no sign of life for {:.1} s", start.elapsed().as_secs_f64());
+                }
+                // The request itself fails if the connection is broken.
+                _ => {}
+            }
+        }
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.sampling.received_bytes() + self.bulk.received_bytes()
     }
 
     /// Returns the error of a request whose reply was modified on the way. Reports it to the job if the peer is a rank.

@@ -263,6 +263,7 @@ impl ServedConnection {
                 self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.split(&request, max_bytes)).await
             }
             Request::Sample(request) => self.sample(request, deadline).await,
+            Request::Ping => Ok(ArrayReply::new(Bytes::new())),
             Request::SeedEdges(request) => {
                 // Held-out edges are mapped, so reading may wait for the disk.
                 self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.seed_edges(&request, max_bytes)).await

@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
@@ -60,6 +62,7 @@ pub(crate) struct BulkTransport<S, In, Out> {
     writing: VecDeque<Bytes>,
     queued_bytes: usize,
     end_is_error: bool,
+    received: Arc<AtomicU64>,
     _messages: PhantomData<fn(Out) -> In>,
 }
 
@@ -83,6 +86,7 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
             writing: VecDeque::new(),
             queued_bytes: 0,
             end_is_error: false,
+            received: Arc::default(),
             _messages: PhantomData,
         }
     }
@@ -91,15 +95,21 @@ impl<S, In, Out> BulkTransport<S, In, Out> {
     pub(crate) fn with_end_as_error(self) -> Self {
         Self { end_is_error: true, ..self }
     }
+
+    /// Adds the bytes that arrive to `received`.
+    pub(crate) fn counting(self, received: Arc<AtomicU64>) -> Self {
+        Self { received, ..self }
+    }
 }
 
 fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Reads until `buffer` is full. Returns `Ok(false)` if the stream ends first.
+/// Reads until `buffer` is full, and adds the bytes read to `received`. Returns `Ok(false)` if the stream ends first.
 fn poll_fill<S: AsyncRead + Unpin>(
     stream: &mut S,
+    received: &AtomicU64,
     cx: &mut Context<'_>,
     buffer: &mut [u8],
     filled: &mut usize,
@@ -112,6 +122,7 @@ fn poll_fill<S: AsyncRead + Unpin>(
             return Poll::Ready(Ok(false));
         }
         *filled += read;
+        received.fetch_add(read as u64, Ordering::Relaxed);
     }
     Poll::Ready(Ok(true))
 }
@@ -124,7 +135,7 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
         loop {
             match &mut this.reading {
                 Reading::Header { buffer, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
+                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
                         // A stream may end between frames, but not within one.
                         let cut = *filled > 0 || this.end_is_error;
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
@@ -146,7 +157,7 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
                     this.reading = Reading::Head { payload, buffer: vec![0; *head_len], filled: 0 };
                 }
                 Reading::Head { payload, buffer, filled } => {
-                    if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
+                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
                         return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let mut message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;

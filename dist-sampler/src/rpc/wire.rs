@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Sample(SampleRequest),
     /// Returns seed edges of the part.
     SeedEdges(SeedEdgesRequest),
+    /// Asks for a sign of life.
+    Ping,
 }
 
 /// The method that a request calls, in the order of the variants of [`Request`].
@@ -60,6 +62,7 @@ pub(crate) enum Method {
     Split,
     Sample,
     SeedEdges,
+    Ping,
 }
 
 /// The answer to a [`Request`].
@@ -89,6 +92,7 @@ pub(crate) struct Answer {
 /// - `sample`: the neighborhood, see [`encode_subgraph`](crate::servers::sampled::encode_subgraph).
 /// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
 ///   the destination, and the low and the high half of its time, 0 if it has none.
+/// - `ping`: nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
@@ -125,6 +129,7 @@ impl Request {
             Self::Split(_) => Method::Split,
             Self::Sample(_) => Method::Sample,
             Self::SeedEdges(_) => Method::SeedEdges,
+            Self::Ping => Method::Ping,
         }
     }
 
@@ -140,7 +145,7 @@ impl Request {
             Self::HasEdges(request) => request.pairs.len(),
             Self::Pull(request) => request.rows.len(),
             Self::Push(request) => request.data.len(),
-            Self::Describe(_) | Self::Split(_) => 0,
+            Self::Describe(_) | Self::Split(_) | Self::Ping => 0,
             Self::Sample(request) => request.seeds.len(),
             Self::SeedEdges(request) => request.positions.len(),
         }
@@ -157,7 +162,7 @@ impl Request {
             Self::HasEdges(request) => Some(&mut request.pairs),
             Self::Pull(request) => Some(&mut request.rows),
             Self::Push(request) => Some(&mut request.data),
-            Self::Describe(_) | Self::Split(_) => None,
+            Self::Describe(_) | Self::Split(_) | Self::Ping => None,
             Self::Sample(request) => Some(&mut request.seeds),
             Self::SeedEdges(request) => Some(&mut request.positions),
         }
@@ -180,6 +185,7 @@ impl RequestName for Request {
             Method::Split => "Sampling.split",
             Method::Sample => "Sampling.sample",
             Method::SeedEdges => "Sampling.seed_edges",
+            Method::Ping => "Sampling.ping",
         }
     }
 }
@@ -228,7 +234,7 @@ mod tests {
     use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 
     /// Returns a request of each method, in the order of their numbers on the wire.
-    fn one_of_each() -> [Request; 13] {
+    fn one_of_each() -> [Request; 14] {
         let none = Bytes::new;
         let node_type = NodeTypeId(3);
         let edge_type = EdgeTypeId(4);
@@ -257,6 +263,7 @@ mod tests {
                 seeds: none(),
             }),
             Request::SeedEdges(SeedEdgesRequest { edge_type, split: Split::Train, positions: none() }),
+            Request::Ping,
         ]
     }
 
@@ -282,7 +289,8 @@ mod tests {
             let empty = bincode::serialize(&request).expect("a request");
             request.put_payload(Bytes::from_static(&[7; 8]));
             assert_eq!(bincode::serialize(&request).expect("a request"), empty);
-            let has_none = matches!(request.method(), Method::Originals | Method::Describe | Method::Split);
+            let has_none =
+                matches!(request.method(), Method::Originals | Method::Describe | Method::Split | Method::Ping);
             let expected = if has_none { 0 } else { 8 };
             assert_eq!(request.payload_bytes(), expected);
             assert_eq!(request.take_payload().len(), expected);
