@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The longest time between the start of an attempt and its end by force.
 const WITHIN: Duration = Duration::from_millis(2500);
+/// The number of kills after which an attempt must have continued from a checkpoint.
+const SOME_KILLS: u64 = 5;
 /// The limit of an attempt that is not killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
@@ -31,6 +33,9 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
     let wholes = trainings.iter().map(Training::whole).collect::<anyhow::Result<Vec<_>>>()?;
     // The number of kills since the training was last started anew.
     let mut kills = vec![0; trainings.len()];
+    // The attempts that were killed, and those that continued from a checkpoint.
+    let mut all_kills = vec![0; trainings.len()];
+    let mut resumed = vec![0; trainings.len()];
     for number in rounds.numbers() {
         let mut moments = Moments::of_round(rounds.seed, number);
         let at = (number % trainings.len() as u64) as usize;
@@ -40,6 +45,8 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
         let killed = training.attempt(Some(moment));
         let result = killed.and_then(|was_killed| {
             kills[at] += u64::from(was_killed);
+            all_kills[at] += u64::from(was_killed);
+            resumed[at] += u64::from(training.has_resumed()?);
             if !was_killed {
                 training.check(&wholes[at])?;
                 training.start_anew()?;
@@ -55,9 +62,17 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
         );
     }
     for (at, training) in trainings.iter().enumerate().filter(|(at, _)| kills[*at] > 0) {
-        let result = training.attempt(None).and_then(|_| training.check(&wholes[at]));
+        let result = training.attempt(None).and_then(|_| {
+            resumed[at] += u64::from(training.has_resumed()?);
+            training.check(&wholes[at])
+        });
         let what = format!("{}, resumed after {} kills", training.name, kills[at]);
         table.note(rounds.rounds + at as u64, &what, training.name, result.map(|()| (Outcome::WentOn, Duration::ZERO)));
+    }
+    for ((training, all_kills), resumed) in trainings.iter().zip(all_kills).zip(resumed) {
+        eprintln!("{}: {all_kills} kills, {resumed} attempts continued from a checkpoint", training.name);
+        // The first kills may come before the first checkpoint.
+        ensure!(all_kills < SOME_KILLS || resumed > 0, "no attempt of {} has continued", training.name);
     }
     Ok(table)
 }
@@ -130,6 +145,13 @@ impl Training {
             bail!("{} has not ended: {}", self.name, process.output());
         }
         Ok(true)
+    }
+
+    /// Returns true if the last attempt continued from a checkpoint.
+    fn has_resumed(&self) -> anyhow::Result<bool> {
+        let log = self.dir.join("log");
+        let text = std::fs::read(&log).with_context(|| format!("read {}", log.display()))?;
+        Ok(String::from_utf8_lossy(&text).contains("resuming after "))
     }
 
     /// Compares the files with those of a training without interruptions.

@@ -54,6 +54,11 @@ fn checksum(bytes: impl Iterator<Item = u8>) -> u16 {
     !(sum as u16)
 }
 
+/// Returns the data of the TCP segment of a frame; nothing if it has none.
+pub(crate) fn payload(frame: &[u8]) -> &[u8] {
+    Segment::of(frame).map_or(&[], |segment| &frame[segment.payload])
+}
+
 /// Changes one bit of the data of a TCP segment. Returns false if the frame has no such data.
 pub(crate) fn corrupt(frame: &mut [u8]) -> bool {
     let Some(segment) = Segment::of(frame).filter(|segment| !segment.payload.is_empty()) else { return false };

@@ -2,6 +2,8 @@
 
 mod checkpoints;
 mod disks;
+mod eavesdropping;
+mod faulty_disk;
 mod frame;
 mod hosts;
 mod job;
@@ -27,7 +29,7 @@ Examples:
   campaign links --only 31 --seed 7          one round again
   campaign soak --minutes 60
 
-`processes`, `servers` and `links` need root, for network namespaces, and `disks` for small disks. The programs train, partition-graph and sampling-server are
+`processes`, `servers`, `links` and `traffic` need root, for network namespaces, and `disks` for its disks. The programs train, partition-graph and sampling-server are
 those beside this one. Exit status: 0 all rounds passed, 1 a round failed, 2 a wrong command line.";
 
 /// Injects faults into jobs of real processes at random moments, and checks what becomes of them.
@@ -43,7 +45,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Kind {
     /// Kill, suspend or terminate one of four training processes. The others must end within 15 seconds and name it, or end
-    /// with a checkpoint
+    /// with a checkpoint. Or suspend all four for a while; the job must go on
     Processes(Rounds),
     /// Kill, suspend or terminate one of two servers, or one of two trainers that they serve. The trainers must end within 15
     /// seconds and name the server; a lost trainer disturbs nobody
@@ -56,9 +58,12 @@ enum Kind {
     Checkpoints(Rounds),
     /// Kill, suspend or terminate partition-graph. The folder of the parts must be absent or complete
     Partitioning(Rounds),
-    /// Let disks be full or read-only for each program that writes. There must be one error that names the file, and no
-    /// partial file
+    /// Let disks be full, read-only or slow, or fail to write or read, for each program that uses them. There must be one
+    /// error that names the file, and no partial file; programs on slow disks must succeed
     Disks(Rounds),
+    /// Capture the traffic of two training processes with each protection, and search it for features, control messages and
+    /// the secret. With encryption, none of them must be readable
+    Traffic,
     /// Run three jobs with short epochs, checkpoints, servers and clients for a long time. Memory, file descriptors,
     /// threads and temporary files must not grow
     Soak(soak::SoakArgs),
@@ -105,6 +110,7 @@ fn run(kind: &Kind) -> anyhow::Result<()> {
         Kind::Checkpoints(rounds) => checkpoints::run(rounds)?,
         Kind::Partitioning(rounds) => partitioning::run(rounds)?,
         Kind::Disks(rounds) => disks::run(rounds)?,
+        Kind::Traffic => return eavesdropping::run(),
         Kind::Soak(args) => return soak::run(args),
     };
     finish(&table)

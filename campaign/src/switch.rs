@@ -26,6 +26,9 @@ pub(crate) enum Fault {
     Corrupt,
 }
 
+/// The largest number of frames that are captured.
+const MAX_CAPTURED: usize = 50_000;
+
 /// The link from one host to another.
 #[derive(Default)]
 struct Link {
@@ -36,7 +39,11 @@ struct Link {
 pub(crate) struct Switch {
     /// By source, then by destination.
     links: Arc<Vec<Vec<Link>>>,
+    captured: Arc<Capture>,
 }
+
+/// The frames that a switch has captured. `None` if it does not capture.
+type Capture = Mutex<Option<Vec<Vec<u8>>>>;
 
 /// A frame with the time at which it is due.
 type Delayed = (Instant, Vec<u8>);
@@ -48,17 +55,29 @@ impl Switch {
         let count = devices.len();
         let links: Vec<Vec<Link>> = (0..count).map(|_| (0..count).map(|_| Link::default()).collect()).collect();
         let links = Arc::new(links);
+        let captured = Arc::new(Mutex::new(None));
         for from in 0..count {
             let port = Port {
                 from,
                 links: links.clone(),
+                captured: captured.clone(),
                 devices: devices.clone(),
                 delayed: devices.iter().map(|device| late(device.clone())).collect(),
                 free_at: vec![Instant::now(); count],
             };
             std::thread::spawn(move || port.run());
         }
-        Self { links }
+        Self { links, captured }
+    }
+
+    /// Captures all frames from now on, at most [`MAX_CAPTURED`].
+    pub(crate) fn start_capture(&self) {
+        *self.captured.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    }
+
+    /// Ends a capture, and returns its frames.
+    pub(crate) fn end_capture(&self) -> Vec<Vec<u8>> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
     /// Sets the fault of the link from one host to another; `None` repairs it.
@@ -95,6 +114,7 @@ fn late(device: Arc<SyncDevice>) -> SyncSender<Delayed> {
 struct Port {
     from: usize,
     links: Arc<Vec<Vec<Link>>>,
+    captured: Arc<Capture>,
     devices: Vec<Arc<SyncDevice>>,
     delayed: Vec<SyncSender<Delayed>>,
     /// The time at which a throttled link has sent its last frame.
@@ -107,6 +127,11 @@ impl Port {
         while let Ok(length) = self.devices[self.from].recv(&mut buffer) {
             let frame = &buffer[..length];
             let Some(&[first, .., last]) = frame.get(..6) else { continue };
+            if let Some(frames) = &mut *self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+                && frames.len() < MAX_CAPTURED
+            {
+                frames.push(frame.to_vec());
+            }
             // The lowest bit of the first byte marks a frame for several hosts.
             let is_for_all = first & 1 == 1;
             for to in 0..self.devices.len() {
