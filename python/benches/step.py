@@ -28,31 +28,70 @@ HIDDEN = 256
 
 
 class Steps:
-    """A loader and a model that reads its batches.
+    """A loader and a model that takes its batches and returns the logits of their input nodes.
 
-    `batches` yields batches of any kind. `forward` returns the logits and labels of a batch's input nodes, `size` its
-    numbers of edges and of nodes.
+    `labels` returns the labels of a batch, `size` its numbers of edges and of nodes.
     """
 
-    def __init__(self, model, batches, forward, size):
-        self.model, self.batches, self.forward, self.size = model, batches, forward, size
+    def __init__(self, model, batches, labels, size):
+        self.model, self.batches, self.labels, self.size = model, batches, labels, size
 
 
-def sage(num_features, num_classes):
-    from torch_geometric.nn import GraphSAGE
+class Sage(torch.nn.Module):
+    """PyG's GraphSAGE on batches of PyG."""
 
-    return GraphSAGE(num_features, HIDDEN, num_layers=len(FAN_OUTS), out_channels=num_classes)
+    def __init__(self, num_features, num_classes, layers):
+        from torch_geometric.nn import GraphSAGE
+
+        super().__init__()
+        self.sage = GraphSAGE(num_features, HIDDEN, num_layers=len(FAN_OUTS), out_channels=num_classes)
+        self.layers = layers
+
+    def forward(self, batch):
+        return self.on_whole(batch) if self.layers == "pyg" else self.on_blocks(batch)
+
+    def on_whole(self, batch):
+        hops = {}
+        # PyG's sampler counts by hop only with pyg-lib.
+        if batch.get("num_sampled_nodes") is not None:
+            hops = {
+                "num_sampled_nodes_per_hop": batch.num_sampled_nodes,
+                "num_sampled_edges_per_hop": batch.num_sampled_edges,
+            }
+        return self.sage(batch.x, batch.edge_index, **hops)[: batch.batch_size]
+
+    def on_blocks(self, batch):
+        import edgecut.torch
+
+        x = batch.x
+        blocks = edgecut.torch.blocks(batch)
+        for conv, block in zip(self.sage.convs, blocks):
+            x = conv((x, x[: block.num_dst]), block.adj_t() if self.layers == "csr" else block.edge_index)
+            x = x.relu() if block is not blocks[-1] else x
+        return x
 
 
-def forward_pyg(model, batch):
-    hops = {}
-    # PyG's sampler counts by hop only with pyg-lib.
-    if batch.get("num_sampled_nodes") is not None:
-        hops = {
-            "num_sampled_nodes_per_hop": batch.num_sampled_nodes,
-            "num_sampled_edges_per_hop": batch.num_sampled_edges,
-        }
-    return model(batch.x, batch.edge_index, **hops)[: batch.batch_size], batch.y[: batch.batch_size]
+class DglSage(torch.nn.Module):
+    """GraphSAGE of DGL's layers on its batches."""
+
+    def __init__(self, num_features, num_classes):
+        from dgl.nn.pytorch import SAGEConv
+
+        super().__init__()
+        widths = [num_features, *[HIDDEN] * (len(FAN_OUTS) - 1), num_classes]
+        self.layers = torch.nn.ModuleList(SAGEConv(*ends, "mean") for ends in zip(widths, widths[1:]))
+
+    def forward(self, batch):
+        _, _, blocks = batch
+        h = blocks[0].srcdata["x"]
+        for layer, block in zip(self.layers, blocks):
+            h = layer(block, h)
+            h = h.relu() if layer is not self.layers[-1] else h
+        return h
+
+
+def labels_pyg(batch):
+    return batch.y[: batch.batch_size]
 
 
 def size_pyg(batch):
@@ -66,7 +105,7 @@ def edgecut_steps(args):
     loader = edgecut.NeighborLoader(
         store, FAN_OUTS, "train", batch_size=BATCH_SIZE, shuffle=True, num_workers=args.concurrency
     )
-    return Steps(sage(store.num_features, store.num_classes), loader, forward_pyg, size_pyg)
+    return Steps(Sage(store.num_features, store.num_classes, args.layers), loader, labels_pyg, size_pyg)
 
 
 def arrays(dataset):
@@ -88,12 +127,11 @@ def pyg_steps(args):
         shuffle=True,
         num_workers=args.num_workers or 0,
     )
-    return Steps(sage(graph.num_features, int(graph.y.max()) + 1), loader, forward_pyg, size_pyg)
+    return Steps(Sage(graph.num_features, int(graph.y.max()) + 1, args.layers), loader, labels_pyg, size_pyg)
 
 
 def dgl_steps(args):
     import dgl
-    from dgl.nn.pytorch import SAGEConv
 
     data = arrays(args.dataset)
     graph = dgl.graph(tuple(data["edge_index"].long()), num_nodes=len(data["x"])).formats("csc")
@@ -109,24 +147,25 @@ def dgl_steps(args):
         shuffle=True,
         num_workers=args.num_workers or 0,
     )
-    widths = [data["x"].shape[1], *[HIDDEN] * (len(FAN_OUTS) - 1), int(data["y"].max()) + 1]
-    model = torch.nn.ModuleList(SAGEConv(*ends, "mean") for ends in zip(widths, widths[1:]))
-
-    def forward(layers, batch):
-        _, _, blocks = batch
-        h = blocks[0].srcdata["x"]
-        for layer, block in zip(layers, blocks):
-            h = layer(block, h)
-            h = F.relu(h) if layer is not layers[-1] else h
-        return h, blocks[-1].dstdata["y"]
-
-    return Steps(model, loader, forward, lambda b: (sum(block.num_edges() for block in b[2]), len(b[0])))
+    model = DglSage(data["x"].shape[1], int(data["y"].max()) + 1)
+    return Steps(
+        model,
+        loader,
+        lambda batch: batch[2][-1].dstdata["y"],
+        lambda batch: (sum(block.num_edges() for block in batch[2]), len(batch[0])),
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="folder of arrays, or of parts")
     parser.add_argument("--loader", choices=["edgecut", "pyg", "dgl"], default="edgecut")
+    parser.add_argument(
+        "--layers",
+        choices=["csr", "blocks", "pyg"],
+        help="PyG's layers on sparse matrices or edges of each layer (edgecut.torch.blocks), or PyG's GraphSAGE as it is. "
+        "Default: csr for Edgecut's loader, pyg for PyG's",
+    )
     parser.add_argument("--num-batches", type=int, default=20, help="timed steps (default 20), after 2 others")
     parser.add_argument(
         "--num-workers",
@@ -137,6 +176,7 @@ def main():
     parser.add_argument("--num-threads", type=int, help="threads of PyTorch (default: its own choice)")
     parser.add_argument("--no-training", action="store_true", help="load the batches only")
     args = parser.parse_args()
+    args.layers = args.layers or ("csr" if args.loader == "edgecut" else "pyg")
     if args.num_threads:
         torch.set_num_threads(args.num_threads)
     world_size = int(os.environ.get("WORLD_SIZE", 1))
@@ -152,7 +192,7 @@ def main():
     result = measure(steps, args, world_size)
     versions = {"torch": torch.__version__, "threads": torch.get_num_threads()}
     if world_size == 1 or dist.get_rank() == 0:
-        print(json.dumps({"loader": args.loader, "world_size": world_size, **versions, **result}), flush=True)
+        print(json.dumps({"loader": args.loader, "layers": args.layers, "world_size": world_size, **versions, **result}), flush=True)
     if world_size > 1:
         dist.barrier()
         dist.destroy_process_group()
@@ -177,7 +217,7 @@ def measure(steps, args, world_size):
         loaded = time.perf_counter()
         if not args.no_training:
             optimizer.zero_grad()
-            out, y = steps.forward(model, batch)
+            out, y = model(batch), steps.labels(batch)
             (F.cross_entropy(out, y, reduction="sum") / max(len(y), 1)).backward()
             optimizer.step()
         if number >= warmup:

@@ -15,9 +15,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torch.optim as optim
 from torch_geometric.nn import SAGEConv
-from torch_geometric.utils import trim_to_layer
 
 import edgecut
+import edgecut.torch
 
 
 class DistSAGE(nn.Module):
@@ -31,14 +31,12 @@ class DistSAGE(nn.Module):
         self.activation = activation
 
     def forward(self, batch):
-        h, edge_index = batch.x, batch.edge_index
-        for i, layer in enumerate(self.layers):
-            # The rows and edges that a block of DGL has.
-            h, edge_index, _ = trim_to_layer(i, batch.num_sampled_nodes, batch.num_sampled_edges, h, edge_index)
-            h = layer(h, edge_index)
+        h = batch.x
+        for i, (layer, block) in enumerate(zip(self.layers, edgecut.torch.blocks(batch))):
+            h = layer((h, h[: block.num_dst]), block.edge_index)
             if i != len(self.layers) - 1:
                 h = self.dropout(self.activation(h))
-        return h[: batch.batch_size]
+        return h
 
 
 def compute_acc(pred, labels):

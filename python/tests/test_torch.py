@@ -297,13 +297,35 @@ def test_a_model_that_torch_trained_on_cora_predicts_the_same_and_is_fine_tuned(
     assert load_file(again)["layers.1.weight_self"].tobytes() == load_file(file)["layers.1.weight_self"].tobytes()
 
 
-def test_layers_compute_only_the_rows_that_the_input_nodes_need(graph, tmp_path):
-    model = edgecut.torch.load_model(trained("node", graph, tmp_path / "model.safetensors", "--model", "sage")).eval()
-    batch = next(iter(edgecut.NeighborLoader(edgecut.open(graph), [3, 2], "train", batch_size=20)))
+@pytest.mark.parametrize("kind", ["sage", "gat"])
+def test_layers_compute_only_the_rows_that_the_input_nodes_need(graph, tmp_path, kind):
+    flags = ("--model", kind, "--residual", "--layer-norm", "--num-neighbors", "5,5,5")
+    model = edgecut.torch.load_model(trained("node", graph, tmp_path / "model.safetensors", *flags)).eval()
+    batch = next(iter(edgecut.NeighborLoader(edgecut.open(graph), [3, 2, 2], "train", batch_size=20)))
     with torch.no_grad():
         trimmed = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-        assert len(trimmed) < len(batch.x)
-        torch.testing.assert_close(trimmed[:20], model(batch.x, batch.edge_index)[:20])
+        torch.testing.assert_close(trimmed, model(batch.x, batch.edge_index)[:20])
+        with pytest.raises(ValueError, match="the batch has 2 hops, but the model has 3 layers"):
+            model(batch.x, batch.edge_index, batch.num_sampled_nodes[:3], batch.num_sampled_edges[:2])
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "sum", "max"])
+def test_blocks_give_the_outputs_and_gradients_of_the_whole_batch(graph, aggregation):
+    torch.manual_seed(6)
+    batch = next(iter(edgecut.NeighborLoader(edgecut.open(graph), [4, 3], "train", batch_size=20)))
+    blocks = edgecut.torch.blocks(batch)
+    assert [blocks[0].num_src, blocks[0].num_dst] == [len(batch.x), blocks[1].num_src] and blocks[1].num_dst == 20
+    model = GraphSAGE(8, 12, num_layers=2, out_channels=4, aggr=aggregation)
+    expected = model(batch.x, batch.edge_index)[:20]
+    gradients = torch.autograd.grad(expected.square().sum(), list(model.parameters()))
+    has_csr = aggregation != "max" and int(torch.__version__.split(".")[0]) >= 2
+    for edges in [lambda block: block.edge_index, *([lambda block: block.adj_t()] if has_csr else [])]:
+        x = batch.x
+        for conv, block in zip(model.convs, blocks):
+            x = conv((x, x[: block.num_dst]), edges(block))
+            x = x.relu() if block is not blocks[-1] else x
+        torch.testing.assert_close(x, expected)
+        torch.testing.assert_close(torch.autograd.grad(x.square().sum(), list(model.parameters())), gradients)
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ try:
 except ImportError as error:
     raise ImportError(f"edgecut.torch needs PyTorch, PyG and safetensors: pip install torch torch_geometric safetensors ({error})") from error
 
+from .blocks import Block, blocks
 from .conv_stack import ConvStack
 from .graph_net import GraphNet
 from .link_model import LinkModel
 from .model_file import load_model, save_model
 from .relational_net import RelationalNet
 
-__all__ = ["ConvStack", "GraphNet", "LinkModel", "RelationalNet", "load_model", "save_model"]
+__all__ = ["Block", "ConvStack", "GraphNet", "LinkModel", "RelationalNet", "blocks", "load_model", "save_model"]

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn import GCNConv, SAGEConv
-from torch_geometric.utils import add_self_loops, trim_to_layer
+from torch_geometric.utils import add_self_loops
 
+from .blocks import Block, blocks_of
 from .convs import NamedTensors, make_gat, tensors_of
 from .settings import Settings, normalized_rows
 
@@ -66,29 +67,38 @@ class ConvStack(torch.nn.Module):
         num_sampled_nodes_per_hop: list[int] | None = None,
         num_sampled_edges_per_hop: list[int] | None = None,
     ) -> Tensor:
-        """Return the logits of the nodes.
+        """Return the logits of all nodes.
 
         With the numbers of nodes and edges by hop, ``batch.num_sampled_nodes`` and ``batch.num_sampled_edges``, each layer
-        computes only the nodes that the later layers need, and only the rows of the input nodes are valid.
+        computes only the nodes that the later layers need, and the result has the logits of the input nodes.
         """
+        hops = num_sampled_nodes_per_hop, num_sampled_edges_per_hop
         if self.normalize_features:
             x = normalized_rows(x)
         x = F.dropout(x, self.input_dropout, self.training)
         last = len(self.convs) - 1
-        for number, conv in enumerate(self.convs):
-            if num_sampled_nodes_per_hop is not None:
-                x, edge_index, _ = trim_to_layer(
-                    number, num_sampled_nodes_per_hop, num_sampled_edges_per_hop, x, edge_index
-                )
+        for number, (conv, block) in enumerate(zip(self.convs, self._blocks(x, edge_index, hops))):
             rows = self.norms[number - 1](x) if number > 0 and len(self.norms) > 0 else x
-            # Like `train`, and unlike PyG's layers, this keeps self loops of the data beside the ones that it adds.
-            edges = add_self_loops(edge_index, num_nodes=len(rows))[0] if self.adds_self_loops else edge_index
-            rows = conv(rows, edges)
+            if self.adds_self_loops:
+                # Like `train`, and unlike PyG's layers, this keeps self loops of the data beside the ones that it adds.
+                rows = conv(rows, add_self_loops(block.edge_index, num_nodes=len(rows))[0])[: block.num_dst]
+            else:
+                rows = conv((rows, rows[: block.num_dst]), block.edge_index)
             if number < last:
                 rows = F.dropout(self.activation(rows), self.dropout, self.training)
             # The first and the last layer change the number of columns.
-            x = x + rows if self.residual and 0 < number < last else rows
+            x = x[: block.num_dst] + rows if self.residual and 0 < number < last else rows
         return x
+
+    def _blocks(
+        self, x: Tensor, edge_index: Tensor, hops: tuple[list[int] | None, list[int] | None]
+    ) -> list[Block]:
+        num_nodes, num_edges = hops
+        if num_nodes is None or num_edges is None:
+            return [Block(edge_index, num_src=len(x), num_dst=len(x))] * len(self.convs)
+        if len(num_edges) != len(self.convs):
+            raise ValueError(f"the batch has {len(num_edges)} hops, but the model has {len(self.convs)} layers")
+        return blocks_of(edge_index, num_nodes, num_edges)
 
     def named_tensors(self) -> NamedTensors:
         """Return the tensors of the model by their names in a file. They share memory with the parameters."""
