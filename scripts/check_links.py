@@ -25,6 +25,7 @@ PATTERNS = [
     "docs/**/*.md",
     "examples/*/README.md",
     "benches/peers/README.md",
+    "python/**/*.md",
 ]
 
 # [text](target "title") and ![text](target); a target may be in angle brackets.

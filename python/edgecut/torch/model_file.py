@@ -1,0 +1,161 @@
+"""Reading and writing the files of models."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import secrets
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch_geometric.nn import GAT, GCN, GraphSAGE
+
+from .conv_stack import ConvStack
+from .embeddings import PREFIX, read_embeddings
+from .from_pyg import from_pyg
+from .graph_net import GraphNet
+from .link_model import LinkModel
+from .relational_net import RelationalNet
+
+__all__ = ["load_model", "save_model"]
+
+Model = ConvStack | RelationalNet | LinkModel | GraphNet
+
+_FORMAT = {"format": "edgecut-model", "version": "1"}
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Return the model of a file that ``train --save-model`` or :func:`save_model` has written.
+
+    Its layers are those of PyG, and its outputs those of ``train predict --output logit``. It is in training mode like
+    every new module: call ``eval()`` before a prediction.
+
+    Parameters
+    ----------
+    path : path
+        The file. The embeddings of node types without features are in a folder beside it.
+
+    Returns
+    -------
+    ConvStack, RelationalNet, LinkModel or GraphNet
+        A model for nodes of a homogeneous graph, for nodes of typed or encoded graphs, for links, or for whole graphs.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file, or one with embeddings, does not exist.
+    ValueError
+        If the file is damaged, or is not a model of this version.
+
+    Examples
+    --------
+    >>> model = edgecut.torch.load_model("model.safetensors").eval()    # doctest: +SKIP
+    >>> logits = model(batch.x, batch.edge_index)[:batch.batch_size]    # doctest: +SKIP
+    """
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"model {path} does not exist")
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise ValueError(f"model {path}: not a valid safetensors file: {error}") from error
+    for name, expected in _FORMAT.items():
+        if metadata.get(name) != expected:
+            raise ValueError(f"model {path}: metadata {name} is {metadata.get(name)!r}, expected {expected!r}")
+    try:
+        config = json.loads(metadata["config"])
+        tables = read_embeddings(path, metadata)
+    except KeyError as error:
+        raise ValueError(f"model {path}: the metadata lacks {error}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"model {path}: the metadata is not valid JSON: {error}") from error
+    tensors |= {PREFIX + node_type: torch.from_numpy(table) for node_type, table in tables.items()}
+    try:
+        model = _make(config, {name[len(PREFIX) :]: len(t) for name, t in tensors.items() if name.startswith(PREFIX)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"model {path}: the metadata config is not valid: {error}") from error
+    for name, parameter in _tensors(model).items():
+        values = tensors.pop(name, None)
+        if values is None:
+            raise ValueError(f"model {path}: tensor {name} is missing")
+        if values.shape != parameter.shape or values.dtype != torch.float32:
+            raise ValueError(
+                f"model {path}: tensor {name} is {values.dtype} of the shape {list(values.shape)}, expected "
+                f"{torch.float32} of the shape {list(parameter.shape)}"
+            )
+        parameter.copy_(values)
+    if tensors:
+        raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
+    return model
+
+
+def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normalize_features: bool = False) -> None:
+    """Write a model to a file that ``train predict --load-model`` and ``train --init-from`` read.
+
+    The file is complete or absent: an earlier file at ``path`` is replaced at the end.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A model of this module, for example one that :func:`load_model` has returned; PyG's ``GraphSAGE`` or ``GCN``; or
+        PyG's ``GAT`` with ``act="elu"`` and one head in its last layer. It can be wrapped in ``DistributedDataParallel``;
+        save it in one process then.
+    path : path
+        The file. Embeddings are stored in it.
+    normalize_features : bool, default False
+        Tell ``train`` that a model of PyG was trained on features whose rows were divided by their sums
+        (PyG's ``NormalizeFeatures``). A model of this module divides them itself.
+
+    Raises
+    ------
+    TypeError
+        If the module has another type.
+    ValueError
+        If it has settings that ``train`` does not have, or a value that is not finite.
+    """
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module
+    if isinstance(model, (GraphSAGE, GCN, GAT)):
+        model = from_pyg(model, normalize_features)
+    elif not isinstance(model, (ConvStack, RelationalNet, LinkModel, GraphNet)):
+        raise TypeError(
+            f"a {type(model).__name__} cannot be saved: use a model of edgecut.torch, or GraphSAGE, GCN or GAT of PyG"
+        )
+    elif normalize_features:
+        raise ValueError("`normalize_features` is for models of PyG: a model of edgecut.torch has it in its `config`")
+    # A copy: the file has the tensors of each parameter in the layout of the file.
+    tensors = {name: tensor.cpu().to(torch.float32).contiguous().clone() for name, tensor in _tensors(model).items()}
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"tensor {name} of the model has a value that is not finite")
+    path = pathlib.Path(os.path.realpath(path))
+    # Beside the destination, so that it can be renamed.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    try:
+        save_file(tensors, partial, {**_FORMAT, "config": json.dumps(model.config, separators=(",", ":"))})
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _make(config: dict[str, Any], num_nodes: dict[str, int]) -> Model:
+    if "decoder" in config:
+        return LinkModel(config, num_nodes)
+    if "conv" in config:
+        return GraphNet(config)
+    return RelationalNet(config, num_nodes) if "graph" in config else ConvStack(config)
+
+
+def _tensors(model: Model) -> dict[str, Tensor]:
+    """Return the tensors of a model and its embeddings by their names in a file."""
+    embeddings = model.named_embeddings() if isinstance(model, (RelationalNet, LinkModel)) else ()
+    return {**dict(model.named_tensors()), **dict(embeddings)}
