@@ -7,8 +7,10 @@ mod gathered_rows;
 mod mapped_file;
 mod mapped_ranges;
 mod prefetch;
+mod scratch_file;
 mod streaming;
 pub mod uninit;
+mod workspace;
 
 pub use buffer::Buffer;
 pub use feature_dtype::{FeatureDtype, FeatureDtypes};
@@ -18,3 +20,5 @@ pub use gathered_rows::GatheredRows;
 pub(crate) use mapped_file::MappedFile;
 pub use mapped_ranges::end_on_unreadable_pages;
 pub use prefetch::{prefetch, prefetch_all};
+pub(crate) use workspace::Scratch;
+pub use workspace::{WorkObserver, Workspace};

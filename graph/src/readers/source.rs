@@ -1,14 +1,18 @@
 //! Lookup of datasets by name.
 
 use super::dgl_chunks::{METADATA_FILE, read_dgl_chunks};
-use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
-use super::mag240m::{PROCESSED_FOLDER, read_mag240m};
-use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
+use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake_hetero, fake_in};
+use super::mag240m::{PROCESSED_FOLDER, read_mag240m_in};
+use super::npy_folder::{
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, npy_folder_shape, npy_types_shape, read_npy_folder_in, read_npy_types_in, stray_arrays,
+};
 use super::ogb::{DATA_FILE, OgbProperties, TRIPLETS, read_ogb, read_ogb_binary, read_ogb_hetero};
+use super::shape::GraphShape;
 use super::text::find_csv;
 use super::triples::{find_train_triples, read_triples};
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
+use crate::memory::Workspace;
 use std::path::{Path, PathBuf};
 
 /// The description of a dataset to load.
@@ -44,6 +48,8 @@ pub struct DatasetSource {
     pub overlap: OverlapPolicy,
     /// The options for generating `fake` and `fake-hetero`.
     pub fake: FakeOptions,
+    /// The place for arrays with a row per edge, and for arrays of a type that is converted.
+    pub space: Workspace,
 }
 
 impl DatasetSource {
@@ -67,6 +73,7 @@ impl DatasetSource {
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             fake: FakeOptions::default(),
+            space: Workspace::default(),
         }
     }
 
@@ -80,6 +87,13 @@ impl DatasetSource {
         let folder = folder.into();
         let name = folder.file_name().map_or_else(|| "dataset".into(), |name| name.to_string_lossy().into_owned());
         Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
+    }
+
+    /// Returns the folder of the dataset, and the layout of its files.
+    fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
+        let candidates = self.candidates();
+        let found = candidates.iter().find_map(|folder| Some((folder.clone(), Layout::of(folder)?)));
+        found.ok_or_else(|| GraphError::Dataset { dataset: self.name.clone(), why: why_not_found(&candidates) })
     }
 
     /// Returns the folders to search, in order. OGB's own downloads have underscores in their folder names, and PyG
@@ -135,8 +149,9 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
 ///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
+    check_space(source)?;
     let generated = match source.name.as_str() {
-        FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
+        FAKE_NAME if source.folder.is_none() => fake_in(&source.space, fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
             let mut warnings = Vec::new();
@@ -157,7 +172,7 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphEr
     let Loaded { mut dataset, mut warnings } = loaded;
     warnings.extend(dataset.leave_out_unlabeled());
     if source.to_undirected {
-        dataset.to_undirected();
+        dataset.to_undirected_in(&source.space)?;
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;
@@ -183,6 +198,53 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, Gr
         dataset.add_reverse_edges();
     }
     Ok(loaded)
+}
+
+/// Checks that the options of `source` need no arrays in memory that have a row per edge, if these are in scratch files.
+fn check_space(source: &DatasetSource) -> Result<(), GraphError> {
+    let is_generated = source.folder.is_none() && source.name == FAKE_HETERO_NAME;
+    let why = match source {
+        source if !source.space.is_scratch() => return Ok(()),
+        _ if is_generated => "a generated heterogeneous graph is made in memory",
+        DatasetSource { hold_out_edges: Some(_), .. } => {
+            "`hold_out_edges` takes memory for each edge: save the held-out edges as valid_edge_index.npy and \
+             test_edge_index.npy"
+        }
+        DatasetSource { overlap: OverlapPolicy::Remove, .. } => {
+            "`overlap=remove` takes memory for each edge: remove the overlap from the data, or set `overlap=allow`"
+        }
+        _ => return Ok(()),
+    };
+    Err(GraphError::MemoryLimit { why: why.into() })
+}
+
+impl GraphShape {
+    /// Returns the sizes of the dataset that `source` describes, before its options are applied. Reads the headers of its
+    /// files.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] with the searched folders if there is no dataset, an error for a layout whose headers do
+    /// not tell the sizes, and errors of damaged files.
+    pub fn read(source: &DatasetSource) -> Result<Self, GraphError> {
+        let is_named = source.folder.is_none();
+        if is_named && source.name == FAKE_NAME {
+            return Ok(Self::of_fake(fake_options(source)?));
+        }
+        if is_named && source.name == FAKE_HETERO_NAME {
+            let why = "the sizes of a generated heterogeneous graph are known only once it is generated".into();
+            return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+        }
+        let (folder, layout) = source.find()?;
+        match layout {
+            Layout::Npy => npy_folder_shape(&folder),
+            Layout::NpyTypes => npy_types_shape(&folder),
+            layout => {
+                let what = layout.read_whole().unwrap_or("MAG240M's arrays");
+                let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
+                Err(GraphError::format(folder, why))
+            }
+        }
+    }
 }
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
@@ -237,14 +299,19 @@ fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
 }
 
 fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, GraphError> {
-    let candidates = source.candidates();
-    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
-        return Err(GraphError::Dataset { dataset: source.name.clone(), why: why_not_found(&candidates) });
-    };
+    let (folder, layout) = source.find()?;
+    let folder = folder.as_path();
     let split = source.split.as_deref();
     if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
+    }
+    if let Some(what) = layout.read_whole().filter(|_| source.space.is_scratch()) {
+        let folder = folder.display();
+        let why = format!(
+            "{folder} holds {what}, which are read whole: save the graph as .npy arrays, which are read in pieces"
+        );
+        return Err(GraphError::MemoryLimit { why });
     }
     warn_of_strays(folder, layout, warnings)?;
     if let Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary = layout {
@@ -254,14 +321,14 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
         Layout::OgbBinary => read_ogb_binary(&source.name, folder, split),
-        Layout::Mag240m => read_mag240m(&source.name, folder),
+        Layout::Mag240m => read_mag240m_in(&source.space, &source.name, folder),
         Layout::DglChunks => {
             let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;
             warnings.extend(unread);
             Ok(dataset)
         }
-        Layout::Npy => read_npy_folder(&source.name, folder),
-        Layout::NpyTypes => read_npy_types(&source.name, folder),
+        Layout::Npy => read_npy_folder_in(&source.space, &source.name, folder),
+        Layout::NpyTypes => read_npy_types_in(&source.space, &source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
     }
 }
@@ -376,6 +443,17 @@ impl Layout {
             return Some(layout);
         }
         find_train_triples(folder).map(|_| Self::Triples)
+    }
+
+    /// Returns the description of a layout that is always read into memory.
+    fn read_whole(self) -> Option<&'static str> {
+        match self {
+            Self::Npy | Self::NpyTypes | Self::Mag240m => None,
+            Self::Ogb | Self::OgbHetero => Some("OGB's CSV files"),
+            Self::OgbBinary => Some("OGB's data.npz"),
+            Self::DglChunks => Some("DGL's chunks"),
+            Self::Triples => Some("triples"),
+        }
     }
 
     /// Returns the description of a layout without a choice of split schemes.
