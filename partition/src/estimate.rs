@@ -19,9 +19,9 @@ const MIN_WORK_BYTES: u64 = 2 << 20;
 const RANGE_BYTES: u64 = 1 << 12;
 
 /// The bytes that METIS allocates for each neighbor in the symmetric graph, without the graph that it is given.
-pub(crate) const METIS_NEIGHBOR_BYTES: u64 = 42;
+pub(crate) const METIS_NEIGHBOR_BYTES: u64 = 58;
 /// The bytes that METIS allocates for each node.
-pub(crate) const METIS_NODE_BYTES: u64 = 60;
+pub(crate) const METIS_NODE_BYTES: u64 = 110;
 
 /// The sizes that estimates depend on.
 #[derive(Clone, Copy, Debug, Default)]

@@ -98,7 +98,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// The method that assigns nodes to parts: metis has the smallest cut; ldg takes less time and memory and has no
-    /// size limit [default: metis; with --memory-limit, ldg if METIS does not fit].
+    /// size limit. With --memory-limit, ldg replaces METIS if that does not fit [default: metis].
     #[arg(long, value_enum)]
     method: Option<MethodName>,
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.

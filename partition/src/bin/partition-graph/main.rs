@@ -77,7 +77,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
     let mut job = args.job()?;
     if args.plan {
-        let plan = memory_limit::plan(&job)?;
+        let plan = memory_limit::plan(&job, "--plan")?;
         return if args.json { results.json(&plan) } else { results.text(&plan::table(&plan)) };
     }
     check_report(args.report.as_deref())?;

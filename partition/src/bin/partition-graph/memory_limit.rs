@@ -18,9 +18,9 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// The time between two measurements of memory.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Plans a job from the headers of its files.
-pub(crate) fn plan(job: &Job) -> anyhow::Result<Plan> {
-    let shape = GraphShape::read(&job.source)?;
+/// Plans a job from the headers of its files, for `flag`.
+pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
+    let shape = GraphShape::read(&job.source).context(flag)?;
     let input = PlanInput {
         shape: &shape,
         options: &job.options,
@@ -34,7 +34,7 @@ pub(crate) fn plan(job: &Job) -> anyhow::Result<Plan> {
 /// limit.
 pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<()> {
     let Some(limit) = job.options.memory_limit else { return Ok(()) };
-    let plan = plan(job)?;
+    let plan = plan(job, "--memory-limit")?;
     if let Some(method) = plan.instead {
         terminal.note(&format!(
             "METIS does not fit into --memory-limit {} bytes: nodes are assigned by {method} instead",
