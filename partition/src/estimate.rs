@@ -100,8 +100,8 @@ impl Sizes {
     /// Returns the memory of a run in scratch files besides the work bytes, which every phase but assigning takes.
     fn fixed(&self, method: Method) -> PhaseBytes {
         let n = self.num_nodes;
-        // Splits are lists of ids; held-out edges are lists of two ids and perhaps a time.
-        let held = 4 * self.num_in_splits + 16 * self.num_held_out + if self.is_given { 4 * n } else { 0 };
+        // Splits are lists of ids, which are copied once. Held-out edges have two ids, perhaps a time, and entries in an index.
+        let held = 8 * self.num_in_splits + 48 * self.num_held_out + if self.is_given { 4 * n } else { 0 };
         let base = BASE_BYTES + THREAD_BYTES * self.num_threads;
         let c = self.num_constraints;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;

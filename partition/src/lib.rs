@@ -109,34 +109,35 @@ pub fn partition_loaded_with(
     progress: &dyn Progress,
     extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
-    partition_loaded_in(&Workspace::default(), dataset, given, options, out_dir, progress, extra)
+    let inputs = Inputs { space: Workspace::default(), given, extra };
+    partition_loaded_in(dataset, inputs, options, out_dir, progress)
 }
 
-/// Like [`partition_loaded_with`], with the arrays that are made from edges in `space`. A dataset in scratch files has been
-/// loaded with the same space as [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts are
-/// the same, byte for byte.
+/// Like [`partition_loaded_with`], with the arrays that are made from edges in [`Inputs::space`]. A dataset in scratch files
+/// has been loaded with the same space as [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts
+/// are the same, byte for byte.
 ///
 /// # Errors
 /// Those of [`partition_loaded_with`], and those of scratch files.
 pub fn partition_loaded_in(
-    space: &Workspace,
     dataset: Dataset,
-    given: Option<Assignment>,
+    inputs: Inputs,
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
-    extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
-    let inputs = Inputs { space: space.clone(), given, extra };
     run(dataset, assignment::validate_structure, inputs, options, out_dir, progress)
 }
 
 /// The inputs of a run that have defaults.
-#[derive(Default)]
-struct Inputs<'a> {
-    space: Workspace,
-    given: Option<Assignment>,
-    extra: ExtraFiles<'a>,
+#[derive(Clone, Default)]
+pub struct Inputs<'a> {
+    /// The place for arrays that are made from edges.
+    pub space: Workspace,
+    /// The assignment, instead of one by the method of the options.
+    pub given: Option<Assignment>,
+    /// Further files in the parts.
+    pub extra: ExtraFiles<'a>,
 }
 
 // Everything that can fail without the costly steps is checked first: the output folder, the names, then the arrays.

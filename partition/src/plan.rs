@@ -2,8 +2,8 @@
 
 use crate::estimate::{Sizes, batches_of};
 use crate::{Method, PartitionError, PartitionOptions};
-use edgecut_graph::{FeatureDtype, FeatureDtypes};
 use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
+use edgecut_graph::{FeatureDtype, FeatureDtypes};
 use serde::Serialize;
 
 /// The time constants, in nanoseconds per edge or node, of two cores at 2.5 GHz with the files in the page cache.
@@ -190,7 +190,8 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
         (Some((dim, from)), Some(to)) if from != to => nodes.num_nodes * to.row_bytes(dim) as u64,
         _ => 0,
     };
-    let moved = |edges: &EdgeShape| if sizes.is_made_undirected { 2 * edges.num_edges * (attribute_bytes(edges)) } else { 0 };
+    let moved =
+        |edges: &EdgeShape| if sizes.is_made_undirected { 2 * edges.num_edges * (attribute_bytes(edges)) } else { 0 };
     let kept: u64 = input.shape.node_types.iter().map(converted).sum::<u64>()
         + input.shape.edge_types.iter().map(moved).sum::<u64>();
     // The edges, the buckets of both directions, and the sorted rows.
@@ -256,7 +257,8 @@ fn output_bytes(input: &PlanInput) -> u64 {
 fn rank(input: &PlanInput) -> RankPlan {
     let stored = stored_shape(input);
     let num_parts = u64::from(input.options.num_parts.max(1));
-    let nodes: u64 = stored.node_types.iter().map(|nodes| nodes.num_nodes * node_bytes(nodes) + 4 * nodes.num_in_splits).sum();
+    let nodes: u64 =
+        stored.node_types.iter().map(|nodes| nodes.num_nodes * node_bytes(nodes) + 4 * nodes.num_in_splits).sum();
     let features: u64 =
         stored.node_types.iter().map(|nodes| nodes.num_nodes * feature_bytes(nodes, input.feature_dtypes)).sum();
     let (fan_outs, batch_size) = batches_of(input.options.hotness.as_ref());

@@ -187,7 +187,8 @@ mod tests {
     fn check(within: &Edges, across: &Edges, back: &Edges, threads: usize) {
         let dataset = dataset(within, across, back);
         let ids = JoinedIds::new(&dataset.node_types).unwrap();
-        let dir = tempfile::tempdir().unwrap();
+        // In memory if possible, since each case makes many small files.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let scratch = Workspace::scratch(dir.path(), 1, ()).unwrap();
         let external = Grouped::new_in(&scratch, dataset.clone()).unwrap();
         let grouped = Grouped::new_in(&Workspace::default(), dataset).unwrap();

@@ -1,8 +1,8 @@
 //! The edges of one type and their attributes.
 
 use super::given_negatives::{GivenNegatives, NegativesMeta};
-use crate::NodeTypeId;
 use crate::GraphError;
+use crate::NodeTypeId;
 use crate::memory::{Buffer, Features, Workspace, select_rows};
 
 /// The edges of one type, directed from source to destination.
@@ -129,9 +129,10 @@ impl EdgeAttributes {
         let weights = self.weights.as_ref().map(|weights| {
             space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| weights[at as usize]).collect()))
         });
-        let times = self.times.as_ref().map(|times| {
-            space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect()))
-        });
+        let times = self
+            .times
+            .as_ref()
+            .map(|times| space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect())));
         Ok(Self { features: features.transpose()?, weights: weights.transpose()?, times: times.transpose()? })
     }
 }

@@ -68,7 +68,9 @@ impl<T: Pod> Buffer<T> {
     /// starts at a multiple of the page size.
     pub(crate) fn reinterpret<U: Pod>(self) -> Buffer<U> {
         match &self.0 {
-            Source::Mapped { map, offset, .. } => Buffer::mapped(map.clone(), *offset, size_of_val(&self[..]) / size_of::<U>()),
+            Source::Mapped { map, offset, .. } => {
+                Buffer::mapped(map.clone(), *offset, size_of_val(&self[..]) / size_of::<U>())
+            }
             Source::Owned(_) => None,
         }
         .unwrap_or_else(|| bytemuck::pod_collect_to_vec(&self).into())

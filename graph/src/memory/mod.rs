@@ -1,6 +1,7 @@
 //! Arrays that are owned or memory-mapped, feature matrices, and the tools that read and write them fast.
 
 mod buffer;
+mod external_features;
 mod feature_dtype;
 mod features;
 mod gathered_rows;

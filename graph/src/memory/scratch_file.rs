@@ -87,7 +87,8 @@ impl<'a, T: Pod> ScatterFile<'a, T> {
     ) -> Result<Self, GraphError> {
         let num_ranges = bounds.len().saturating_sub(1);
         let range_bytes = (buffer_bytes / num_ranges.max(1)).clamp(MIN_RANGE_BYTES, MAX_RANGE_BYTES);
-        let range = |&start: &u64| FilledRange { next: start, buffer: Vec::with_capacity(range_bytes / size_of::<T>()) };
+        let range =
+            |&start: &u64| FilledRange { next: start, buffer: Vec::with_capacity(range_bytes / size_of::<T>()) };
         Ok(Self {
             scratch,
             step,

@@ -1,7 +1,7 @@
 //! The place for the large arrays of a job: memory, or scratch files.
 
-use super::scratch_file::{ScatterFile, ScratchWriter};
 use super::Buffer;
+use super::scratch_file::{ScatterFile, ScratchWriter};
 use crate::{GraphError, parallel};
 use bytemuck::Pod;
 use std::fmt;

@@ -63,7 +63,8 @@ pub(super) fn group<V: Pod + Default + Send + Sync>(
         rest = later;
         Bucket { rows: rows.clone(), values: bounds[0] as usize..bounds[1] as usize, next }
     };
-    let mut buckets: Vec<Option<Bucket>> = ranges.iter().zip(bounds.windows(2)).map(|both| Some(bucket(both))).collect();
+    let mut buckets: Vec<Option<Bucket>> =
+        ranges.iter().zip(bounds.windows(2)).map(|both| Some(bucket(both))).collect();
     for at_once in buckets.chunks_mut(num_workers()) {
         let mut sorted: Vec<Vec<V>> = (0..at_once.len()).map(|_| Vec::new()).collect();
         let mut tasks: Vec<(&mut Option<Bucket>, &mut Vec<V>)> = at_once.iter_mut().zip(&mut sorted).collect();

@@ -23,6 +23,7 @@
 mod assignment;
 mod dgl_chunks;
 mod fake;
+mod layout;
 mod mag240m;
 mod npy_folder;
 mod ogb;

@@ -1,6 +1,11 @@
 //! The sizes of a dataset, from the headers of its files.
 
-use super::fake::FakeOptions;
+use super::DatasetSource;
+use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions};
+use super::layout::Layout;
+use super::npy_folder::{npy_folder_shape, npy_types_shape};
+use super::source::fake_options;
+use crate::GraphError;
 use crate::dataset::{Dataset, EdgeData, NodeData, Split};
 use crate::memory::{FeatureDtype, Features};
 
@@ -58,6 +63,33 @@ pub struct EdgeShape {
 }
 
 impl GraphShape {
+    /// Returns the sizes of the dataset that `source` describes, before its options are applied. Reads the headers of its
+    /// files.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] with the searched folders if there is no dataset, an error for a layout whose headers do
+    /// not tell the sizes, and errors of damaged files.
+    pub fn read(source: &DatasetSource) -> Result<Self, GraphError> {
+        let is_named = source.folder.is_none();
+        if is_named && source.name == FAKE_NAME {
+            return Ok(Self::of_fake(fake_options(source)?));
+        }
+        if is_named && source.name == FAKE_HETERO_NAME {
+            let why = "the sizes of a generated heterogeneous graph are known only once it is generated".into();
+            return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+        }
+        let (folder, layout) = source.find()?;
+        match layout {
+            Layout::Npy => npy_folder_shape(&folder),
+            Layout::NpyTypes => npy_types_shape(&folder),
+            layout => {
+                let what = layout.read_whole().unwrap_or("MAG240M's arrays");
+                let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
+                Err(GraphError::format(folder, why))
+            }
+        }
+    }
+
     /// Returns the sizes of a dataset in memory.
     pub fn of(dataset: &Dataset) -> Self {
         Self {
@@ -102,16 +134,18 @@ impl GraphShape {
     /// [`to_undirected`](Dataset::to_undirected) can return.
     #[must_use]
     pub fn undirected(mut self) -> Self {
-        self.edge_types.iter_mut().filter(|edges| edges.src_type == edges.dst_type).for_each(|edges| edges.num_edges *= 2);
+        self.edge_types
+            .iter_mut()
+            .filter(|edges| edges.src_type == edges.dst_type)
+            .for_each(|edges| edges.num_edges *= 2);
         self
     }
 
     /// Adds a reverse type for each edge type.
     #[must_use]
     pub fn with_reverse_types(mut self) -> Self {
-        let reversed = |edges: &EdgeShape| {
-            EdgeShape { src_type: edges.dst_type, dst_type: edges.src_type, ..edges.clone() }
-        };
+        let reversed =
+            |edges: &EdgeShape| EdgeShape { src_type: edges.dst_type, dst_type: edges.src_type, ..edges.clone() };
         let reverse: Vec<EdgeShape> = self.edge_types.iter().map(reversed).collect();
         self.edge_types.extend(reverse);
         self

@@ -1,15 +1,14 @@
 //! Lookup of datasets by name.
 
-use super::dgl_chunks::{METADATA_FILE, read_dgl_chunks};
+use super::dgl_chunks::read_dgl_chunks;
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake_hetero, fake_in};
-use super::mag240m::{PROCESSED_FOLDER, read_mag240m_in};
+use super::layout::Layout;
+use super::mag240m::read_mag240m_in;
 use super::npy_folder::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, npy_folder_shape, npy_types_shape, read_npy_folder_in, read_npy_types_in, stray_arrays,
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder_in, read_npy_types_in, stray_arrays,
 };
-use super::ogb::{DATA_FILE, OgbProperties, TRIPLETS, read_ogb, read_ogb_binary, read_ogb_hetero};
-use super::shape::GraphShape;
-use super::text::find_csv;
-use super::triples::{find_train_triples, read_triples};
+use super::ogb::{OgbProperties, read_ogb, read_ogb_binary, read_ogb_hetero};
+use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
 use crate::memory::Workspace;
@@ -90,7 +89,7 @@ impl DatasetSource {
     }
 
     /// Returns the folder of the dataset, and the layout of its files.
-    fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
+    pub(super) fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
         let candidates = self.candidates();
         let found = candidates.iter().find_map(|folder| Some((folder.clone(), Layout::of(folder)?)));
         found.ok_or_else(|| GraphError::Dataset { dataset: self.name.clone(), why: why_not_found(&candidates) })
@@ -218,35 +217,6 @@ fn check_space(source: &DatasetSource) -> Result<(), GraphError> {
     Err(GraphError::MemoryLimit { why: why.into() })
 }
 
-impl GraphShape {
-    /// Returns the sizes of the dataset that `source` describes, before its options are applied. Reads the headers of its
-    /// files.
-    ///
-    /// # Errors
-    /// [`GraphError::Dataset`] with the searched folders if there is no dataset, an error for a layout whose headers do
-    /// not tell the sizes, and errors of damaged files.
-    pub fn read(source: &DatasetSource) -> Result<Self, GraphError> {
-        let is_named = source.folder.is_none();
-        if is_named && source.name == FAKE_NAME {
-            return Ok(Self::of_fake(fake_options(source)?));
-        }
-        if is_named && source.name == FAKE_HETERO_NAME {
-            let why = "the sizes of a generated heterogeneous graph are known only once it is generated".into();
-            return Err(GraphError::Dataset { dataset: source.name.clone(), why });
-        }
-        let (folder, layout) = source.find()?;
-        match layout {
-            Layout::Npy => npy_folder_shape(&folder),
-            Layout::NpyTypes => npy_types_shape(&folder),
-            layout => {
-                let what = layout.read_whole().unwrap_or("MAG240M's arrays");
-                let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
-                Err(GraphError::format(folder, why))
-            }
-        }
-    }
-}
-
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
     let overlaps = dataset.overlaps();
@@ -290,7 +260,7 @@ pub fn is_dataset(folder: &Path) -> bool {
 }
 
 /// Returns the options of a generated graph, which has only one split scheme.
-fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
+pub(super) fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
     if let Some(split) = &source.split {
         let why = format!("split scheme {split} was requested, but a generated graph has only one split");
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
@@ -404,65 +374,4 @@ pub fn why_no_dataset(folder: &Path) -> String {
         "{shown} is not a dataset; it has neither {EDGE_INDEX_FILE} nor {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy \
          arrays), nor raw/ (OGB's CSV files), nor train.tsv (triples of a knowledge graph)"
     )
-}
-
-/// The layout of the files of a dataset.
-#[derive(Clone, Copy)]
-enum Layout {
-    Npy,
-    NpyTypes,
-    Ogb,
-    OgbHetero,
-    OgbBinary,
-    Mag240m,
-    DglChunks,
-    Triples,
-}
-
-impl Layout {
-    /// Detects the layout of `folder`. Arrays take precedence over CSV files, which they were probably converted from.
-    fn of(folder: &Path) -> Option<Self> {
-        if folder.join(EDGE_INDEX_FILE).is_file() {
-            return Some(Self::Npy);
-        }
-        if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
-            return Some(Self::NpyTypes);
-        }
-        if folder.join(METADATA_FILE).is_file() {
-            return Some(Self::DglChunks);
-        }
-        if folder.join(PROCESSED_FOLDER).join("paper").is_dir() {
-            return Some(Self::Mag240m);
-        }
-        let raw = folder.join("raw");
-        if raw.join(DATA_FILE).is_file() {
-            return Some(Self::OgbBinary);
-        }
-        let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
-        if raw.is_dir() {
-            return Some(layout);
-        }
-        find_train_triples(folder).map(|_| Self::Triples)
-    }
-
-    /// Returns the description of a layout that is always read into memory.
-    fn read_whole(self) -> Option<&'static str> {
-        match self {
-            Self::Npy | Self::NpyTypes | Self::Mag240m => None,
-            Self::Ogb | Self::OgbHetero => Some("OGB's CSV files"),
-            Self::OgbBinary => Some("OGB's data.npz"),
-            Self::DglChunks => Some("DGL's chunks"),
-            Self::Triples => Some("triples"),
-        }
-    }
-
-    /// Returns the description of a layout without a choice of split schemes.
-    fn with_one_split(self) -> Option<&'static str> {
-        match self {
-            Self::Npy | Self::NpyTypes | Self::Mag240m => Some(".npy arrays"),
-            Self::DglChunks => Some("DGL's chunks"),
-            Self::Triples => Some("triples"),
-            Self::Ogb | Self::OgbHetero | Self::OgbBinary => None,
-        }
-    }
 }

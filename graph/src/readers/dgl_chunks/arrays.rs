@@ -1,7 +1,7 @@
 //! Arrays in pieces.
 
 use super::metadata::Chunks;
-use crate::memory::{Workspace, FeatureDtype, Features};
+use crate::memory::{FeatureDtype, Features, Workspace};
 use crate::npy::npy_shape;
 use crate::readers::npy_folder::{Integers, read_features, read_labels, read_times, read_weights};
 use crate::readers::row_count::RowCount;
@@ -66,12 +66,16 @@ pub(super) fn features(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result
 
 /// Reads an array of classes, -1 for none.
 pub(super) fn labels(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec<i64>, GraphError> {
-    joined(folder, chunks, rows, |path, rows| Ok(read_labels(&Workspace::default(), path, rows)?.map_or(Vec::new(), |labels| labels.to_vec())))
+    joined(folder, chunks, rows, |path, rows| {
+        Ok(read_labels(&Workspace::default(), path, rows)?.map_or(Vec::new(), |labels| labels.to_vec()))
+    })
 }
 
 /// Reads times.
 pub(super) fn times(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec<i64>, GraphError> {
-    joined(folder, chunks, rows, |path, rows| Ok(read_times(&Workspace::default(), path, rows)?.map_or(Vec::new(), |times| times.to_vec())))
+    joined(folder, chunks, rows, |path, rows| {
+        Ok(read_times(&Workspace::default(), path, rows)?.map_or(Vec::new(), |times| times.to_vec()))
+    })
 }
 
 /// Reads weights.

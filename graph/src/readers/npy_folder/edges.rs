@@ -81,7 +81,8 @@ impl EdgeFiles {
             (Some(list), _) => {
                 let edges = list.read(&Workspace::default(), counts)?;
                 let of_edges = RowCount::held_out_edges(edges.len(), &list.path);
-                let times = times_file.map(|path| read_times(&Workspace::default(), &path, of_edges)).transpose()?.flatten();
+                let times =
+                    times_file.map(|path| read_times(&Workspace::default(), &path, of_edges)).transpose()?.flatten();
                 let is_shared = find(files.shared)?.is_some();
                 if let Some(path) = negatives_file.as_ref().filter(|_| edges.is_empty()) {
                     let edges = list.path.display();

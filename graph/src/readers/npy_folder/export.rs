@@ -78,9 +78,7 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
 fn write_negatives(folder: &Path, [of_each, shared]: [&str; 2], list: &EdgeList) -> Result<(), GraphError> {
     match &list.negatives {
         None => Ok(()),
-        Some(GivenNegatives::OfEach { num, dst }) => {
-            replace_with(folder, of_each, &[list.len(), *num], pieces(dst))
-        }
+        Some(GivenNegatives::OfEach { num, dst }) => replace_with(folder, of_each, &[list.len(), *num], pieces(dst)),
         Some(GivenNegatives::Shared { src, dst }) => write_edge_index(folder, shared, src, dst),
     }
 }

@@ -1,8 +1,8 @@
 //! The sizes of graphs in folders of `.npy` arrays, from their headers.
 
 use super::files::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, VALID_EDGE_FILES,
-    VALID_NEGATIVE_FILES, VALID_SHARED_FILES,
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE,
+    VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES,
 };
 use super::read::{folders, said_count};
 use crate::GraphError;

@@ -154,7 +154,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "memory_limit", value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<u64>,
     /// With --memory-limit, the folder of the scratch files, which have no names and end with the process [default: the
-    /// folder that the output folder is in].
+    /// folder that the output folder is in, or will be].
     #[arg(long, alias = "scratch_dir", value_name = "DIR", requires = "memory_limit")]
     scratch_dir: Option<PathBuf>,
     /// Print the memory, disk space and time that the job takes, from the headers of its files, and end.
@@ -289,15 +289,16 @@ impl PartitionArgs {
             overlap: self.overlap,
             hotness,
             overwrite: self.overwrite,
-            memory_limit: self.memory_limit.map(|bytes| MemoryLimit {
-                bytes,
-                replaces_metis: self.method.is_none() && !self.recursive,
-            }),
+            memory_limit: self
+                .memory_limit
+                .map(|bytes| MemoryLimit { bytes, replaces_metis: self.method.is_none() && !self.recursive }),
         };
         let is_table = self.conf.is_some();
         if is_table && (self.memory_limit.is_some() || self.plan) {
             let flag = if self.plan { "--plan" } else { "--memory-limit" };
-            let why = format!("{flag} reads .npy arrays, but --conf names tables, which are read whole: leave one of them out");
+            let why = format!(
+                "{flag} reads .npy arrays, but --conf names tables, which are read whole: leave one of them out"
+            );
             usage(ErrorKind::ArgumentConflict, &why);
         }
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
@@ -307,7 +308,9 @@ impl PartitionArgs {
             path.metadata().with_context(|| format!("--assignment: {}", path.display()))?;
         }
         let out_dir = self.output_dir.clone().unwrap_or_else(default_dir);
-        let beside = std::path::absolute(&out_dir).ok().and_then(|dir| Some(dir.parent()?.to_path_buf()));
+        let absolute = std::path::absolute(&out_dir).unwrap_or_default();
+        // The nearest folder that exists, so that a run that fails creates none.
+        let beside = absolute.ancestors().skip(1).find(|dir| dir.is_dir()).map(PathBuf::from);
         Ok(Job {
             scratch_dir: self.scratch_dir.clone().or(beside).unwrap_or_else(|| PathBuf::from(".")),
             source,

@@ -16,7 +16,7 @@ use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Dataset, Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
 use edgecut_output::check_output;
-use edgecut_partition::{Assignment, PartitionError, partition_loaded_in, verify};
+use edgecut_partition::{Assignment, Inputs, PartitionError, partition_loaded_in, verify};
 use edgecut_tables::{DroppedRows, read_tables};
 use flag_names::with_flags;
 use memory_limit::AnonymousMemory;
@@ -100,10 +100,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     if let Some(bytes) = run.peak_memory_bytes {
         let anonymous = run.peak_anonymous_bytes.unwrap_or(bytes) as f64 / 1e9;
         let total = bytes as f64 / 1e9;
-        eprintln!(
-            "peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}",
-            job.out_dir.display()
-        );
+        eprintln!("peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}", job.out_dir.display());
     }
     let described = Described::new(&job.out_dir, &meta, Some(run));
     if args.json { results.json(&described) } else { results.text(&described.table()) }
@@ -132,7 +129,8 @@ fn partition(dataset: Dataset, job: &Job, terminal: &Terminal, extra: ExtraFiles
     let read = |path: &PathBuf| readers::read_assignment(path, &dataset.node_types, job.options.num_parts);
     let given =
         job.assignment.as_ref().map(read).transpose().context("--assignment")?.map(|parts| Assignment { parts });
-    Ok(partition_loaded_in(&job.source.space, dataset, given, &job.options, &job.out_dir, terminal, extra)?)
+    let inputs = Inputs { space: job.source.space.clone(), given, extra };
+    Ok(partition_loaded_in(dataset, inputs, &job.options, &job.out_dir, terminal)?)
 }
 
 /// Checks that a report can be written, before the graph is read.

@@ -42,7 +42,8 @@ pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<(
         ));
         job.options.method = method;
     }
-    let space = Workspace::scratch(&job.scratch_dir, plan.work_bytes.unwrap_or(0) as usize, Observer(terminal.clone()))?;
+    let space =
+        Workspace::scratch(&job.scratch_dir, plan.work_bytes.unwrap_or(0) as usize, Observer(terminal.clone()))?;
     check_space(&job.scratch_dir, plan.scratch_bytes, terminal)?;
     job.source.space = space;
     Ok(())
@@ -93,7 +94,10 @@ impl AnonymousMemory {
                 std::thread::sleep(INTERVAL);
             }
         };
-        std::thread::Builder::new().name("memory".into()).spawn(measure).context("start a thread that measures memory")?;
+        std::thread::Builder::new()
+            .name("memory".into())
+            .spawn(measure)
+            .context("start a thread that measures memory")?;
         Ok(Self(peak))
     }
 
