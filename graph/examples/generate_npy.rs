@@ -38,7 +38,7 @@ struct Args {
     /// Give edges weights, times and features, and give nodes times
     #[arg(long)]
     edge_attributes: bool,
-    /// Make edges and features in scratch files in this folder, for graphs that do not fit into memory. About 40 bytes per
+    /// Make edges and features in scratch files in this folder, for graphs that do not fit into memory. About 48 bytes per
     /// node stay in memory
     #[arg(long, value_name = "DIR", conflicts_with = "edge_attributes")]
     scratch_dir: Option<PathBuf>,

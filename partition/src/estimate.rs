@@ -8,7 +8,7 @@ use edgecut_graph::HotnessRule;
 use edgecut_graph::readers::GraphShape;
 
 /// The memory of a process without a graph: code, stacks, and the pieces of files that are written at the same time.
-pub(crate) const BASE_BYTES: u64 = 24 << 20;
+pub(crate) const BASE_BYTES: u64 = 32 << 20;
 /// The further memory of each thread.
 const THREAD_BYTES: u64 = 4 << 20;
 /// The most work bytes of a step. More would leave less of the memory to the page cache, without saving time.
@@ -42,6 +42,7 @@ pub(crate) struct Sizes {
     pub(crate) is_made_undirected: bool,
     pub(crate) is_ranked: bool,
     pub(crate) is_given: bool,
+    pub(crate) is_generated: bool,
 }
 
 /// The estimated memory of each phase in bytes.
@@ -94,6 +95,7 @@ impl Sizes {
             is_made_undirected: options.to_undirected,
             is_ranked: options.hotness.is_some(),
             is_given,
+            is_generated: false,
         }
     }
 
@@ -112,7 +114,8 @@ impl Sizes {
         let measures = 16 * n / self.num_parts.max(1) * at_once + n / 8 * at_once;
         let ranked = if self.is_ranked { 20 * n * self.num_parts.min(4) } else { 0 };
         PhaseBytes {
-            reading: 8 * n,
+            // The generator has classes, weights and tables of nodes to draw from.
+            reading: if self.is_generated { 48 * n } else { 8 * n },
             preparing: (8 * n).max(constraints),
             assigning: if self.is_given { 4 * n } else { self.method_bytes(method) },
             // The assignment, and both directions of the new numbering.

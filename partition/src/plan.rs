@@ -14,7 +14,7 @@ mod nanoseconds {
     pub(super) const SYMMETRIC_EDGE: f64 = 15.0;
     pub(super) const METIS_EDGE: f64 = 250.0;
     /// For each of the five passes.
-    pub(super) const LDG_EDGE: f64 = 8.0;
+    pub(super) const LDG_EDGE: f64 = 12.0;
     pub(super) const LDG_NODE: f64 = 200.0;
     pub(super) const RANDOM_NODE: f64 = 20.0;
     pub(super) const WRITE_EDGE: f64 = 12.0;
@@ -33,6 +33,8 @@ pub struct PlanInput<'a> {
     pub options: &'a PartitionOptions,
     /// True if the assignment of nodes to parts is given.
     pub is_given: bool,
+    /// True if the graph is generated, which takes memory for each node.
+    pub is_generated: bool,
     /// The stored types of node features, if not those of the dataset.
     pub feature_dtypes: &'a FeatureDtypes,
 }
@@ -46,7 +48,7 @@ pub struct PlanInput<'a> {
 /// let shape = GraphShape::read(&DatasetSource::new("fake", "data"))?;
 /// let options = PartitionOptions { method: Method::Ldg, ..PartitionOptions::new(2) };
 /// let feature_dtypes = &FeatureDtypes::default();
-/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, feature_dtypes })?;
+/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, is_generated: true, feature_dtypes })?;
 /// assert_eq!(plan.phases.len(), 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -111,8 +113,8 @@ impl Plan {
     /// # Errors
     /// [`PartitionError::MemoryLimit`] if the limit is too small, also for the method that was chosen by the user.
     pub fn new(input: &PlanInput) -> Result<Self, PartitionError> {
-        let PlanInput { shape, options, is_given, .. } = *input;
-        let sizes = Sizes::new(shape, options, is_given);
+        let PlanInput { shape, options, is_given, is_generated, .. } = *input;
+        let sizes = Sizes { is_generated, ..Sizes::new(shape, options, is_given) };
         let mut method = options.method;
         let mut instead = None;
         let mut work_bytes = None;

@@ -1,9 +1,9 @@
 //! Feature matrices.
 
 use super::feature_dtype::{SCALE_BYTES, encode_int8};
-use super::{Buffer, FeatureDtype, Workspace, prefetch_all};
+use super::{Buffer, FeatureDtype, prefetch_all};
+use crate::parallel;
 use crate::scan::first_position;
-use crate::{GraphError, parallel};
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use std::fmt;

@@ -88,6 +88,17 @@ impl DatasetSource {
         Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
     }
 
+    /// Returns true if the dataset is generated, and false if it is read.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::DatasetSource;
+    /// assert!(DatasetSource::new("fake", "data").is_generated());
+    /// assert!(!DatasetSource::of_folder("data/fake").is_generated());
+    /// ```
+    pub fn is_generated(&self) -> bool {
+        self.folder.is_none() && matches!(self.name.as_str(), FAKE_NAME | FAKE_HETERO_NAME)
+    }
+
     /// Returns the folder of the dataset, and the layout of its files.
     pub(super) fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
         let candidates = self.candidates();

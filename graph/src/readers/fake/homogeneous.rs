@@ -44,7 +44,7 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
     fake_in(&Workspace::default(), options)
 }
 
-/// Like [`fake`], with edges, features and labels in `space`. Arrays in memory take up to 30 bytes per node.
+/// Like [`fake`], with edges, features and labels in `space`. Arrays in memory take up to 48 bytes per node.
 ///
 /// # Errors
 /// As [`fake`], [`GraphError::Scratch`], and [`GraphError::MemoryLimit`] for attributes of edges in scratch files.

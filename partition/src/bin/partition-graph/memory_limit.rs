@@ -25,6 +25,7 @@ pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
         shape: &shape,
         options: &job.options,
         is_given: job.assignment.is_some(),
+        is_generated: job.source.is_generated(),
         feature_dtypes: &job.feature_dtypes,
     };
     Ok(Plan::new(&input)?)
@@ -103,7 +104,8 @@ impl AnonymousMemory {
 
     /// Returns the largest measurement in bytes, if the system reports anonymous memory.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|&bytes| bytes > 0)
+        let now = anonymous_bytes()?;
+        Some(self.0.fetch_max(now, Ordering::Relaxed).max(now))
     }
 }
 
