@@ -4,7 +4,7 @@ mod graphs;
 
 use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load};
 use edgecut_graph::{Dataset, HotnessRule, Workspace, write_npy};
-use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded_in, verify};
+use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded_in};
 use graphs::{any_graph, contents, names, tempdir};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
