@@ -4,6 +4,7 @@
 #   scripts/beyond_memory.sh FOLDER NODES DEGREE FEATURES LIMIT [FLAGS...]
 #   scripts/beyond_memory.sh /data/large 5000000 16 32 512MiB --method ldg
 #
+# Build the programs first: cargo build --release --bins && cargo build --release -p edgecut-graph --example generate_npy
 # LIMIT has the unit MiB. FLAGS are flags of partition-graph. The cgroup has an eighth more memory than LIMIT, which it
 # shares with the page cache. Without root or a writable memory cgroup, the program runs outside of a cgroup, and
 # `peak_anonymous_bytes` of its output shows its memory.

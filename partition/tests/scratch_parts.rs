@@ -3,7 +3,7 @@
 mod graphs;
 
 use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load};
-use edgecut_graph::{Dataset, HotnessRule, Workspace, write_npy};
+use edgecut_graph::{Dataset, FeatureDtype, HotnessRule, Workspace, write_npy};
 use edgecut_partition::{Assignment, Inputs, Method, PartitionOptions, partition, partition_loaded_in};
 use graphs::{any_graph, contents, names, tempdir};
 use proptest::prelude::*;
@@ -134,6 +134,42 @@ fn parts_of_a_typed_graph_are_those_of_memory() {
         compare(&DatasetSource { to_undirected: true, ..source.clone() }, &options, None);
         compare(&DatasetSource { add_reverse_edges: true, ..source.clone() }, &options, None);
     }
+}
+
+#[test]
+fn converted_features_are_those_of_memory() {
+    let dir = tempdir();
+    let source = saved(dir.path(), &fake_options());
+    let space = Workspace::scratch(dir.path().join("scratch"), 1 << 16, ()).unwrap();
+    for dtype in [FeatureDtype::F16, FeatureDtype::Bf16, FeatureDtype::Int8] {
+        let mut expected = load(&source).unwrap();
+        let mut found = expected.clone();
+        expected.convert_features(&dtype.into()).unwrap();
+        found.convert_features_in(&space, &dtype.into()).unwrap();
+        let [expected, found] = [expected, found].map(|dataset| dataset.node_types[0].features.clone().unwrap());
+        assert!(found.is_mapped() && found.dtype() == dtype);
+        assert!((0..4000).all(|row| found.row_bytes(row) == expected.row_bytes(row)), "{dtype}");
+    }
+    let mut values = vec![1.0_f32; 4000 * 2];
+    values[2 * 3210 + 1] = 1e6;
+    write_npy(&dir.path().join("x.npy"), &[4000, 2], &values).unwrap();
+    let error = load(&source).unwrap().convert_features_in(&space, &FeatureDtype::F16.into()).unwrap_err().to_string();
+    assert!(error.contains("feature 1 of row 3210 is 1000000"), "{error}");
+}
+
+#[test]
+fn a_matrix_in_fortran_order_is_refused() {
+    let dir = tempdir();
+    let source = saved(dir.path(), &fake_options());
+    let mut header = b"{'descr': '<f4', 'fortran_order': True, 'shape': (4000, 2), }".to_vec();
+    header.resize(117, b' ');
+    header.push(b'\n');
+    let start = [&b"\x93NUMPY\x01\x00"[..], &(header.len() as u16).to_le_bytes()].concat();
+    std::fs::write(dir.path().join("x.npy"), [start, header, vec![0; 4000 * 2 * 4]].concat()).unwrap();
+    load(&source).unwrap();
+    let space = Workspace::scratch(dir.path().join("scratch"), 1 << 16, ()).unwrap();
+    let error = load(&DatasetSource { space, ..source }).unwrap_err().to_string();
+    assert!(error.contains("`memory_limit`: ") && error.contains("x.npy is in Fortran order"), "{error}");
 }
 
 #[test]

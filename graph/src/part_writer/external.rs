@@ -128,7 +128,8 @@ pub(super) fn fill_rows<V: Pod + Default + Send + Sync>(
     let row_bytes = |room: u64| room * size_of::<V>() as u64 + 24;
     let work_bytes = scratch.work_bytes() as u64;
     let mut offsets = scratch.writer(OFFSETS, num_rows + 1)?;
-    let mut values = scratch.writer(REWRITE, 0)?;
+    let most: u64 = (0..num_rows).map(&room).sum();
+    let mut values = scratch.writer(REWRITE, most as usize)?;
     offsets.write(&[0])?;
     let mut start = 0_u64;
     let mut first = 0;
@@ -149,7 +150,8 @@ pub(super) fn fill_rows<V: Pod + Default + Send + Sync>(
                 "a node has {} edges, which take {bytes} bytes at a time, but a step may take {work_bytes}: raise it by \
                  {} bytes",
                 bounds[1],
-                2 * (bytes - work_bytes)
+                // The work bytes are a quarter of the limit.
+                4 * (bytes - work_bytes)
             );
             return Err(GraphError::MemoryLimit { why });
         }
@@ -177,7 +179,8 @@ mod tests {
     fn buckets_hold_what_fits_and_rows_that_do_not_fit_stay_alone() {
         let offsets = [0, 2, 2, 5, 5, 30, 31, 31];
         assert_eq!(buckets(&offsets, 4), [0..2, 2..4, 4..5, 5..7]);
-        assert_eq!(buckets(&offsets, 31), [0..7]);
+        let all = 0..7;
+        assert_eq!(buckets(&offsets, 31), std::slice::from_ref(&all));
         assert_eq!(buckets(&[0], 4), Vec::<Range<usize>>::new());
     }
 
@@ -213,6 +216,15 @@ mod tests {
             assert!(filled.values[..] == in_memory.values[..], "{work_bytes}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let space = Workspace::scratch(dir.path(), 1 << 16, ()).unwrap();
+        let room = |row: usize| if row == 1 { 2 << 20 } else { 1 };
+        let error = Groups::<u32>::from_rows_in(&space, 3, room, |_, room| room.len()).unwrap_err().to_string();
+        assert!(error.starts_with("`memory_limit`: a node has 2097152 edges, which take 8388632 bytes"), "{error}");
     }
 
     #[test]

@@ -47,6 +47,8 @@ const ESSENTIAL: &[&str] = &[
     "to_undirected",
     "hold_out_edges",
     "feature_dtype",
+    "memory_limit",
+    "plan",
     "overwrite",
     "json",
 ];
