@@ -17,33 +17,45 @@ const FAULTS: [(&str, Signal); 3] =
 
 pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
     let dir = tempfile::tempdir().context("make a temporary folder")?;
-    let start = Instant::now();
-    run_command(&mut command(dir.path())?)?;
-    let within = start.elapsed();
+    let mut within = [Duration::ZERO; 2];
+    for (within, is_limited) in within.iter_mut().zip([false, true]) {
+        let start = Instant::now();
+        run_command(command(dir.path(), is_limited)?.arg("--overwrite"))?;
+        *within = start.elapsed();
+    }
     let mut table = Table::default();
     for number in rounds.numbers() {
         let mut moments = Moments::of_round(rounds.seed, number);
         let (name, signal) = moments.one_of(&FAULTS);
+        let (with, is_limited) = moments.one_of(&LIMITS);
+        let within = within[usize::from(is_limited)];
         let moment = moments.before(within);
-        let what = format!("{name} after {:.3} of {:.3} s", moment.as_secs_f64(), within.as_secs_f64());
-        table.note(number, &what, &format!("partition-graph is {name}"), round(dir.path(), signal, moment));
+        let what = format!("{name} {with} a limit after {:.3} of {:.3} s", moment.as_secs_f64(), within.as_secs_f64());
+        let fault = format!("partition-graph {with} a limit of memory is {name}");
+        table.note(number, &what, &fault, round(dir.path(), is_limited, signal, moment));
     }
     Ok(table)
 }
 
-fn command(root: &Path) -> anyhow::Result<Command> {
+/// Runs in memory, and runs in scratch files.
+const LIMITS: [(&str, bool); 2] = [("without", false), ("with", true)];
+
+fn command(root: &Path, is_limited: bool) -> anyhow::Result<Command> {
     let mut command = Command::new(program("partition-graph")?);
     command.args(["--dataset", "fake", "--avg-num-nodes", "30000", "--num-partitions", "3", "--root-dir"]).arg(root);
     command.args(["--num-channels", "64", "--hotness", "in-degree"]);
+    if is_limited {
+        command.args(["--memory-limit", "256MiB", "--scratch-dir"]).arg(root.join("scratch"));
+    }
     Ok(command)
 }
 
-fn round(root: &Path, signal: Signal, moment: Duration) -> anyhow::Result<(Outcome, Duration)> {
+fn round(root: &Path, is_limited: bool, signal: Signal, moment: Duration) -> anyhow::Result<(Outcome, Duration)> {
     let parts = root.join("partitions");
     if parts.exists() {
         std::fs::remove_dir_all(&parts).context("remove the parts")?;
     }
-    let mut process = Process::start(&mut command(root)?, root.join("log"))?;
+    let mut process = Process::start(&mut command(root, is_limited)?, root.join("log"))?;
     wait_until(Instant::now() + moment, || process.status().is_some());
     process.signal(signal);
     let start = Instant::now();
@@ -52,6 +64,8 @@ fn round(root: &Path, signal: Signal, moment: Duration) -> anyhow::Result<(Outco
     }
     ensure!(wait_until(start + ENDS_WITHIN, || process.status().is_some()), "it still runs");
     let took = start.elapsed();
+    let scratch = std::fs::read_dir(root.join("scratch")).context("read the scratch folder")?;
+    ensure!(scratch.count() == 0, "scratch files are left");
     let whole = parts.join("fake").join("3-parts");
     let is_there = whole.exists();
     if signal == Signal::STOP {
@@ -61,7 +75,7 @@ fn round(root: &Path, signal: Signal, moment: Duration) -> anyhow::Result<(Outco
         verify(&whole)?;
     }
     // A rerun succeeds, and removes what is left.
-    run_command(command(root)?.arg("--overwrite"))?;
+    run_command(command(root, is_limited)?.arg("--overwrite"))?;
     verify(&whole)?;
     let entries = std::fs::read_dir(parts.join("fake")).context("read the folder of the parts")?;
     let left: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| *path != whole).collect();

@@ -1,11 +1,13 @@
 //! Helpers that the command-line programs share.
 
 pub mod allocator;
+mod byte_count;
 mod command_line;
 mod config_file;
 mod flag_names;
 mod spelling;
 
+pub use byte_count::parse_bytes;
 pub use command_line::{
     CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help,
 };

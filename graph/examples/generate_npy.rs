@@ -1,7 +1,8 @@
 //! Generates a graph and writes it as a folder of `.npy` files, for programs in any language.
 
 use clap::Parser;
-use edgecut_graph::readers::{FakeOptions, export_npy, fake};
+use edgecut_graph::Workspace;
+use edgecut_graph::readers::{FakeOptions, export_npy, fake_in};
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -37,7 +38,14 @@ struct Args {
     /// Give edges weights, times and features, and give nodes times
     #[arg(long)]
     edge_attributes: bool,
+    /// Make edges and features in scratch files in this folder, for graphs that do not fit into memory. About 48 bytes per
+    /// node stay in memory
+    #[arg(long, value_name = "DIR", conflicts_with = "edge_attributes")]
+    scratch_dir: Option<PathBuf>,
 }
+
+/// The bytes that a step may take with `--scratch-dir`.
+const WORK_BYTES: usize = 256 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
@@ -53,7 +61,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         edge_attributes: args.edge_attributes,
         ..FakeOptions::default()
     };
-    export_npy(&fake(&options)?, &args.dir)?;
+    let space = match &args.scratch_dir {
+        None => Workspace::default(),
+        Some(dir) => Workspace::scratch(dir, WORK_BYTES, ())?,
+    };
+    export_npy(&fake_in(&space, &options)?, &args.dir)?;
     println!("{} nodes in {}", options.avg_num_nodes, args.dir.display());
     Ok(())
 }

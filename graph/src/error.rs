@@ -22,6 +22,20 @@ pub enum GraphError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// A scratch file could not be written or read.
+    #[error("`scratch_dir` {}: {source}: choose a folder on a disk with more space, or without errors", dir.display())]
+    Scratch {
+        /// The folder of scratch files.
+        dir: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The limit of memory does not suffice, or does not allow an operation.
+    #[error("`memory_limit`: {why}")]
+    MemoryLimit {
+        /// The reason, and where possible the remedy.
+        why: String,
+    },
     /// The content of a file violates its format.
     #[error("{}: {why}", path.display())]
     Format {

@@ -36,8 +36,8 @@ pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
 pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use memory::{
-    Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, OutOfRange, end_on_unreadable_pages, prefetch,
-    prefetch_all, uninit,
+    Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, OutOfRange, WorkObserver, Workspace,
+    end_on_unreadable_pages, prefetch, prefetch_all, uninit,
 };
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,

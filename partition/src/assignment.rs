@@ -4,9 +4,9 @@ use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
 use crate::symmetric::symmetric;
-use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, metis, random};
+use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, estimate, ldg, metis, random};
 use edgecut_graph::part_writer::{Grouped, check_assignment};
-use edgecut_graph::{Dataset, NodeData};
+use edgecut_graph::{Dataset, NodeData, Workspace};
 
 /// The part of every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,8 @@ impl Assignment {
 pub fn assign(dataset: &Dataset, options: &PartitionOptions) -> Result<Assignment, PartitionError> {
     validate(dataset)?;
     let ids = joined_ids(&dataset.node_types, options.num_parts)?;
-    assign_grouped(&Grouped::new(dataset.clone()), &ids, options, &())
+    let dataset = Grouped::new_in(&Workspace::default(), dataset.clone())?;
+    assign_grouped(&dataset, &ids, options, &()).map(|(assignment, _)| assignment)
 }
 
 /// Numbers the nodes of all types, and checks that there are at least as many as parts.
@@ -49,14 +50,16 @@ pub(crate) fn joined_ids(node_types: &[NodeData], num_parts: u32) -> Result<Join
     Ok(ids)
 }
 
-/// Like [`assign`], for a dataset that is known to be valid; `ids` are its [`joined_ids`].
+/// Like [`assign`], for a dataset that is known to be valid; `ids` are its [`joined_ids`]. Also returns the method, which
+/// is another one if METIS does not fit into the limit of memory.
 pub(crate) fn assign_grouped(
     dataset: &Grouped,
     ids: &JoinedIds,
     options: &PartitionOptions,
     progress: &dyn Progress,
-) -> Result<Assignment, PartitionError> {
+) -> Result<(Assignment, Method), PartitionError> {
     let num_parts = options.num_parts;
+    let mut used = options.method;
     let parts = match options.method {
         _ if num_parts == 1 => vec![0; ids.num_nodes()],
         Method::Random => {
@@ -64,10 +67,12 @@ pub(crate) fn assign_grouped(
             random::deal(ids.ends(), num_parts, options.seed)
         }
         Method::Ldg | Method::Metis { .. } => {
-            let graph = symmetric(ids, dataset);
+            let graph = symmetric(ids, dataset)?;
+            used = fitting_method(options, ids.num_nodes(), graph.values.len(), progress)?;
+            let options = &PartitionOptions { method: used, ..options.clone() };
             let constraints = Constraints::new(dataset, ids, options);
             progress.phase(Phase::Assigning);
-            let mut parts = match options.method {
+            let mut parts = match used {
                 Method::Metis { recursive } => metis::split(&graph, &constraints, num_parts, recursive, options.seed)?,
                 _ => ldg::split(&graph, &constraints, num_parts, options.seed),
             };
@@ -75,7 +80,30 @@ pub(crate) fn assign_grouped(
             parts
         }
     };
-    Ok(Assignment { parts: ids.split(&parts) })
+    Ok((Assignment { parts: ids.split(&parts) }, used))
+}
+
+/// Returns the method of `options`, or another one if it is METIS, does not fit into the limit of memory and may be
+/// replaced.
+fn fitting_method(
+    options: &PartitionOptions,
+    num_nodes: usize,
+    num_neighbors: usize,
+    progress: &dyn Progress,
+) -> Result<Method, PartitionError> {
+    let (Method::Metis { .. }, Some(limit)) = (options.method, options.memory_limit) else {
+        return Ok(options.method);
+    };
+    let needed = estimate::BASE_BYTES + estimate::metis_bytes(num_nodes as u64, num_neighbors as u64);
+    if needed <= limit.bytes {
+        return Ok(options.method);
+    }
+    let error = PartitionError::MetisMemory { needed, limit: limit.bytes };
+    if !limit.replaces_metis {
+        return Err(error);
+    }
+    progress.notice(&format!("{error}. Nodes are assigned by {} instead", Method::BEYOND_MEMORY));
+    Ok(Method::BEYOND_MEMORY)
 }
 
 /// Calls [`Dataset::validate`].

@@ -48,6 +48,30 @@ pub enum PartitionError {
         /// The error that METIS returned.
         source: ::metis::Error,
     },
+    /// METIS needs more memory than the limit.
+    #[error(
+        "METIS takes about {} for this graph, more than `memory_limit` {}: raise it, or use `method=ldg`",
+        mebibytes(*needed),
+        mebibytes(*limit)
+    )]
+    MetisMemory {
+        /// The estimated bytes of METIS with the arrays beside it.
+        needed: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The limit of memory is too small for the graph.
+    #[error(
+        "the graph needs at least {} of memory for arrays with an entry per node, more than `memory_limit` {}: raise it",
+        mebibytes(*needed),
+        mebibytes(*limit)
+    )]
+    MemoryLimit {
+        /// The smallest possible limit in bytes.
+        needed: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// A type's name that cannot be a folder name, or that two types share.
     #[error("dataset {dataset}: {why}")]
     Names {
@@ -108,4 +132,9 @@ pub enum PartitionError {
     /// The caller's [`Progress`](crate::Progress) asked to stop.
     #[error("stopped; nothing was written")]
     Cancelled,
+}
+
+/// Formats a number of bytes in units that `memory_limit` accepts, rounded up.
+fn mebibytes(bytes: u64) -> String {
+    format!("{}MiB", bytes.div_ceil(1 << 20))
 }

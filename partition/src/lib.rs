@@ -37,10 +37,12 @@ mod balances;
 mod constraints;
 mod cut_matrix;
 mod error;
+mod estimate;
 mod joined;
 mod ldg;
 mod metis;
 mod options;
+mod plan;
 mod progress;
 mod random;
 mod repair;
@@ -53,13 +55,14 @@ pub use assignment::{Assignment, assign};
 pub use balances::Balances;
 pub use cut_matrix::cut_matrix;
 pub use error::PartitionError;
-pub use options::{Balance, Method, PartitionOptions};
+pub use options::{Balance, MemoryLimit, Method, PartitionOptions};
+pub use plan::{PhasePlan, Plan, PlanInput, RankPlan};
 pub use progress::{Phase, Progress};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 
 use edgecut_graph::part_writer::{ExtraFiles, Grouped};
-use edgecut_graph::{Dataset, Meta};
+use edgecut_graph::{Dataset, Meta, Workspace};
 use std::path::Path;
 
 /// Splits `dataset` by `options`, and writes the parts to `out_dir`, the `N-parts` folder, which appears only when it
@@ -75,7 +78,7 @@ pub fn partition(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    run(dataset.clone(), assignment::validate, None, options, out_dir, progress, ExtraFiles::default())
+    run(dataset.clone(), assignment::validate, Inputs::default(), options, out_dir, progress)
 }
 
 /// Like [`partition`], for a dataset that [`readers::load`](edgecut_graph::readers::load) has returned. It takes less
@@ -106,19 +109,47 @@ pub fn partition_loaded_with(
     progress: &dyn Progress,
     extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
-    run(dataset, assignment::validate_structure, given, options, out_dir, progress, extra)
+    let inputs = Inputs { space: Workspace::default(), given, extra };
+    partition_loaded_in(dataset, inputs, options, out_dir, progress)
+}
+
+/// Like [`partition_loaded_with`], with the arrays that are made from edges in [`Inputs::space`]. A dataset in scratch files
+/// has been loaded with the same space as [`DatasetSource::space`](edgecut_graph::readers::DatasetSource::space). The parts
+/// are the same, byte for byte.
+///
+/// # Errors
+/// Those of [`partition_loaded_with`], and those of scratch files.
+pub fn partition_loaded_in(
+    dataset: Dataset,
+    inputs: Inputs,
+    options: &PartitionOptions,
+    out_dir: &Path,
+    progress: &dyn Progress,
+) -> Result<Meta, PartitionError> {
+    run(dataset, assignment::validate_structure, inputs, options, out_dir, progress)
+}
+
+/// The inputs of a run that have defaults.
+#[derive(Clone, Default)]
+pub struct Inputs<'a> {
+    /// The place for arrays that are made from edges.
+    pub space: Workspace,
+    /// The assignment, instead of one by the method of the options.
+    pub given: Option<Assignment>,
+    /// Further files in the parts.
+    pub extra: ExtraFiles<'a>,
 }
 
 // Everything that can fail without the costly steps is checked first: the output folder, the names, then the arrays.
 fn run(
     dataset: Dataset,
     validate: fn(&Dataset) -> Result<(), PartitionError>,
-    given: Option<Assignment>,
+    inputs: Inputs,
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
-    extra: ExtraFiles,
 ) -> Result<Meta, PartitionError> {
+    let Inputs { space, given, extra } = inputs;
     staging::check_free(out_dir, options.overwrite)?;
     write::check_names(&dataset)?;
     write::check_hotness(&dataset.node_types, options)?;
@@ -126,12 +157,14 @@ fn run(
     validate(&dataset)?;
     let ids = assignment::joined_ids(&dataset.node_types, options.num_parts)?;
     given.iter().try_for_each(|given| given.check(&dataset.node_types, options.num_parts))?;
-    let dataset = Grouped::new(dataset);
-    let written = write::write_options(&dataset, given.is_none(), options);
-    let assignment = match given {
-        Some(given) => given,
+    let dataset = Grouped::new_in(&space, dataset)?;
+    let is_by_method = given.is_none();
+    let (assignment, method) = match given {
+        Some(given) => (given, options.method),
         None => assignment::assign_grouped(&dataset, &ids, options, progress)?,
     };
+    let options = &PartitionOptions { method, ..options.clone() };
+    let written = write::write_options(&dataset, is_by_method, options);
     let staging = staging::Staging::create(out_dir, options.overwrite)?;
     write::write_grouped(dataset, &assignment, written, staging, progress, extra)
 }

@@ -48,7 +48,9 @@ pub(crate) fn split(
     check_size(u64::from(num_parts) * constraints.num() as u64, "shares of parts")?;
 
     let starts: Vec<i32> = graph.offsets.iter().map(|&offset| offset as i32).collect();
-    let neighbors: &[i32] = bytemuck::cast_slice(&graph.values);
+    // METIS may write to its inputs, so neighbors in a mapped file are copied.
+    let copied = graph.values.is_mapped().then(|| graph.values.to_vec());
+    let neighbors: &[i32] = bytemuck::cast_slice(copied.as_deref().unwrap_or(&graph.values));
     let mut parts = vec![0_i32; num_nodes];
     let fail = |source| PartitionError::Metis { source };
     let mut metis = ::metis::Graph::new(constraints.num() as i32, num_parts as i32, &starts, neighbors)

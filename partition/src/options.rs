@@ -32,6 +32,17 @@ pub struct PartitionOptions {
     pub hotness: Option<HotnessRule>,
     /// True to replace an existing partitioned graph at the output folder.
     pub overwrite: bool,
+    /// The limit of memory that METIS must fit into, for a run in scratch files.
+    pub memory_limit: Option<MemoryLimit>,
+}
+
+/// A limit of the anonymous memory of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// The limit in bytes.
+    pub bytes: u64,
+    /// True to replace METIS by [`Method::BEYOND_MEMORY`] if it does not fit, instead of failing.
+    pub replaces_metis: bool,
 }
 
 impl PartitionOptions {
@@ -49,6 +60,7 @@ impl PartitionOptions {
             overlap: OverlapPolicy::default(),
             hotness: None,
             overwrite: false,
+            memory_limit: None,
         }
     }
 }
@@ -74,6 +86,11 @@ pub enum Method {
     Ldg,
     /// A random part for each node: the largest cut, the best balance of nodes.
     Random,
+}
+
+impl Method {
+    /// The method for graphs that METIS has not enough memory for.
+    pub const BEYOND_MEMORY: Self = Self::Ldg;
 }
 
 impl Default for Method {

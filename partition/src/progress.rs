@@ -19,6 +19,9 @@ pub trait Progress: Sync {
     /// Called from several threads when `done` of `total` bytes are written.
     fn written(&self, _done: u64, _total: u64) {}
 
+    /// Called when the run does something other than the options say, for a reason that the text states.
+    fn notice(&self, _text: &str) {}
+
     /// Returns true to stop the run. Called often while writing; METIS itself cannot be stopped.
     fn cancelled(&self) -> bool {
         false

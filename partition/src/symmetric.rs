@@ -2,6 +2,7 @@
 
 use crate::joined::JoinedIds;
 use edgecut_graph::part_writer::{Grouped, Groups, InEdges, Pairs};
+use edgecut_graph::{GraphError, Workspace};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -10,15 +11,22 @@ use std::ops::Range;
 ///
 /// Most graphs already have both directions of every edge. Their in-neighbors are all their neighbors, and checking
 /// this takes a fraction of the time and memory of adding the other direction.
-pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Groups {
-    let in_neighbors = in_neighbors(ids, graph);
-    let ranges = in_neighbors.row_ranges();
+///
+/// # Errors
+/// Those of scratch files, if the edges are in such files.
+pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Result<Groups, GraphError> {
+    let in_neighbors = in_neighbors(ids, graph)?;
+    let ranges = in_neighbors.row_ranges(MOST_VALUES);
     let is_symmetric = ranges.into_par_iter().all(|rows| holds_the_reverse(&in_neighbors, rows));
-    if is_symmetric { in_neighbors } else { both_directions(&in_neighbors) }
+    if is_symmetric { Ok(in_neighbors) } else { both_directions(&graph.space, &in_neighbors) }
 }
 
+/// The most neighbors, in a mapped file, that are searched for reverses at the same time. They are read in random order,
+/// so they should stay in the page cache.
+const MOST_VALUES: usize = 1 << 28;
+
 /// Returns the in-neighbors of each joined id, ascending, without duplicates and the node itself.
-fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Groups {
+fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Result<Groups, GraphError> {
     let into_type = |t: usize| graph.edge_types.iter().filter(move |edges| edges.dst_type == t);
     let in_edges: Vec<Vec<&InEdges>> = (0..graph.node_types.len()).map(|t| into_type(t).collect()).collect();
     let fill = |node: usize, room: &mut [u32]| {
@@ -34,7 +42,11 @@ fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Groups {
         }
         sort_and_dedup(&mut room[..length])
     };
-    Groups::from_rows(ends(&ids.in_degrees(graph)), fill)
+    let room = |node: usize| {
+        let t = ids.type_of(node);
+        in_edges[t].iter().map(|edges| edges.rows.row_len(node - ids.start(t))).sum()
+    };
+    Groups::from_rows_in(&graph.space, ids.num_nodes(), room, fill)
 }
 
 /// Sorts `values`, moves one copy of each to the front, and returns the number of distinct values.
@@ -56,29 +68,31 @@ fn sort_and_dedup(values: &mut [u32]) -> usize {
 /// Rows ascend. So while the nodes are visited in ascending order, the smaller neighbors of each row must come up one
 /// by one, in their order.
 fn holds_the_reverse(graph: &Groups, rows: Range<usize>) -> bool {
+    let offsets = &graph.offsets[..];
+    let values = &graph.values[..];
     // The position in each row of the smaller neighbor that has to come up next.
-    let mut next: Vec<u64> = graph.offsets[rows.clone()].to_vec();
+    let mut next: Vec<u64> = offsets[rows.clone()].to_vec();
     for node in 0..rows.end {
-        let neighbors = graph.row(node);
+        let neighbors = &values[offsets[node] as usize..offsets[node + 1] as usize];
         let larger = neighbors.partition_point(|&other| (other as usize) < rows.start.max(node + 1));
         for &other in neighbors[larger..].iter().take_while(|&&other| (other as usize) < rows.end) {
             let other = other as usize;
             let at = next[other - rows.start];
-            if at == graph.offsets[other + 1] || graph.values[at as usize] as usize != node {
+            if at == offsets[other + 1] || values[at as usize] as usize != node {
                 return false;
             }
             next[other - rows.start] = at + 1;
         }
     }
     // All smaller neighbors were met if the next entry of each row is larger than the row itself.
-    rows.zip(next).all(|(row, at)| at == graph.offsets[row + 1] || graph.values[at as usize] as usize > row)
+    rows.zip(next).all(|(row, at)| at == offsets[row + 1] || values[at as usize] as usize > row)
 }
 
 /// Returns each row merged with all nodes in whose rows it occurs, ascending, without duplicates.
-fn both_directions(graph: &Groups) -> Groups {
-    let reverse = Groups::new(graph.num_rows(), &Reverse(graph));
-    let lengths: Vec<u64> = (0..graph.num_rows()).map(|row| graph.row_len(row) + reverse.row_len(row)).collect();
-    Groups::from_rows(ends(&lengths), |row, room| merge(graph.row(row), reverse.row(row), room))
+fn both_directions(space: &Workspace, graph: &Groups) -> Result<Groups, GraphError> {
+    let reverse = Groups::new_in(space, graph.num_rows(), &Reverse(graph))?;
+    let room = |row: usize| graph.row_len(row) + reverse.row_len(row);
+    Groups::from_rows_in(space, graph.num_rows(), room, |row, room| merge(graph.row(row), reverse.row(row), room))
 }
 
 /// Writes the union of two ascending lists without duplicates to `room`, and returns its length.
@@ -101,18 +115,6 @@ fn merge(mut a: &[u32], mut b: &[u32], room: &mut [u32]) -> usize {
     length
 }
 
-/// Returns the ends of rows of these lengths, with a 0 in front.
-fn ends(lengths: &[u64]) -> Vec<u64> {
-    let mut ends = Vec::with_capacity(lengths.len() + 1);
-    ends.push(0);
-    let mut end = 0;
-    ends.extend(lengths.iter().map(|length| {
-        end += length;
-        end
-    }));
-    ends
-}
-
 /// Every (value, row) pair of a graph, in the order of rows, so that the rows of each value ascend.
 struct Reverse<'a>(&'a Groups);
 
@@ -120,8 +122,9 @@ impl Pairs for Reverse<'_> {
     type Value = u32;
 
     fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
-        for row in 0..self.0.num_rows() {
-            self.0.row(row).iter().for_each(|&value| visit(value, row as u32));
+        let values = &self.0.values[..];
+        for (row, ends) in self.0.offsets.windows(2).enumerate() {
+            values[ends[0] as usize..ends[1] as usize].iter().for_each(|&value| visit(value, row as u32));
         }
     }
 }
@@ -184,13 +187,23 @@ mod tests {
     fn check(within: &Edges, across: &Edges, back: &Edges, threads: usize) {
         let dataset = dataset(within, across, back);
         let ids = JoinedIds::new(&dataset.node_types).unwrap();
-        let grouped = Grouped::new(dataset);
+        // In memory if possible, since each case makes many small files.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let scratch = Workspace::scratch(dir.path(), 1, ()).unwrap();
+        let external = Grouped::new_in(&scratch, dataset.clone()).unwrap();
+        let grouped = Grouped::new_in(&Workspace::default(), dataset).unwrap();
         let (rows, had_both) = expected(within, across, back);
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
-            let directed = in_neighbors(&ids, &grouped);
-            let is_symmetric = directed.row_ranges().into_iter().all(|range| holds_the_reverse(&directed, range));
+            let directed = in_neighbors(&ids, &grouped).unwrap();
+            let is_symmetric = directed.row_ranges(1).into_iter().all(|range| holds_the_reverse(&directed, range));
             assert_eq!(is_symmetric, had_both);
-            let graph = symmetric(&ids, &grouped);
+            let mapped = in_neighbors(&ids, &external).unwrap();
+            // A range for each value.
+            let is_symmetric = mapped.row_ranges(1).into_iter().all(|range| holds_the_reverse(&mapped, range));
+            assert_eq!(is_symmetric, had_both);
+            let graph = symmetric(&ids, &grouped).unwrap();
+            let mapped = symmetric(&ids, &external).unwrap();
+            assert_eq!((&mapped.offsets[..], &mapped.values[..]), (&graph.offsets[..], &graph.values[..]));
             for (row, expected) in rows.iter().enumerate() {
                 assert!(graph.row(row).iter().eq(expected), "row {row}: {:?}, expected {expected:?}", graph.row(row));
             }

@@ -3,7 +3,7 @@
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
 use edgecut_graph::part_writer::{self, ExtraFiles, Grouped, WriteError, WriteOptions, WriteProgress};
-use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance};
+use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance, Workspace};
 use std::path::Path;
 
 /// Writes the parts that `assignment` makes of `dataset` to `out_dir`. Of `options` it uses only the number of parts,
@@ -23,7 +23,7 @@ pub fn write_parts(
     check_hotness(&dataset.node_types, options)?;
     assignment.check(&dataset.node_types, options.num_parts)?;
     staging::check_free(out_dir, options.overwrite)?;
-    let dataset = Grouped::new(dataset.clone());
+    let dataset = Grouped::new_in(&Workspace::default(), dataset.clone())?;
     let written = write_options(&dataset, true, options);
     let staging = Staging::create(out_dir, options.overwrite)?;
     write_grouped(dataset, assignment, written, staging, &(), ExtraFiles::default())

@@ -1,7 +1,8 @@
 //! Reverse edges.
 
-use super::{Dataset, EdgeData, HeldOutEdges};
-use crate::{NodeTypeId, parallel};
+use super::{Dataset, EdgeData, HeldOutEdges, undirected};
+use crate::memory::Workspace;
+use crate::{GraphError, NodeTypeId, parallel};
 
 /// Packs an edge into one number, which sorts by source, then by destination.
 pub(super) fn pack(src: u32, dst: u32) -> u64 {
@@ -43,6 +44,23 @@ impl Dataset {
             edges.src = parallel::map(&keys, |&key| (key >> 32) as u32).into();
             edges.dst = parallel::map(&keys, |&key| key as u32).into();
         }
+    }
+
+    /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`], and [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
+    /// for.
+    pub fn to_undirected_in(&mut self, space: &Workspace) -> Result<(), GraphError> {
+        if !space.is_scratch() {
+            self.to_undirected();
+            return Ok(());
+        }
+        let node_types = &self.node_types;
+        for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
+            undirected::add_reverses(space, edges, node_types[edges.src_type.index()].num_nodes)?;
+        }
+        Ok(())
     }
 
     /// Adds the inverse of each edge right after it, whether it exists or not, with the same attributes, as OGB's loader
@@ -173,21 +191,21 @@ fn both_directions_with_attributes(edges: &mut EdgeData) -> Vec<u64> {
 }
 
 /// The pairs of nodes that held-out edges join, in either direction.
-struct HeldOutPairs(Vec<u64>);
+pub(super) struct HeldOutPairs(Vec<u64>);
 
 impl HeldOutPairs {
-    fn new(held_out: &HeldOutEdges) -> Self {
+    pub(super) fn new(held_out: &HeldOutEdges) -> Self {
         let ends = held_out.lists().into_iter().flat_map(|(_, list)| list.src.iter().zip(&list.dst[..]));
         let mut pairs: Vec<u64> = ends.map(|(&a, &b)| pack(a.min(b), a.max(b))).collect();
         parallel::sort(&mut pairs);
         Self(pairs)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn contains(&self, key: u64) -> bool {
+    pub(super) fn contains(&self, key: u64) -> bool {
         let a = (key >> 32) as u32;
         let b = key as u32;
         self.0.binary_search(&pack(a.min(b), a.max(b))).is_ok()

@@ -1,8 +1,9 @@
 //! The edges of one type and their attributes.
 
 use super::given_negatives::{GivenNegatives, NegativesMeta};
+use crate::GraphError;
 use crate::NodeTypeId;
-use crate::memory::{Buffer, Features, select_rows};
+use crate::memory::{Buffer, Features, Workspace, select_rows};
 
 /// The edges of one type, directed from source to destination.
 ///
@@ -109,6 +110,30 @@ impl EdgeAttributes {
             weights: self.weights.as_ref().map(|weights| select_rows(weights, 1, positions)),
             times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
         }
+    }
+}
+
+impl EdgeAttributes {
+    /// Returns the rows at `positions`, in that order, in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    ///
+    /// # Panics
+    /// If a position is out of range.
+    pub(crate) fn select_in(&self, space: &Workspace, positions: &[u64]) -> Result<Self, GraphError> {
+        const STEP: &str = "reordering attributes";
+        let len = positions.len();
+        let of = |range: std::ops::Range<usize>| &positions[range];
+        let features = self.features.as_ref().map(|features| features.select_in(space, positions));
+        let weights = self.weights.as_ref().map(|weights| {
+            space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| weights[at as usize]).collect()))
+        });
+        let times = self
+            .times
+            .as_ref()
+            .map(|times| space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect())));
+        Ok(Self { features: features.transpose()?, weights: weights.transpose()?, times: times.transpose()? })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Dataset;
 use crate::GraphError;
-use crate::memory::{FeatureDtype, FeatureDtypes};
+use crate::memory::{FeatureDtype, FeatureDtypes, Workspace};
 
 impl Dataset {
     /// Converts node features to other stored types, in memory. Features of edges keep their type.
@@ -20,11 +20,19 @@ impl Dataset {
     /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
     /// [`GraphError::OutOfRange`] for a value that the type cannot represent.
     pub fn convert_features(&mut self, dtypes: &FeatureDtypes) -> Result<(), GraphError> {
+        self.convert_features_in(&Workspace::default(), dtypes)
+    }
+
+    /// Like [`Dataset::convert_features`], in `space`.
+    ///
+    /// # Errors
+    /// As [`Dataset::convert_features`], and [`GraphError::Scratch`].
+    pub fn convert_features_in(&mut self, space: &Workspace, dtypes: &FeatureDtypes) -> Result<(), GraphError> {
         let types = self.node_types.iter().map(|nodes| (nodes.name.as_str(), nodes.features.is_some()));
         let planned = plan_feature_dtypes(dtypes, &types.collect::<Vec<_>>())?;
         for (nodes, dtype) in self.node_types.iter_mut().zip(planned) {
             let (Some(features), Some(dtype)) = (&nodes.features, dtype) else { continue };
-            let converted = features.to_dtype(dtype);
+            let converted = features.to_dtype_in(space, dtype)?;
             let name = &nodes.name;
             let named = |source| GraphError::OutOfRange { node_type: name.clone(), source };
             nodes.features = Some(converted.map_err(named)?);

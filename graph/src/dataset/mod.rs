@@ -14,6 +14,7 @@ mod overlap;
 mod reciprocity;
 mod splits;
 mod stored_bytes;
+mod undirected;
 mod unlabeled;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};
@@ -27,3 +28,4 @@ pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
 pub use splits::{Split, Splits};
+pub(crate) use undirected::sorted_edges;

@@ -64,6 +64,18 @@ impl<T: Pod> Buffer<T> {
         })
     }
 
+    /// Returns the same bytes as an array of another type, of which they form a whole number of elements. A mapped array
+    /// starts at a multiple of the page size.
+    pub(crate) fn reinterpret<U: Pod>(self) -> Buffer<U> {
+        match &self.0 {
+            Source::Mapped { map, offset, .. } => {
+                Buffer::mapped(map.clone(), *offset, size_of_val(&self[..]) / size_of::<U>())
+            }
+            Source::Owned(_) => None,
+        }
+        .unwrap_or_else(|| bytemuck::pod_collect_to_vec(&self).into())
+    }
+
     /// Returns true if the array is in a mapped file, so that reading it may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Source::Mapped { .. })

@@ -11,7 +11,7 @@ use std::fmt;
 /// The prefetch distance of row copies, in rows.
 pub(super) const ROWS_AHEAD: usize = 4;
 /// The number of rows that one task converts or selects.
-const ROWS_PER_TASK: usize = 1024;
+pub(super) const ROWS_PER_TASK: usize = 1024;
 
 /// A feature matrix with one row per node or edge. `dim` is at least 1, and the number of values is a multiple of it.
 ///

@@ -4,6 +4,7 @@ use super::mapped_ranges::MappedRange;
 use crate::GraphError;
 use memmap2::Mmap;
 use std::fs::File;
+use std::io;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -24,10 +25,18 @@ impl MappedFile {
     /// # Errors
     /// [`GraphError::Io`].
     pub(crate) fn open(path: &Path) -> Result<Self, GraphError> {
-        let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
+        File::open(path).and_then(|file| Self::of(&file, path)).map_err(|e| GraphError::io(path, e))
+    }
+
+    /// Maps an open file. Messages about pages that cannot be read name `path`.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    pub(crate) fn of(file: &File, path: &Path) -> io::Result<Self> {
         // SAFETY: The map is read-only and private to this process. Rewriting the file while it is mapped would violate
-        // this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md).
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
+        // this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md), and scratch files
+        // are mapped only after their last write.
+        let map = unsafe { Mmap::map(file) }?;
         let range = (!map.is_empty()).then(|| MappedRange::new(&map, path));
         Ok(Self { _range: range, map })
     }

@@ -1,14 +1,17 @@
 //! Arrays that are owned or memory-mapped, feature matrices, and the tools that read and write them fast.
 
 mod buffer;
+mod external_features;
 mod feature_dtype;
 mod features;
 mod gathered_rows;
 mod mapped_file;
 mod mapped_ranges;
 mod prefetch;
+mod scratch_file;
 mod streaming;
 pub mod uninit;
+mod workspace;
 
 pub use buffer::Buffer;
 pub use feature_dtype::{FeatureDtype, FeatureDtypes};
@@ -18,3 +21,5 @@ pub use gathered_rows::GatheredRows;
 pub(crate) use mapped_file::MappedFile;
 pub use mapped_ranges::end_on_unreadable_pages;
 pub use prefetch::{prefetch, prefetch_all};
+pub(crate) use workspace::Scratch;
+pub use workspace::{WorkObserver, Workspace};

@@ -1,12 +1,15 @@
 //! Values grouped by row, the structure behind in-edges and the symmetric graph.
 
-use crate::parallel;
+use super::external;
+use crate::memory::{Buffer, Workspace};
+use crate::{GraphError, parallel};
+use bytemuck::Pod;
 use std::ops::Range;
 
 /// A sequence of (row, value) pairs that can be visited several times, always in the same order.
 pub trait Pairs: Sync {
     /// The type of values: ids, or positions among edges if ids do not suffice.
-    type Value: Copy + Default + Send + Sync;
+    type Value: Pod + Default + Send + Sync;
 
     /// Calls `visit` for every pair.
     fn for_each(&self, visit: impl FnMut(u32, Self::Value));
@@ -32,11 +35,11 @@ impl Pairs for Vec<(u32, u32)> {
 /// assert_eq!((groups.row(0), groups.row(1), groups.row_len(2)), (&[7][..], &[5, 3][..], 0));
 /// ```
 #[derive(Debug, Default)]
-pub struct Groups<V = u32> {
+pub struct Groups<V: Pod = u32> {
     /// The start of each row, followed by the end of the last row.
-    pub offsets: Vec<u64>,
+    pub offsets: Buffer<u64>,
     /// The values of all rows, end to end.
-    pub values: Vec<V>,
+    pub values: Buffer<V>,
 }
 
 /// The maximum number of workers. Every worker visits all pairs, so more workers would only compete for memory
@@ -45,25 +48,12 @@ const MAX_WORKERS: usize = 16;
 /// The number of rows that one task writes.
 const ROWS_PER_TASK: usize = 4096;
 
-impl<V: Copy + Default + Send + Sync> Groups<V> {
+impl<V: Pod + Default + Send + Sync> Groups<V> {
     /// Groups `pairs` by row with a stable counting sort. Each worker owns a range of rows and visits all pairs. So
     /// pairs are read in order, writes stay in the worker's range, and no temporary copy of the pairs is needed.
     pub fn new(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Self {
-        let workers = rayon::current_num_threads().clamp(1, MAX_WORKERS);
-        let mut offsets = vec![0_u64; num_rows + 1];
-        let rows_per_worker = num_rows.div_ceil(workers).max(1);
-        parallel::for_each_chunk(&mut offsets[1..], rows_per_worker, &|first, counts| {
-            pairs.for_each(|row, _| {
-                // A row before `first` wraps around to a large index, so that `get_mut` rejects rows on both sides of
-                // the range.
-                if let Some(count) = counts.get_mut(row.wrapping_sub(first as u32) as usize) {
-                    *count += 1;
-                }
-            });
-        });
-        for row in 0..num_rows {
-            offsets[row + 1] += offsets[row];
-        }
+        let offsets = row_offsets(num_rows, pairs);
+        let workers = num_workers();
         let mut values = vec![V::default(); offsets[num_rows] as usize];
         parallel::consume(split_by_weight(&offsets, &mut values, workers), &|rows| {
             let base = rows.offsets[0];
@@ -77,7 +67,40 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
                 }
             });
         });
-        Self { offsets, values }
+        Self { offsets: offsets.into(), values: values.into() }
+    }
+
+    /// Like [`Groups::new`], with the arrays in `space`. With scratch files, the pairs are distributed to buckets of rows
+    /// in a file, and each bucket is sorted in memory. This takes 8 bytes per row and the working memory of `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub fn new_in(space: &Workspace, num_rows: usize, pairs: &impl Pairs<Value = V>) -> Result<Self, GraphError> {
+        match space.get() {
+            None => Ok(Self::new(num_rows, pairs)),
+            Some(scratch) => external::group(scratch, num_rows, pairs),
+        }
+    }
+
+    /// Like [`Groups::from_rows`], with the arrays in `space`. `room` is the number of values that a row has room for.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`], and [`GraphError::MemoryLimit`] for a row that the working memory has no room for.
+    pub fn from_rows_in(
+        space: &Workspace,
+        num_rows: usize,
+        room: impl Fn(usize) -> u64,
+        fill: impl Fn(usize, &mut [V]) -> usize + Sync,
+    ) -> Result<Self, GraphError> {
+        match space.get() {
+            None => {
+                let mut bounds = Vec::with_capacity(num_rows + 1);
+                bounds.push(0);
+                (0..num_rows).for_each(|row| bounds.push(bounds[row] + room(row)));
+                Ok(Self::from_rows(bounds, fill))
+            }
+            Some(scratch) => external::fill_rows(scratch, num_rows, room, fill),
+        }
     }
 
     /// Builds rows that `fill` writes in parallel. Row `r` gets zeroed room for `bounds[r + 1] - bounds[r]` values.
@@ -100,32 +123,9 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
             tasks.into_iter().map(|rows| FilledRows { rows, lengths: Vec::new() }).collect();
         parallel::for_each_chunk(&mut tasks, 1, &|_, task| task[0].fill(&fill));
         let used = tasks.into_iter().map(FilledRows::used).collect();
-        let mut groups = Self { offsets: bounds, values };
-        groups.close_gaps(used);
-        groups
-    }
-
-    /// Moves the values of all tasks together.
-    fn close_gaps(&mut self, tasks: Vec<UsedRoom>) {
-        let mut row = 0;
-        let mut read = 0;
-        let mut written = 0;
-        for UsedRoom { lengths, room } in tasks {
-            let start = written;
-            for length in lengths {
-                written += length as usize;
-                row += 1;
-                self.offsets[row] = written as u64;
-            }
-            if start < read {
-                self.values.copy_within(read..read + (written - start), start);
-            }
-            read += room;
-        }
-        if written < self.values.len() {
-            self.values.truncate(written);
-            self.values.shrink_to_fit();
-        }
+        let mut offsets = bounds;
+        close_gaps(&mut offsets, &mut values, used);
+        Self { offsets: offsets.into(), values: values.into() }
     }
 
     /// Returns the number of rows.
@@ -143,10 +143,59 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         self.offsets[row + 1] - self.offsets[row]
     }
 
-    /// Splits the rows into one range per thread with about the same number of values each.
-    pub fn row_ranges(&self) -> Vec<Range<usize>> {
-        let shares = rayon::current_num_threads().clamp(1, MAX_WORKERS);
-        row_ranges(&self.offsets, shares)
+    /// Splits the rows into one range per thread with about the same number of values each. Ranges of mapped rows have at
+    /// most about `most_values` values, so that values of all ranges at work fit into memory.
+    pub fn row_ranges(&self, most_values: usize) -> Vec<Range<usize>> {
+        let threads = num_workers();
+        let needed = if self.values.is_mapped() { self.values.len().div_ceil(most_values.max(1)) } else { 0 };
+        row_ranges(&self.offsets, threads.max(needed))
+    }
+}
+
+/// Returns the number of workers that visit all pairs at the same time.
+pub(super) fn num_workers() -> usize {
+    rayon::current_num_threads().clamp(1, MAX_WORKERS)
+}
+
+/// Returns the start of each row of the grouped pairs, followed by the end of the last row.
+pub(super) fn row_offsets<V: Pod>(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Vec<u64> {
+    let mut offsets = vec![0_u64; num_rows + 1];
+    let rows_per_worker = num_rows.div_ceil(num_workers()).max(1);
+    parallel::for_each_chunk(&mut offsets[1..], rows_per_worker, &|first, counts| {
+        pairs.for_each(|row, _| {
+            // A row before `first` wraps around to a large index, so that `get_mut` rejects rows on both sides of the
+            // range.
+            if let Some(count) = counts.get_mut(row.wrapping_sub(first as u32) as usize) {
+                *count += 1;
+            }
+        });
+    });
+    for row in 0..num_rows {
+        offsets[row + 1] += offsets[row];
+    }
+    offsets
+}
+
+/// Moves the values of all tasks together.
+fn close_gaps<V: Copy>(offsets: &mut [u64], values: &mut Vec<V>, tasks: Vec<UsedRoom>) {
+    let mut row = 0;
+    let mut read = 0;
+    let mut written = 0;
+    for UsedRoom { lengths, room } in tasks {
+        let start = written;
+        for length in lengths {
+            written += length as usize;
+            row += 1;
+            offsets[row] = written as u64;
+        }
+        if start < read {
+            values.copy_within(read..read + (written - start), start);
+        }
+        read += room;
+    }
+    if written < values.len() {
+        values.truncate(written);
+        values.shrink_to_fit();
     }
 }
 
@@ -241,6 +290,11 @@ mod tests {
         ) {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let groups = pool.install(|| Groups::new(40, &pairs));
+            let dir = tempfile::tempdir().unwrap();
+            let space = Workspace::scratch(dir.path(), 1, ()).unwrap();
+            let external = pool.install(|| Groups::new_in(&space, 40, &pairs)).unwrap();
+            prop_assert_eq!(&external.offsets[..], &groups.offsets[..]);
+            prop_assert_eq!(&external.values[..], &groups.values[..]);
             let mut expected: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             pairs.iter().for_each(|&(row, value)| expected.entry(row).or_default().push(value));
             for row in 0..40 {

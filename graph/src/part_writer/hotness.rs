@@ -148,6 +148,7 @@ struct Row<'a> {
 mod tests {
     use super::*;
     use crate::dataset::{Dataset, NodeData, Splits};
+    use crate::memory::Workspace;
     use crate::part_writer::Grouped;
 
     /// Ranks nodes for part 0, which owns the nodes before `first_other`.
@@ -168,11 +169,14 @@ mod tests {
             times: None,
         };
         let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
-        let dataset = Grouped::new(Dataset::homogeneous("drawn", nodes, src.into(), dst.into()));
+        let dataset =
+            Grouped::new_in(&Workspace::default(), Dataset::homogeneous("drawn", nodes, src.into(), dst.into()))
+                .unwrap();
         let assignment: Vec<u32> = (0..num_nodes).map(|node| u32::from(node >= first_other)).collect();
         let types = Renumbering::of_types(&[assignment], 2).unwrap();
         let splits = vec![[types[0].rows_by_part(train), Vec::new(), Vec::new()]];
-        let edges: Vec<RenumberedInEdges> = dataset.edge_types.into_iter().map(|e| e.renumber(&types)).collect();
+        let edges: Vec<RenumberedInEdges> =
+            dataset.edge_types.into_iter().map(|e| e.renumber(&types, &dataset.space).unwrap()).collect();
         let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts: 2 };
         let mut of_parts = Vec::new();
         let mut write = |_: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), ()> {

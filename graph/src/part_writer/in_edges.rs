@@ -3,7 +3,8 @@
 use super::renumber::Renumbering;
 use super::{EdgeSlice, Groups, Pairs};
 use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
-use crate::{GlobalNodeId, parallel};
+use crate::memory::{Buffer, Workspace};
+use crate::{GlobalNodeId, GraphError, parallel};
 
 /// All in-edges of one edge type in original ids. Each row is a destination, and its values are its sources in the
 /// order of the original edge list.
@@ -27,13 +28,14 @@ pub struct InEdges {
 
 impl InEdges {
     /// Groups the edges of a type with `num_rows` destinations.
-    pub(crate) fn new(edges: EdgeData, num_rows: usize) -> Self {
-        let rows = Groups::new(num_rows, &edges);
-        let positions = (!edges.attributes.is_empty()).then(|| Groups::new(num_rows, &Positions(&edges)));
+    pub(crate) fn new_in(space: &Workspace, edges: EdgeData, num_rows: usize) -> Result<Self, GraphError> {
+        let rows = Groups::new_in(space, num_rows, &edges)?;
+        let positions = (!edges.attributes.is_empty()).then(|| Groups::new_in(space, num_rows, &Positions(&edges)));
+        let positions = positions.transpose()?;
         let src_type = edges.src_type.index();
         let dst_type = edges.dst_type.index();
         let EdgeData { relation, attributes, held_out, .. } = edges;
-        Self { relation, src_type, dst_type, rows, attributes, held_out, positions }
+        Ok(Self { relation, src_type, dst_type, rows, attributes, held_out, positions })
     }
 
     /// Returns the number of edges.
@@ -42,40 +44,36 @@ impl InEdges {
     }
 
     /// Renumbers the edges. `types` are the new numberings of all node types.
-    pub(crate) fn renumber(self, types: &[Renumbering]) -> RenumberedInEdges {
+    pub(crate) fn renumber(self, types: &[Renumbering], space: &Workspace) -> Result<RenumberedInEdges, GraphError> {
         let src = &types[self.src_type];
         let dst = &types[self.dst_type];
         // Renumbered rows have the sizes of the original rows, in the new order.
-        let mut ends = Vec::with_capacity(dst.original.len() + 1);
-        ends.push(0);
-        let mut end = 0;
-        for &id in &dst.original {
-            end += self.rows.row_len(id as usize);
-            ends.push(end);
-        }
+        let num_rows = dst.original.len();
+        let room = |row: usize| self.rows.row_len(dst.original[row] as usize);
         let positions = self.positions.as_ref().map(|positions| {
             let fill = |row: usize, room: &mut [u64]| {
                 room.copy_from_slice(positions.row(dst.original[row] as usize));
                 room.len()
             };
-            Groups::from_rows(ends.clone(), fill).values
+            Groups::from_rows_in(space, num_rows, room, fill).map(|groups| groups.values)
         });
+        let positions = positions.transpose()?;
         let fill = |row: usize, room: &mut [u32]| {
             let sources = self.rows.row(dst.original[row] as usize);
             room.iter_mut().zip(sources).for_each(|(global, &id)| *global = src.new[id as usize]);
             room.len()
         };
-        let rows = Groups::from_rows(ends, fill);
+        let rows = Groups::from_rows_in(space, num_rows, room, fill)?;
         let held_out =
             (!self.held_out.is_empty()).then(|| self.held_out.lists().map(|(_, edges)| by_part(edges, src, dst)));
-        RenumberedInEdges {
+        Ok(RenumberedInEdges {
             src_type: self.src_type,
             dst_type: self.dst_type,
             rows,
             attributes: self.attributes,
             positions,
             held_out,
-        }
+        })
     }
 }
 
@@ -107,7 +105,7 @@ pub(crate) struct RenumberedInEdges {
     /// The attributes, in the order of the original edge list.
     pub(crate) attributes: EdgeAttributes,
     /// The position of each value in the original edge list, if edges have attributes.
-    positions: Option<Vec<u64>>,
+    positions: Option<Buffer<u64>>,
     /// The validation and test edges into each part, in the order of the original lists.
     pub(crate) held_out: Option<[Vec<HeldOutInPart>; 2]>,
 }

@@ -3,6 +3,7 @@
 use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOutChoice, OverlapPolicy};
+use crate::memory::Workspace;
 use crate::part::{Meta, Provenance};
 use std::path::Path;
 
@@ -45,8 +46,10 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
         hotness: None,
     };
     let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
-    write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {
-        WriteError::Graph(error) => error,
-        WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
+    write_parts(Grouped::new_in(&Workspace::default(), dataset)?, &assignment, options, dir, &()).map_err(|error| {
+        match error {
+            WriteError::Graph(error) => error,
+            WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
+        }
     })
 }

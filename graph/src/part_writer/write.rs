@@ -49,17 +49,18 @@ pub fn write_parts_with(
     check_assignment(assignment, &dataset.node_types, num_parts)
         .map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why: format!("assignment: {why}") })?;
     let types = Renumbering::of_types(assignment, num_parts)?;
-    let Grouped { name, node_types, edge_types: in_edges } = dataset;
+    let Grouped { name, node_types, edge_types: in_edges, space } = dataset;
     let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
     let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
     let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
     // The two halves use different arrays, and one can compute while the other waits for the disk.
-    let (node_files, (edge_files, (hot_files, report))) = parallel::join(
+    let (node_files, edge_results) = parallel::join(
         || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
         || {
-            let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
+            let edges: Vec<RenumberedInEdges> =
+                in_edges.into_iter().map(|e| e.renumber(&types, &space)).collect::<Result<_, _>>()?;
             let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
-            parallel::join(
+            Ok::<_, WriteError>(parallel::join(
                 || writer.write(jobs),
                 || {
                     let hot_files = match &options.provenance.hotness {
@@ -77,10 +78,11 @@ pub fn write_parts_with(
                     };
                     (hot_files, report(&types, &splits, &edges, num_parts))
                 },
-            )
+            ))
         },
     );
     let mut files = node_files?;
+    let (edge_files, (hot_files, report)) = edge_results?;
     files.extend(edge_files?);
     files.extend(hot_files?);
     let has_id_map: Vec<bool> = (0..types.len()).map(|t| extra.nodes.has_id_map(t)).collect();

@@ -4,6 +4,7 @@ use super::npy_folder::{EdgeFiles, Integers, read_features, read_labels, read_sp
 use super::row_count::RowCount;
 use super::splits::count_classes;
 use crate::dataset::{Dataset, NodeData};
+use crate::memory::Workspace;
 use crate::npy::npy_shape;
 use crate::{GraphError, NodeTypeId};
 use std::collections::BTreeMap;
@@ -47,6 +48,11 @@ struct Relation {
 /// # Errors
 /// As [`read_npy_types`](super::read_npy_types).
 pub fn read_mag240m(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    read_mag240m_in(&Workspace::default(), name, folder)
+}
+
+/// Like [`read_mag240m`], with the arrays of edges, and arrays of a type that is converted, in `space`.
+pub(super) fn read_mag240m_in(space: &Workspace, name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let root = folder.join(PROCESSED_FOLDER);
     let relations = relations(&root)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -59,14 +65,14 @@ pub fn read_mag240m(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     }
     let mut node_types = Vec::with_capacity(counts.len());
     for (node_type, by_edges) in counts {
-        node_types.push(read_nodes(&root, node_type, by_edges)?);
+        node_types.push(read_nodes(space, &root, node_type, by_edges)?);
     }
     let mut edge_types = Vec::with_capacity(relations.len());
     for Relation { names: [src, relation, dst], dir } in &relations {
         let find = |wanted: &str| node_types.iter().position(|nodes: &NodeData| nodes.name == wanted).unwrap_or(0);
         let ends = [find(src), find(dst)];
         let counts = ends.map(|t| RowCount::nodes_of_type(node_types[t].num_nodes, &node_types[t].name));
-        edge_types.push(EdgeFiles::open(dir)?.read(ends.map(|t| NodeTypeId(t as u16)), relation, counts)?);
+        edge_types.push(EdgeFiles::open(dir)?.read(space, ends.map(|t| NodeTypeId(t as u16)), relation, counts)?);
     }
     Ok(Dataset { name: name.into(), node_types, edge_types })
 }
@@ -95,13 +101,10 @@ fn largest_ids(path: &Path) -> Result<[i64; 2], GraphError> {
     let [2, num_edges] = shape[..] else {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [2, number of edges]")));
     };
-    let ends = ends.into_i64();
-    let (src, dst) = ends.split_at(num_edges);
-    let largest = |ids: &[i64]| crate::parallel::max(ids).unwrap_or(-1);
-    Ok([largest(&src), largest(&dst)])
+    Ok([0..num_edges, num_edges..2 * num_edges].map(|range| ends.max_of(range).unwrap_or(-1)))
 }
 
-fn read_nodes(root: &Path, name: &str, by_edges: usize) -> Result<NodeData, GraphError> {
+fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: usize) -> Result<NodeData, GraphError> {
     let dir = root.join(name);
     let [feature_file, label_file, year_file] =
         ["node_feat", "node_label", "node_year"].map(|n| dir.join(n).with_extension("npy"));
@@ -114,14 +117,14 @@ fn read_nodes(root: &Path, name: &str, by_edges: usize) -> Result<NodeData, Grap
         return Err(GraphError::format(dir, format!("{num_nodes} nodes are more than 2^32 - 1")));
     }
     let nodes = RowCount::nodes_of_type(num_nodes, name);
-    let labels = read_labels(&label_file, nodes)?;
+    let labels = read_labels(space, &label_file, nodes)?;
     Ok(NodeData {
         name: name.into(),
         num_nodes,
-        features: read_features(&feature_file, nodes)?,
+        features: read_features(space, &feature_file, nodes)?,
         num_classes: labels.as_deref().map_or(Ok(0), |labels| count_classes(&label_file, labels))?,
         splits: read_splits(&dir, nodes, labels.as_ref())?,
         labels,
-        times: read_times(&year_file, nodes)?,
+        times: read_times(space, &year_file, nodes)?,
     })
 }

@@ -23,10 +23,12 @@
 mod assignment;
 mod dgl_chunks;
 mod fake;
+mod layout;
 mod mag240m;
 mod npy_folder;
 mod ogb;
 mod row_count;
+mod shape;
 mod source;
 mod splits;
 pub(crate) mod text;
@@ -34,9 +36,10 @@ mod triples;
 
 pub use assignment::read_assignment;
 pub use dgl_chunks::read_dgl_chunks;
-pub use fake::{FakeOptions, fake, fake_hetero};
+pub use fake::{FakeOptions, fake, fake_hetero, fake_in};
 pub use mag240m::read_mag240m;
 pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
 pub use ogb::{read_ogb, read_ogb_binary, read_ogb_hetero};
+pub use shape::{EdgeShape, GraphShape, NodeShape};
 pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset};
 pub use triples::read_triples;

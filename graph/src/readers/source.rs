@@ -1,14 +1,17 @@
 //! Lookup of datasets by name.
 
-use super::dgl_chunks::{METADATA_FILE, read_dgl_chunks};
-use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
-use super::mag240m::{PROCESSED_FOLDER, read_mag240m};
-use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
-use super::ogb::{DATA_FILE, OgbProperties, TRIPLETS, read_ogb, read_ogb_binary, read_ogb_hetero};
-use super::text::find_csv;
-use super::triples::{find_train_triples, read_triples};
+use super::dgl_chunks::read_dgl_chunks;
+use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake_hetero, fake_in};
+use super::layout::Layout;
+use super::mag240m::read_mag240m_in;
+use super::npy_folder::{
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder_in, read_npy_types_in, stray_arrays,
+};
+use super::ogb::{OgbProperties, read_ogb, read_ogb_binary, read_ogb_hetero};
+use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
+use crate::memory::Workspace;
 use std::path::{Path, PathBuf};
 
 /// The description of a dataset to load.
@@ -44,6 +47,8 @@ pub struct DatasetSource {
     pub overlap: OverlapPolicy,
     /// The options for generating `fake` and `fake-hetero`.
     pub fake: FakeOptions,
+    /// The place for arrays with a row per edge, and for arrays of a type that is converted.
+    pub space: Workspace,
 }
 
 impl DatasetSource {
@@ -67,6 +72,7 @@ impl DatasetSource {
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             fake: FakeOptions::default(),
+            space: Workspace::default(),
         }
     }
 
@@ -80,6 +86,24 @@ impl DatasetSource {
         let folder = folder.into();
         let name = folder.file_name().map_or_else(|| "dataset".into(), |name| name.to_string_lossy().into_owned());
         Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
+    }
+
+    /// Returns true if the dataset is generated, and false if it is read.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::DatasetSource;
+    /// assert!(DatasetSource::new("fake", "data").is_generated());
+    /// assert!(!DatasetSource::of_folder("data/fake").is_generated());
+    /// ```
+    pub fn is_generated(&self) -> bool {
+        self.folder.is_none() && matches!(self.name.as_str(), FAKE_NAME | FAKE_HETERO_NAME)
+    }
+
+    /// Returns the folder of the dataset, and the layout of its files.
+    pub(super) fn find(&self) -> Result<(PathBuf, Layout), GraphError> {
+        let candidates = self.candidates();
+        let found = candidates.iter().find_map(|folder| Some((folder.clone(), Layout::of(folder)?)));
+        found.ok_or_else(|| GraphError::Dataset { dataset: self.name.clone(), why: why_not_found(&candidates) })
     }
 
     /// Returns the folders to search, in order. OGB's own downloads have underscores in their folder names, and PyG
@@ -135,8 +159,9 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
 ///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
+    check_space(source)?;
     let generated = match source.name.as_str() {
-        FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
+        FAKE_NAME if source.folder.is_none() => fake_in(&source.space, fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
             let mut warnings = Vec::new();
@@ -157,7 +182,7 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphEr
     let Loaded { mut dataset, mut warnings } = loaded;
     warnings.extend(dataset.leave_out_unlabeled());
     if source.to_undirected {
-        dataset.to_undirected();
+        dataset.to_undirected_in(&source.space)?;
     }
     warnings.extend(settle_overlaps(&mut dataset, source)?);
     let is_asked = !source.add_reverse_edges && !source.to_undirected;
@@ -183,6 +208,24 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, Gr
         dataset.add_reverse_edges();
     }
     Ok(loaded)
+}
+
+/// Checks that the options of `source` need no arrays in memory that have a row per edge, if these are in scratch files.
+fn check_space(source: &DatasetSource) -> Result<(), GraphError> {
+    let is_generated = source.folder.is_none() && source.name == FAKE_HETERO_NAME;
+    let why = match source {
+        source if !source.space.is_scratch() => return Ok(()),
+        _ if is_generated => "a generated heterogeneous graph is made in memory",
+        DatasetSource { hold_out_edges: Some(_), .. } => {
+            "`hold_out_edges` takes memory for each edge: save the held-out edges as valid_edge_index.npy and \
+             test_edge_index.npy"
+        }
+        DatasetSource { overlap: OverlapPolicy::Remove, .. } => {
+            "`overlap=remove` takes memory for each edge: remove the overlap from the data, or set `overlap=allow`"
+        }
+        _ => return Ok(()),
+    };
+    Err(GraphError::MemoryLimit { why: why.into() })
 }
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
@@ -228,7 +271,7 @@ pub fn is_dataset(folder: &Path) -> bool {
 }
 
 /// Returns the options of a generated graph, which has only one split scheme.
-fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
+pub(super) fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
     if let Some(split) = &source.split {
         let why = format!("split scheme {split} was requested, but a generated graph has only one split");
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
@@ -237,14 +280,19 @@ fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
 }
 
 fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, GraphError> {
-    let candidates = source.candidates();
-    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
-        return Err(GraphError::Dataset { dataset: source.name.clone(), why: why_not_found(&candidates) });
-    };
+    let (folder, layout) = source.find()?;
+    let folder = folder.as_path();
     let split = source.split.as_deref();
     if let (Some(what), Some(split)) = (layout.with_one_split(), split) {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
+    }
+    if let Some(what) = layout.read_whole().filter(|_| source.space.is_scratch()) {
+        let folder = folder.display();
+        let why = format!(
+            "{folder} holds {what}, which are read whole: save the graph as .npy arrays, which are read in pieces"
+        );
+        return Err(GraphError::MemoryLimit { why });
     }
     warn_of_strays(folder, layout, warnings)?;
     if let Layout::Ogb | Layout::OgbHetero | Layout::OgbBinary = layout {
@@ -254,14 +302,14 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
         Layout::OgbBinary => read_ogb_binary(&source.name, folder, split),
-        Layout::Mag240m => read_mag240m(&source.name, folder),
+        Layout::Mag240m => read_mag240m_in(&source.space, &source.name, folder),
         Layout::DglChunks => {
             let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;
             warnings.extend(unread);
             Ok(dataset)
         }
-        Layout::Npy => read_npy_folder(&source.name, folder),
-        Layout::NpyTypes => read_npy_types(&source.name, folder),
+        Layout::Npy => read_npy_folder_in(&source.space, &source.name, folder),
+        Layout::NpyTypes => read_npy_types_in(&source.space, &source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
     }
 }
@@ -337,54 +385,4 @@ pub fn why_no_dataset(folder: &Path) -> String {
         "{shown} is not a dataset; it has neither {EDGE_INDEX_FILE} nor {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy \
          arrays), nor raw/ (OGB's CSV files), nor train.tsv (triples of a knowledge graph)"
     )
-}
-
-/// The layout of the files of a dataset.
-#[derive(Clone, Copy)]
-enum Layout {
-    Npy,
-    NpyTypes,
-    Ogb,
-    OgbHetero,
-    OgbBinary,
-    Mag240m,
-    DglChunks,
-    Triples,
-}
-
-impl Layout {
-    /// Detects the layout of `folder`. Arrays take precedence over CSV files, which they were probably converted from.
-    fn of(folder: &Path) -> Option<Self> {
-        if folder.join(EDGE_INDEX_FILE).is_file() {
-            return Some(Self::Npy);
-        }
-        if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
-            return Some(Self::NpyTypes);
-        }
-        if folder.join(METADATA_FILE).is_file() {
-            return Some(Self::DglChunks);
-        }
-        if folder.join(PROCESSED_FOLDER).join("paper").is_dir() {
-            return Some(Self::Mag240m);
-        }
-        let raw = folder.join("raw");
-        if raw.join(DATA_FILE).is_file() {
-            return Some(Self::OgbBinary);
-        }
-        let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
-        if raw.is_dir() {
-            return Some(layout);
-        }
-        find_train_triples(folder).map(|_| Self::Triples)
-    }
-
-    /// Returns the description of a layout without a choice of split schemes.
-    fn with_one_split(self) -> Option<&'static str> {
-        match self {
-            Self::Npy | Self::NpyTypes | Self::Mag240m => Some(".npy arrays"),
-            Self::DglChunks => Some("DGL's chunks"),
-            Self::Triples => Some("triples"),
-            Self::Ogb | Self::OgbHetero | Self::OgbBinary => None,
-        }
-    }
 }

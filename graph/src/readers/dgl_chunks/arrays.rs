@@ -1,7 +1,7 @@
 //! Arrays in pieces.
 
 use super::metadata::Chunks;
-use crate::memory::{FeatureDtype, Features};
+use crate::memory::{FeatureDtype, Features, Workspace};
 use crate::npy::npy_shape;
 use crate::readers::npy_folder::{Integers, read_features, read_labels, read_times, read_weights};
 use crate::readers::row_count::RowCount;
@@ -48,7 +48,7 @@ pub(super) fn features(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result
     check_total(folder, &pieces, rows)?;
     let mut read = Vec::with_capacity(pieces.len());
     for (path, num_rows) in &pieces {
-        read.extend(read_features(path, RowCount::nodes(*num_rows))?);
+        read.extend(read_features(&Workspace::default(), path, RowCount::nodes(*num_rows))?);
     }
     let Some(first) = read.first() else { return Ok(None) };
     let dim = first.dim();
@@ -66,18 +66,22 @@ pub(super) fn features(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result
 
 /// Reads an array of classes, -1 for none.
 pub(super) fn labels(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec<i64>, GraphError> {
-    joined(folder, chunks, rows, |path, rows| Ok(read_labels(path, rows)?.map_or(Vec::new(), |labels| labels.to_vec())))
+    joined(folder, chunks, rows, |path, rows| {
+        Ok(read_labels(&Workspace::default(), path, rows)?.map_or(Vec::new(), |labels| labels.to_vec()))
+    })
 }
 
 /// Reads times.
 pub(super) fn times(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec<i64>, GraphError> {
-    joined(folder, chunks, rows, |path, rows| Ok(read_times(path, rows)?.map_or(Vec::new(), |times| times.to_vec())))
+    joined(folder, chunks, rows, |path, rows| {
+        Ok(read_times(&Workspace::default(), path, rows)?.map_or(Vec::new(), |times| times.to_vec()))
+    })
 }
 
 /// Reads weights.
 pub(super) fn weights(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec<f32>, GraphError> {
     joined(folder, chunks, rows, |path, rows| {
-        Ok(read_weights(path, rows)?.map_or(Vec::new(), |weights| weights.to_vec()))
+        Ok(read_weights(&Workspace::default(), path, rows)?.map_or(Vec::new(), |weights| weights.to_vec()))
     })
 }
 

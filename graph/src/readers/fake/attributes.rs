@@ -7,7 +7,7 @@ use crate::parallel;
 use crate::rng::{CounterRng, combine};
 
 /// The number of features per edge.
-const EDGE_CHANNELS: usize = 4;
+pub(in crate::readers) const EDGE_CHANNELS: usize = 4;
 /// The exclusive upper bound of node times, which start at 0.
 const NODE_TIMES: u64 = 1000;
 /// The exclusive upper bound of the time from the later end of an edge to the edge itself.

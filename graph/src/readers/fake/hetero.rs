@@ -5,6 +5,7 @@ use super::nodes::{classes, features, splits, weights};
 use super::options::FakeOptions;
 use super::weighted_nodes::WeightedNodes;
 use crate::dataset::{Dataset, EdgeData, NodeData, Splits};
+use crate::memory::Workspace;
 use crate::rng::{CounterRng, combine};
 use crate::{GraphError, NodeTypeId, parallel};
 
@@ -49,17 +50,17 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
         .zip(&classes)
         .map(|(options, classes)| WeightedNodes::new(classes, &weights(options), options.num_classes))
         .collect();
-    let node_type = |t: usize| {
+    let node_type = |t: usize| -> Result<NodeData, GraphError> {
         let labelled = t == 0;
-        NodeData {
+        Ok(NodeData {
             name: NODE_TYPES[t].0.into(),
             num_nodes: options.avg_num_nodes,
-            features: features(&of_type[t], &classes[t]),
+            features: features(&Workspace::default(), &of_type[t], &classes[t])?,
             labels: labelled.then(|| classes[t].iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
             num_classes: if labelled { options.num_classes } else { 0 },
             splits: if labelled { splits(options) } else { Splits::default() },
             times: times[t].clone().map(Into::into),
-        }
+        })
     };
     let edge_type = |e: usize| {
         let (src, dst) = EDGE_TYPES[e];
@@ -85,7 +86,7 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
     };
     Ok(Dataset {
         name: FAKE_HETERO_NAME.into(),
-        node_types: (0..NODE_TYPES.len()).map(node_type).collect(),
+        node_types: (0..NODE_TYPES.len()).map(node_type).collect::<Result<_, _>>()?,
         edge_types: (0..EDGE_TYPES.len()).map(edge_type).collect(),
     })
 }

@@ -4,8 +4,9 @@ use super::attributes::{DrawnEdges, EndNodes, edge_attributes, node_times};
 use super::nodes::{classes, features, splits, weights};
 use super::options::{FakeOptions, Stream};
 use super::weighted_nodes::WeightedNodes;
-use crate::dataset::{Dataset, NodeData};
-use crate::memory::Buffer;
+use crate::dataset::{Dataset, NodeData, sorted_edges};
+use crate::memory::{Buffer, Workspace};
+use crate::part_writer::Pairs;
 use crate::rng::CounterRng;
 use crate::{DEFAULT_NODE_TYPE, GraphError, parallel};
 
@@ -40,9 +41,21 @@ const MAX_TRIES: usize = 16;
 /// # Errors
 /// [`GraphError::Dataset`] if an option is out of range.
 pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
+    fake_in(&Workspace::default(), options)
+}
+
+/// Like [`fake`], with edges, features and labels in `space`. Arrays in memory take up to 48 bytes per node.
+///
+/// # Errors
+/// As [`fake`], [`GraphError::Scratch`], and [`GraphError::MemoryLimit`] for attributes of edges in scratch files.
+pub fn fake_in(space: &Workspace, options: &FakeOptions) -> Result<Dataset, GraphError> {
     options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_NAME.into(), why })?;
+    if space.is_scratch() && options.edge_attributes {
+        let why = "`edge_attributes` takes memory for each generated edge".into();
+        return Err(GraphError::MemoryLimit { why });
+    }
     let classes = classes(options);
-    let (src, dst) = edges(options, &classes);
+    let (src, dst) = if space.is_scratch() { edges_in(space, options, &classes)? } else { edges(options, &classes) };
     let times = options.edge_attributes.then(|| node_times(options));
     let attributes = times.as_ref().map(|times| {
         let nodes = EndNodes { classes: &classes, times };
@@ -52,8 +65,8 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
     let nodes = NodeData {
         name: DEFAULT_NODE_TYPE.into(),
         num_nodes: options.avg_num_nodes,
-        features: features(options, &classes),
-        labels: Some(parallel::map(&classes, |&class| i64::from(class)).into()),
+        features: features(space, options, &classes)?,
+        labels: Some(labels(space, &classes)?),
         num_classes: options.num_classes,
         splits: splits(options),
         times: times.map(Into::into),
@@ -80,6 +93,43 @@ fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
     let src: Vec<u32> = parallel::map(&keys, |&key| (key >> 32) as u32);
     let dst: Vec<u32> = parallel::map(&keys, |&key| key as u32);
     (src.into(), dst.into())
+}
+
+fn labels(space: &Workspace, classes: &[u32]) -> Result<Buffer<i64>, GraphError> {
+    space.build(classes.len(), "generating labels", |range| {
+        Ok(parallel::map(&classes[range], |&class| i64::from(class)))
+    })
+}
+
+/// Like [`edges`], in scratch files.
+fn edges_in(
+    space: &Workspace,
+    options: &FakeOptions,
+    classes: &[u32],
+) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
+    let nodes = WeightedNodes::new(classes, &weights(options), options.num_classes);
+    let pairs = space.build(options.num_pairs(), "generating edges", |range| {
+        Ok(parallel::map_indices(range.len(), |offset| {
+            let (a, b) = edge(options, &nodes, &mut options.rng(Stream::Edge, range.start + offset));
+            u64::from(a) << 32 | u64::from(b)
+        }))
+    })?;
+    drop(nodes);
+    sorted_edges(space, options.avg_num_nodes, &BothDirections(&pairs))
+}
+
+/// Both directions of pairs of nodes.
+struct BothDirections<'a>(&'a [u64]);
+
+impl Pairs for BothDirections<'_> {
+    type Value = u32;
+
+    fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
+        for &pair in self.0 {
+            visit((pair >> 32) as u32, pair as u32);
+            visit(pair as u32, (pair >> 32) as u32);
+        }
+    }
 }
 
 fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut CounterRng) -> (u32, u32) {

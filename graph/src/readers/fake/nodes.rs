@@ -3,8 +3,8 @@
 use super::options::{FakeOptions, Stream};
 use super::weighted_nodes::fractional_power;
 use crate::dataset::{Split, Splits};
-use crate::memory::Features;
-use crate::parallel;
+use crate::memory::{Features, Workspace};
+use crate::{GraphError, parallel};
 
 /// The number of rows that one task generates.
 const ROWS_PER_TASK: usize = 256;
@@ -26,24 +26,31 @@ pub(super) fn weights(options: &FakeOptions) -> Vec<f64> {
 }
 
 /// Draws the features of each node, if nodes have features.
-pub(super) fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
+pub(super) fn features(
+    space: &Workspace,
+    options: &FakeOptions,
+    classes: &[u32],
+) -> Result<Option<Features>, GraphError> {
     let dim = options.num_channels;
     if dim == 0 {
-        return None;
+        return Ok(None);
     }
     let means = class_means(options);
-    let mut values = vec![0.0_f32; classes.len() * dim];
-    parallel::for_each_chunk(&mut values, ROWS_PER_TASK * dim, &|first, rows| {
-        for (offset, row) in rows.chunks_exact_mut(dim).enumerate() {
-            let node = first / dim + offset;
-            let mut draws = options.rng(Stream::Noise, node);
-            let mean = &means[classes[node] as usize * dim..][..dim];
-            for (value, mean) in row.iter_mut().zip(mean) {
-                *value = mean + draws.gaussian();
+    let values = space.build_rows(classes.len(), dim, "generating features", |range| {
+        let mut values = vec![0.0_f32; range.len() * dim];
+        parallel::for_each_chunk(&mut values, ROWS_PER_TASK * dim, &|first, rows| {
+            for (offset, row) in rows.chunks_exact_mut(dim).enumerate() {
+                let node = range.start + first / dim + offset;
+                let mut draws = options.rng(Stream::Noise, node);
+                let mean = &means[classes[node] as usize * dim..][..dim];
+                for (value, mean) in row.iter_mut().zip(mean) {
+                    *value = mean + draws.gaussian();
+                }
             }
-        }
-    });
-    Some(Features::F32 { values: values.into(), dim })
+        });
+        Ok(values)
+    })?;
+    Ok(Some(Features::F32 { values, dim }))
 }
 
 /// Returns a random vector of length `feature_signal` for each class, end to end.

@@ -78,7 +78,7 @@ impl FakeOptions {
     }
 
     /// Returns the number of undirected edges.
-    pub(super) fn num_pairs(&self) -> usize {
+    pub(in crate::readers) fn num_pairs(&self) -> usize {
         if self.avg_num_nodes < 2 { 0 } else { (self.avg_num_nodes as f64 * self.avg_degree / 2.0).round() as usize }
     }
 

@@ -3,15 +3,20 @@
 use super::integers::Integers;
 use crate::GraphError;
 use crate::dataset::{bad_weight, first_bad_weight};
-use crate::memory::{Buffer, Features};
+use crate::memory::{Buffer, Features, Workspace};
 use crate::npy::{map_npy, npy_shape};
 use crate::parallel;
 use crate::readers::row_count::RowCount;
 use half::f16;
+use std::ops::Range;
 use std::path::Path;
 
 /// Reads features from `path`, one row for each of `rows`. Returns `None` if the file does not exist or has no columns.
-pub(in crate::readers) fn read_features(path: &Path, rows: RowCount) -> Result<Option<Features>, GraphError> {
+pub(in crate::readers) fn read_features(
+    space: &Workspace,
+    path: &Path,
+    rows: RowCount,
+) -> Result<Option<Features>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -24,12 +29,13 @@ pub(in crate::readers) fn read_features(path: &Path, rows: RowCount) -> Result<O
     let features = match dtype.as_str() {
         "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
         "<f2" => Features::F16 { values: map_npy(path)?.1, dim },
-        "<f8" => Features::F32 { values: narrow(&map_npy::<f64>(path)?.1), dim },
+        "<f8" => Features::F32 { values: narrow(space, &map_npy::<f64>(path)?.1)?, dim },
         other => return Err(no_floats(path, other)),
     };
     if dim == 0 {
         return Ok(None);
     }
+    space.check_mapped(path, features.is_mapped() || found == 0)?;
     if let Some((row, column)) = features.first_not_finite() {
         let item = rows.item();
         let why = format!("feature {column} of {item} {row} is NaN or infinite, or too large for 32 bits");
@@ -45,7 +51,11 @@ pub(in crate::readers) fn read_features(path: &Path, rows: RowCount) -> Result<O
 }
 
 /// Reads weights from `path`, one for each of `rows`, if the file exists.
-pub(in crate::readers) fn read_weights(path: &Path, rows: RowCount) -> Result<Option<Buffer<f32>>, GraphError> {
+pub(in crate::readers) fn read_weights(
+    space: &Workspace,
+    path: &Path,
+    rows: RowCount,
+) -> Result<Option<Buffer<f32>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -53,8 +63,12 @@ pub(in crate::readers) fn read_weights(path: &Path, rows: RowCount) -> Result<Op
     check_list(path, &shape, rows)?;
     let weights = match dtype.as_str() {
         "<f4" => map_npy(path)?.1,
-        "<f8" => narrow(&map_npy::<f64>(path)?.1),
-        "<f2" => parallel::map(&map_npy::<f16>(path)?.1, |v| v.to_f32()).into(),
+        "<f8" => narrow(space, &map_npy::<f64>(path)?.1)?,
+        "<f2" => {
+            let halves = map_npy::<f16>(path)?.1;
+            let wide = |range: Range<usize>| Ok(parallel::map(&halves[range], |v| v.to_f32()));
+            space.build(halves.len(), "converting weights", wide)?
+        }
         other => return Err(no_floats(path, other)),
     };
     match first_bad_weight(&weights) {
@@ -64,7 +78,11 @@ pub(in crate::readers) fn read_weights(path: &Path, rows: RowCount) -> Result<Op
 }
 
 /// Reads times from `path`, one for each of `rows`, if the file exists.
-pub(in crate::readers) fn read_times(path: &Path, rows: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+pub(in crate::readers) fn read_times(
+    space: &Workspace,
+    path: &Path,
+    rows: RowCount,
+) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -75,7 +93,7 @@ pub(in crate::readers) fn read_times(path: &Path, rows: RowCount) -> Result<Opti
         let why = format!("the time of {} {row} does not fit into 63 bits", rows.item());
         return Err(GraphError::format(path, why));
     }
-    Ok(Some(times.into_i64()))
+    times.into_i64(space).map(Some)
 }
 
 fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphError> {
@@ -85,8 +103,8 @@ fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphE
     }
 }
 
-fn narrow(values: &[f64]) -> Buffer<f32> {
-    parallel::map(values, |&v| v as f32).into()
+fn narrow(space: &Workspace, values: &[f64]) -> Result<Buffer<f32>, GraphError> {
+    space.build(values.len(), "converting to 32 bits", |range| Ok(parallel::map(&values[range], |&v| v as f32)))
 }
 
 fn no_floats(path: &Path, dtype: &str) -> GraphError {

@@ -7,6 +7,7 @@ use super::files::{
 };
 use super::integers::Integers;
 use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
+use crate::memory::Workspace;
 use crate::readers::row_count::RowCount;
 use crate::{GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
@@ -36,20 +37,21 @@ impl EdgeFiles {
     }
 
     /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of
-    /// nodes of both types.
+    /// nodes of both types. The training edges and their attributes are in `space`.
     pub(in crate::readers) fn read(
         &self,
+        space: &Workspace,
         [src_type, dst_type]: [NodeTypeId; 2],
         relation: &str,
         counts: [RowCount; 2],
     ) -> Result<EdgeData, GraphError> {
-        let EdgeList { src, dst, .. } = self.edges.read(counts)?;
+        let EdgeList { src, dst, .. } = self.edges.read(space, counts)?;
         let num_edges = RowCount::edges(src.len());
         let file = |name: &str| self.folder.join(name);
         let attributes = EdgeAttributes {
-            features: read_features(&file("edge_attr.npy"), num_edges)?,
-            weights: read_weights(&file("edge_weight.npy"), num_edges)?,
-            times: read_times(&file("edge_time.npy"), num_edges)?,
+            features: read_features(space, &file("edge_attr.npy"), num_edges)?,
+            weights: read_weights(space, &file("edge_weight.npy"), num_edges)?,
+            times: read_times(space, &file("edge_time.npy"), num_edges)?,
         };
         let held_out = HeldOutEdges {
             valid: self.read_held_out(self.valid.as_ref(), &VALID_FILES, counts)?,
@@ -77,9 +79,10 @@ impl EdgeFiles {
                 "the held-out edges of these values are missing: save their edge index as well",
             )),
             (Some(list), _) => {
-                let edges = list.read(counts)?;
+                let edges = list.read(&Workspace::default(), counts)?;
                 let of_edges = RowCount::held_out_edges(edges.len(), &list.path);
-                let times = times_file.map(|path| read_times(&path, of_edges)).transpose()?.flatten();
+                let times =
+                    times_file.map(|path| read_times(&Workspace::default(), &path, of_edges)).transpose()?.flatten();
                 let is_shared = find(files.shared)?.is_some();
                 if let Some(path) = negatives_file.as_ref().filter(|_| edges.is_empty()) {
                     let edges = list.path.display();
@@ -116,7 +119,7 @@ fn read_negatives(
     counts: [RowCount; 2],
 ) -> Result<GivenNegatives, GraphError> {
     if is_shared {
-        let EdgeList { src, dst, .. } = EdgeIndex::open(path.clone())?.read(counts)?;
+        let EdgeList { src, dst, .. } = EdgeIndex::open(path.clone())?.read(&Workspace::default(), counts)?;
         if src.is_empty() {
             return Err(GraphError::format(path, "it has no pairs: remove it, or save negatives"));
         }
@@ -168,11 +171,12 @@ impl EdgeIndex {
     }
 
     /// Converts the edges and checks that their ends are below `counts`.
-    fn read(&self, counts: [RowCount; 2]) -> Result<EdgeList, GraphError> {
+    fn read(&self, space: &Workspace, counts: [RowCount; 2]) -> Result<EdgeList, GraphError> {
+        space.check_mapped(&self.path, self.ends.is_mapped() || self.ends.len() == 0)?;
         let num_edges = self.ends.len() / 2;
-        let ids = |range, end: usize| self.ends.to_checked_ids(range, counts[end].number);
-        if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
-            return Ok(EdgeList::new(src.into(), dst.into()));
+        let ids = |range, end: usize| self.ends.to_checked_ids_in(space, range, counts[end].number);
+        if let (Some(src), Some(dst)) = (ids(0..num_edges, 0)?, ids(num_edges..2 * num_edges, 1)?) {
+            return Ok(EdgeList::new(src, dst));
         }
         // Only after the fast check has failed is the first bad entry searched for.
         let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));

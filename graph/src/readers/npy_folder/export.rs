@@ -6,7 +6,7 @@ use super::files::{
 };
 use crate::dataset::{Dataset, EdgeList, GivenNegatives, Split};
 use crate::memory::{FeatureDtype, Features};
-use crate::npy::{NpyElement, write_npy};
+use crate::npy::{NpyElement, NpyWriter};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
 use edgecut_output::OutputFile;
 use std::io::ErrorKind;
@@ -45,8 +45,8 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
         remove(folder, alternative)?;
     }
     for split in Split::ALL {
-        let ids: Vec<i64> = nodes.splits.get(split).iter().map(|&id| i64::from(id)).collect();
-        replace(folder, &format!("{}_idx.npy", split.name()), &[ids.len()], &ids)?;
+        let ids = nodes.splits.get(split);
+        replace_with(folder, &format!("{}_idx.npy", split.name()), &[ids.len()], pieces(ids))?;
     }
     let edges = dataset.edges(EdgeTypeId(0));
     write_features(folder, "edge_attr.npy", edges.attributes.features.as_ref())?;
@@ -78,20 +78,22 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
 fn write_negatives(folder: &Path, [of_each, shared]: [&str; 2], list: &EdgeList) -> Result<(), GraphError> {
     match &list.negatives {
         None => Ok(()),
-        Some(GivenNegatives::OfEach { num, dst }) => {
-            let ids: Vec<i64> = parallel::map(dst, |&id| i64::from(id));
-            replace(folder, of_each, &[list.len(), *num], &ids)
-        }
+        Some(GivenNegatives::OfEach { num, dst }) => replace_with(folder, of_each, &[list.len(), *num], pieces(dst)),
         Some(GivenNegatives::Shared { src, dst }) => write_edge_index(folder, shared, src, dst),
     }
 }
 
 fn write_edge_index(folder: &Path, name: &str, src: &[u32], dst: &[u32]) -> Result<(), GraphError> {
-    let num_edges = src.len();
-    let end = |at: usize| i64::from(if at < num_edges { src[at] } else { dst[at - num_edges] });
-    let edge_index: Vec<i64> = parallel::map_indices(2 * num_edges, end);
-    replace(folder, name, &[2, src.len()], &edge_index)
+    replace_with(folder, name, &[2, src.len()], pieces(src).chain(pieces(dst)))
 }
+
+/// Returns ids as `int64`, in pieces.
+fn pieces(ids: &[u32]) -> impl Iterator<Item = Vec<i64>> {
+    ids.chunks(PIECE).map(|piece| parallel::map(piece, |&id| i64::from(id)))
+}
+
+/// The number of ids that are converted at a time.
+const PIECE: usize = 1 << 20;
 
 fn write_features(folder: &Path, name: &str, features: Option<&Features>) -> Result<(), GraphError> {
     match features {
@@ -124,8 +126,21 @@ fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
 
 /// Writes to a temporary file and renames it, because the old file may be mapped, even by this dataset itself.
 fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+    replace_with(folder, name, shape, std::iter::once(values))
+}
+
+fn replace_with<T: NpyElement, P: AsRef<[T]>>(
+    folder: &Path,
+    name: &str,
+    shape: &[usize],
+    pieces: impl Iterator<Item = P>,
+) -> Result<(), GraphError> {
     let path = folder.join(name);
     let output = OutputFile::create(&path).map_err(|e| GraphError::io(&path, e))?;
-    write_npy(output.temporary(), shape, values)?;
+    let mut writer = NpyWriter::create(output.temporary(), shape)?;
+    for piece in pieces {
+        writer.write(piece.as_ref())?;
+    }
+    writer.finish()?;
     output.commit().map_err(|e| GraphError::io(&path, e))
 }

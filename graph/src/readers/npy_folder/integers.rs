@@ -1,7 +1,7 @@
 //! Whole numbers from `.npy` files of several integer types.
 
 use crate::GraphError;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Workspace};
 use crate::npy::{NpyElement, map_npy, map_npy_bool, npy_shape};
 use crate::parallel;
 use crate::scan::first_position;
@@ -91,7 +91,12 @@ impl Integers {
 
     /// Returns the largest number, if any. Numbers above `i64::MAX` count as `i64::MAX`.
     pub(super) fn max(&self) -> Option<i64> {
-        for_each_type!(self, values => parallel::max(values).map(|v| v.wide()))
+        self.max_of(0..self.len())
+    }
+
+    /// Returns the largest number in `range`, if any. Numbers above `i64::MAX` count as `i64::MAX`.
+    pub(in crate::readers) fn max_of(&self, range: std::ops::Range<usize>) -> Option<i64> {
+        for_each_type!(self, values => parallel::max(&values[range]).map(|v| v.wide()))
     }
 
     /// Returns the number at `index`. Numbers above `i64::MAX` count as `i64::MAX`.
@@ -114,16 +119,40 @@ impl Integers {
         for_each_type!(self, values => checked_ids(&values[range], num_nodes))
     }
 
+    /// Like [`Integers::to_checked_ids`], into an array in `space`.
+    pub(super) fn to_checked_ids_in(
+        &self,
+        space: &Workspace,
+        range: std::ops::Range<usize>,
+        num_nodes: usize,
+    ) -> Result<Option<Buffer<u32>>, GraphError> {
+        let all_fit = AtomicBool::new(true);
+        let ids = space.build(range.len(), "reading edges", |piece| {
+            let piece = range.start + piece.start..range.start + piece.end;
+            let length = piece.len();
+            Ok(self.to_checked_ids(piece, num_nodes).unwrap_or_else(|| {
+                all_fit.store(false, Ordering::Relaxed);
+                vec![0; length]
+            }))
+        })?;
+        Ok(all_fit.into_inner().then_some(ids))
+    }
+
+    /// Returns true if the array is in a mapped file.
+    pub(in crate::readers) fn is_mapped(&self) -> bool {
+        for_each_type!(self, values => values.is_mapped())
+    }
+
     /// Converts `range` to node ids, which must be in range.
     pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
         for_each_type!(self, values => parallel::map(&values[range], |v| v.low()))
     }
 
     /// Converts the array to `i64`, without a copy if it is stored in this type.
-    pub(in crate::readers) fn into_i64(self) -> Buffer<i64> {
+    pub(in crate::readers) fn into_i64(self, space: &Workspace) -> Result<Buffer<i64>, GraphError> {
         match self {
-            Self::I64(values) => values,
-            other => for_each_type!(other, values => widen(&values)),
+            Self::I64(values) => Ok(values),
+            other => for_each_type!(other, values => widen(&values, space)),
         }
     }
 }
@@ -143,8 +172,8 @@ fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
     all_fit.into_inner().then_some(ids)
 }
 
-fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
-    parallel::map(values, |v| v.wide()).into()
+fn widen<T: Integer>(values: &[T], space: &Workspace) -> Result<Buffer<i64>, GraphError> {
+    space.build(values.len(), "reading whole numbers", |range| Ok(parallel::map(&values[range], |v| v.wide())))
 }
 
 /// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's type `bool`, or of a

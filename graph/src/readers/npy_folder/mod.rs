@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod integers;
 mod read;
+mod shape;
 
 pub(super) use attributes::{read_features, read_times, read_weights};
 pub(super) use edges::EdgeFiles;
@@ -14,3 +15,5 @@ pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, stray_arrays
 pub(super) use integers::{Integers, read_mask};
 pub(super) use read::{read_labels, read_splits};
 pub use read::{read_npy_folder, read_npy_types};
+pub(super) use read::{read_npy_folder_in, read_npy_types_in};
+pub(super) use shape::{npy_folder_shape, npy_types_shape};

@@ -5,7 +5,7 @@ use super::edges::EdgeFiles;
 use super::files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, only_file};
 use super::integers::{Integers, read_mask};
 use crate::dataset::{Dataset, NodeData, Split, Splits};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Workspace};
 use crate::npy::{map_npy, npy_shape};
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
@@ -55,14 +55,23 @@ use std::path::{Path, PathBuf};
 /// duplicate nodes in a split, training nodes without a label, features that are not finite, and weights that are negative
 /// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    read_npy_folder_in(&Workspace::default(), name, folder)
+}
+
+/// Like [`read_npy_folder`], with the arrays of edges, and arrays of a type that is converted, in `space`.
+pub(in crate::readers) fn read_npy_folder_in(
+    space: &Workspace,
+    name: &str,
+    folder: &Path,
+) -> Result<Dataset, GraphError> {
     let edges = EdgeFiles::open(folder)?;
     let by_ids = || CountInFile {
         count: edges.largest_id().map_or(0, |largest| largest.saturating_add(1)),
         path: folder.join(EDGE_INDEX_FILE),
     };
     let nodes = RowCount::nodes(said_count(folder)?.unwrap_or_else(by_ids).check("the graph")?);
-    let edge_type = edges.read([NodeTypeId(0); 2], DEFAULT_RELATION, [nodes; 2])?;
-    let node_type = node_type(folder, DEFAULT_NODE_TYPE, nodes)?;
+    let edge_type = edges.read(space, [NodeTypeId(0); 2], DEFAULT_RELATION, [nodes; 2])?;
+    let node_type = node_type(space, folder, DEFAULT_NODE_TYPE, nodes)?;
     Ok(Dataset { name: name.into(), node_types: vec![node_type], edge_types: vec![edge_type] })
 }
 
@@ -93,6 +102,15 @@ pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError>
 /// # Errors
 /// As [`read_npy_folder`], and for an edge type of an unknown node type or with an invalid folder name.
 pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    read_npy_types_in(&Workspace::default(), name, folder)
+}
+
+/// Like [`read_npy_types`], with the arrays of edges, and arrays of a type that is converted, in `space`.
+pub(in crate::readers) fn read_npy_types_in(
+    space: &Workspace,
+    name: &str,
+    folder: &Path,
+) -> Result<Dataset, GraphError> {
     let mut node_types = Vec::new();
     for (type_name, dir) in folders(&folder.join(NODES_FOLDER))? {
         let Some(said) = said_count(&dir)? else {
@@ -100,7 +118,7 @@ pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> 
             return Err(GraphError::format(dir, why));
         };
         let num_nodes = said.check(&format!("type {type_name}"))?;
-        node_types.push(node_type(&dir, &type_name, RowCount::nodes_of_type(num_nodes, &type_name))?);
+        node_types.push(node_type(space, &dir, &type_name, RowCount::nodes_of_type(num_nodes, &type_name))?);
     }
     let mut edge_types = Vec::new();
     for (triple, dir) in folders(&folder.join(EDGES_FOLDER))? {
@@ -116,13 +134,13 @@ pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> 
         let to = find(dst)?;
         let counts = [from, to].map(|t| RowCount::nodes_of_type(node_types[t].num_nodes, &node_types[t].name));
         let types = [from, to].map(|t| NodeTypeId(t as u16));
-        edge_types.push(EdgeFiles::open(&dir)?.read(types, relation, counts)?);
+        edge_types.push(EdgeFiles::open(&dir)?.read(space, types, relation, counts)?);
     }
     Ok(Dataset { name: name.into(), node_types, edge_types })
 }
 
 /// Returns the names and paths of the folders in `dir`, sorted by name.
-fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
+pub(super) fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| GraphError::io(dir, e))? {
         let entry = entry.map_err(|e| GraphError::io(dir, e))?;
@@ -138,30 +156,30 @@ fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
 }
 
 /// Reads all files about the nodes of one type.
-fn node_type(folder: &Path, name: &str, nodes: RowCount) -> Result<NodeData, GraphError> {
+fn node_type(space: &Workspace, folder: &Path, name: &str, nodes: RowCount) -> Result<NodeData, GraphError> {
     let labels_file = folder.join("y.npy");
-    let labels = read_labels(&labels_file, nodes)?;
+    let labels = read_labels(space, &labels_file, nodes)?;
     let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels))?;
     Ok(NodeData {
         name: name.into(),
         num_nodes: nodes.number,
-        features: read_features(&folder.join("x.npy"), nodes)?,
+        features: read_features(space, &folder.join("x.npy"), nodes)?,
         num_classes,
         splits: read_splits(folder, nodes, labels.as_ref())?,
         labels,
-        times: read_times(&folder.join("node_time.npy"), nodes)?,
+        times: read_times(space, &folder.join("node_time.npy"), nodes)?,
     })
 }
 
 /// A number of nodes, and the file that determines it.
-struct CountInFile {
+pub(super) struct CountInFile {
     count: i64,
     path: PathBuf,
 }
 
 impl CountInFile {
     /// Checks the number, for the nodes `of` a graph or a type.
-    fn check(self, of: &str) -> Result<usize, GraphError> {
+    pub(super) fn check(self, of: &str) -> Result<usize, GraphError> {
         match self.count {
             ..=0 => Err(GraphError::format(self.path, format!("{of} has no nodes"))),
             1..=0xffff_ffff => Ok(self.count as usize),
@@ -171,7 +189,7 @@ impl CountInFile {
 }
 
 /// Returns the number of nodes from the first file in `folder` that determines it.
-fn said_count(folder: &Path) -> Result<Option<CountInFile>, GraphError> {
+pub(super) fn said_count(folder: &Path) -> Result<Option<CountInFile>, GraphError> {
     let count_path = folder.join("num_nodes.npy");
     if count_path.exists() {
         let (_, number) = Integers::map(&count_path)?;
@@ -194,7 +212,11 @@ fn per_node_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads classes from `path`, one for each of `nodes`, if the file exists.
-pub(in crate::readers) fn read_labels(path: &Path, nodes: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+pub(in crate::readers) fn read_labels(
+    space: &Workspace,
+    path: &Path,
+    nodes: RowCount,
+) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -210,9 +232,9 @@ pub(in crate::readers) fn read_labels(path: &Path, nodes: RowCount) -> Result<Op
     }
     nodes.check_rows(path, shape[0])?;
     let labels = match dtype.as_str() {
-        "<f4" => classes(path, &map_npy::<f32>(path)?.1)?,
-        "<f8" => classes(path, &map_npy::<f64>(path)?.1)?,
-        _ => Integers::map(path)?.1.into_i64(),
+        "<f4" => classes(space, path, &map_npy::<f32>(path)?.1)?,
+        "<f8" => classes(space, path, &map_npy::<f64>(path)?.1)?,
+        _ => Integers::map(path)?.1.into_i64(space)?,
     };
     let class = |label: i64| (-1..=i64::from(i32::MAX)).contains(&label);
     if let Some(node) = first_position(&labels, |label| !class(label)) {
@@ -223,7 +245,11 @@ pub(in crate::readers) fn read_labels(path: &Path, nodes: RowCount) -> Result<Op
 }
 
 /// Converts floats to classes, and NaN to -1 (unlabeled).
-fn classes<T: Copy + Into<f64> + Sync>(path: &Path, values: &[T]) -> Result<Buffer<i64>, GraphError> {
+fn classes<T: Copy + Into<f64> + Sync>(
+    space: &Workspace,
+    path: &Path,
+    values: &[T],
+) -> Result<Buffer<i64>, GraphError> {
     let not_whole = |v: f64| !v.is_nan() && v.fract() != 0.0;
     if let Some(node) = first_position(values, |v| not_whole(v.into())) {
         let value: f64 = values[node].into();
@@ -233,7 +259,7 @@ fn classes<T: Copy + Into<f64> + Sync>(path: &Path, values: &[T]) -> Result<Buff
         let value: f64 = v.into();
         if value.is_nan() { -1 } else { value as i64 }
     };
-    Ok(parallel::map(values, class).into())
+    space.build(values.len(), "converting labels", |range| Ok(parallel::map(&values[range], class)))
 }
 
 /// Reads the splits of the nodes from the files in `folder`.

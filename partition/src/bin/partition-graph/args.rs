@@ -3,9 +3,10 @@
 use crate::flag_names::with_flags;
 use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use edgecut_cli::parse_bytes;
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
-use edgecut_partition::{Balance, Method, PartitionOptions};
+use edgecut_partition::{Balance, MemoryLimit, Method, PartitionOptions};
 use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
 use std::path::PathBuf;
 
@@ -97,9 +98,9 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// The method that assigns nodes to parts: metis has the smallest cut; ldg takes less time and memory and has no
-    /// size limit.
-    #[arg(long, value_enum, default_value_t = MethodName::Metis)]
-    method: MethodName,
+    /// size limit. With --memory-limit, ldg replaces METIS if that does not fit [default: metis].
+    #[arg(long, value_enum)]
+    method: Option<MethodName>,
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
     #[arg(long)]
     recursive: bool,
@@ -139,15 +140,26 @@ pub(crate) struct PartitionArgs {
     /// Rank, for each part, the nodes of other parts whose features its batches will read: by the expected number of
     /// batches that contain them with --num-neighbors and --batch-size (presample), or by in-degree. `train` with
     /// --cache-ratio or --cache-bytes then needs no sampling to fill its cache.
-    #[arg(long, value_enum, value_name = "RANKING")]
+    #[arg(long, value_enum, value_name = "RANKING", group = "batches")]
     hotness: Option<Hotness>,
-    /// For --hotness presample: the number of neighbors per hop, from the seeds outwards; -1 for all.
-    #[arg(long, aliases = ["num_neighbors", "fanout"], value_name = "LIST", value_delimiter = ',', requires = "hotness")]
+    /// For --hotness presample and --plan: the number of neighbors per hop, from the seeds outwards; -1 for all.
+    #[arg(long, aliases = ["num_neighbors", "fanout"], value_name = "LIST", value_delimiter = ',', requires = "batches")]
     #[arg(allow_hyphen_values = true, default_value = "15,10,5")]
     num_neighbors: Vec<i64>,
-    /// For --hotness presample: the number of seeds of a training batch.
-    #[arg(long, alias = "batch_size", requires = "hotness", default_value_t = 1024)]
+    /// For --hotness presample and --plan: the number of seeds of a training batch.
+    #[arg(long, alias = "batch_size", requires = "batches", default_value_t = 1024)]
     batch_size: usize,
+    /// Keep the anonymous memory of the process below this size, for example 16GiB, by working in scratch files. The parts
+    /// are the same as without a limit. For .npy arrays and --dataset fake.
+    #[arg(long, alias = "memory_limit", value_name = "BYTES", value_parser = parse_bytes)]
+    memory_limit: Option<u64>,
+    /// With --memory-limit, the folder of the scratch files, which have no names and end with the process [default: the
+    /// folder that the output folder is in, or will be].
+    #[arg(long, alias = "scratch_dir", value_name = "DIR", requires = "memory_limit")]
+    scratch_dir: Option<PathBuf>,
+    /// Print the memory, disk space and time that the job takes, from the headers of its files, and end.
+    #[arg(long, group = "batches")]
+    pub(crate) plan: bool,
     /// Replace an existing partitioned graph.
     #[arg(long)]
     overwrite: bool,
@@ -220,6 +232,8 @@ pub(crate) struct Job {
     /// The stored types of node features, if not those of the dataset.
     pub(crate) feature_dtypes: FeatureDtypes,
     pub(crate) out_dir: PathBuf,
+    /// The folder of scratch files, with a limit of memory.
+    pub(crate) scratch_dir: PathBuf,
 }
 
 impl PartitionArgs {
@@ -231,7 +245,7 @@ impl PartitionArgs {
         if !is_folder_name(dataset) {
             usage(ErrorKind::InvalidValue, "--dataset takes a name, not a path: give a folder with --dataset-dir");
         }
-        let method = match self.method {
+        let method = match self.method.unwrap_or(MethodName::Metis) {
             MethodName::Metis => Method::Metis { recursive: self.recursive },
             _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive needs --method metis"),
             MethodName::Ldg => Method::Ldg,
@@ -275,20 +289,36 @@ impl PartitionArgs {
             overlap: self.overlap,
             hotness,
             overwrite: self.overwrite,
+            memory_limit: self
+                .memory_limit
+                .map(|bytes| MemoryLimit { bytes, replaces_metis: self.method.is_none() && !self.recursive }),
         };
+        let is_table = self.conf.is_some();
+        if is_table && (self.memory_limit.is_some() || self.plan) {
+            let flag = if self.plan { "--plan" } else { "--memory-limit" };
+            let why = format!(
+                "{flag} reads .npy arrays, but --conf names tables, which are read whole: leave one of them out"
+            );
+            usage(ErrorKind::ArgumentConflict, &why);
+        }
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
         let tables = self.tables()?;
         if let Some(path) = &self.assignment {
             // Before the graph is read, which can take long.
             path.metadata().with_context(|| format!("--assignment: {}", path.display()))?;
         }
+        let out_dir = self.output_dir.clone().unwrap_or_else(default_dir);
+        let absolute = std::path::absolute(&out_dir).unwrap_or_default();
+        // The nearest folder that exists, so that a run that fails creates none.
+        let beside = absolute.ancestors().skip(1).find(|dir| dir.is_dir()).map(PathBuf::from);
         Ok(Job {
+            scratch_dir: self.scratch_dir.clone().or(beside).unwrap_or_else(|| PathBuf::from(".")),
             source,
             tables,
             assignment: self.assignment.clone(),
             options,
             feature_dtypes,
-            out_dir: self.output_dir.clone().unwrap_or_else(default_dir),
+            out_dir,
         })
     }
 

@@ -3,7 +3,9 @@
 mod args;
 mod flag_names;
 mod interrupt;
+mod memory_limit;
 mod output;
+mod plan;
 mod report;
 mod terminal;
 
@@ -14,9 +16,10 @@ use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Dataset, Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
 use edgecut_output::check_output;
-use edgecut_partition::{Assignment, PartitionError, partition_loaded_with, verify};
+use edgecut_partition::{Assignment, Inputs, PartitionError, partition_loaded_in, verify};
 use edgecut_tables::{DroppedRows, read_tables};
 use flag_names::with_flags;
+use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
 use report::write_report;
 use std::path::{Path, PathBuf};
@@ -44,6 +47,8 @@ const ESSENTIAL: &[&str] = &[
     "to_undirected",
     "hold_out_edges",
     "feature_dtype",
+    "memory_limit",
+    "plan",
     "overwrite",
     "json",
 ];
@@ -72,19 +77,32 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     // Signals are blocked before any thread is started, since each thread inherits the mask.
     let signals = interrupt::block()?;
     let results = Results::capture()?;
-    let job = args.job()?;
+    let mut job = args.job()?;
+    if args.plan {
+        let plan = memory_limit::plan(&job, "--plan")?;
+        return if args.json { results.json(&plan) } else { results.text(&plan::table(&plan)) };
+    }
     check_report(args.report.as_deref())?;
     let terminal = Arc::new(Terminal::new(&job.options));
     interrupt::handle(signals, &terminal)?;
+    let memory = AnonymousMemory::watch()?;
     terminal.reading();
+    memory_limit::apply(&mut job, &terminal).inspect_err(|_| terminal.clear())?;
     let (meta, dropped) = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
     if let Some(report) = &args.report {
         write_report(&job.out_dir, &meta, report)?;
     }
-    let run = Run { seconds, peak_memory_bytes: output::peak_memory_bytes(), dropped_rows: dropped };
+    let run = Run {
+        seconds,
+        peak_memory_bytes: output::peak_memory_bytes(),
+        peak_anonymous_bytes: memory.peak_bytes(),
+        dropped_rows: dropped,
+    };
     if let Some(bytes) = run.peak_memory_bytes {
-        eprintln!("peak memory {:.2} GB, written to {}", bytes as f64 / 1e9, job.out_dir.display());
+        let anonymous = run.peak_anonymous_bytes.unwrap_or(bytes) as f64 / 1e9;
+        let total = bytes as f64 / 1e9;
+        eprintln!("peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}", job.out_dir.display());
     }
     let described = Described::new(&job.out_dir, &meta, Some(run));
     if args.json { results.json(&described) } else { results.text(&described.table()) }
@@ -95,7 +113,7 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     let Some(tables) = &job.tables else {
         let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
         terminal.suspended(|| warn(&warnings));
-        dataset.convert_features(&job.feature_dtypes)?;
+        dataset.convert_features_in(&job.source.space, &job.feature_dtypes)?;
         return Ok((partition(dataset, job, terminal, ExtraFiles::default())?, Vec::new()));
     };
     let read = read_tables(&tables.conf, &job.source.name, &tables.options)?;
@@ -113,7 +131,8 @@ fn partition(dataset: Dataset, job: &Job, terminal: &Terminal, extra: ExtraFiles
     let read = |path: &PathBuf| readers::read_assignment(path, &dataset.node_types, job.options.num_parts);
     let given =
         job.assignment.as_ref().map(read).transpose().context("--assignment")?.map(|parts| Assignment { parts });
-    Ok(partition_loaded_with(dataset, given, &job.options, &job.out_dir, terminal, extra)?)
+    let inputs = Inputs { space: job.source.space.clone(), given, extra };
+    Ok(partition_loaded_in(dataset, inputs, &job.options, &job.out_dir, terminal)?)
 }
 
 /// Checks that a report can be written, before the graph is read.

@@ -64,6 +64,8 @@ pub(crate) struct Run {
     pub(crate) seconds: BTreeMap<&'static str, f64>,
     /// The largest resident set size, if the system reports it.
     pub(crate) peak_memory_bytes: Option<u64>,
+    /// The largest anonymous memory, which excludes mapped files, if the system reports it.
+    pub(crate) peak_anonymous_bytes: Option<u64>,
     /// The rows of tables that were left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) dropped_rows: Vec<DroppedRows>,

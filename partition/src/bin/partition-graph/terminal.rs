@@ -1,5 +1,6 @@
 //! The progress shown on standard error.
 
+use crate::flag_names::with_flags;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -27,6 +28,10 @@ struct State {
     seconds: BTreeMap<&'static str, f64>,
     /// True while an interrupt has to clean up files.
     writing: bool,
+    /// The step within the phase that the bar shows.
+    step: Option<&'static str>,
+    /// The bytes that the current phase has written so far.
+    bytes: u64,
 }
 
 impl Terminal {
@@ -59,6 +64,28 @@ impl Terminal {
         self.bar.suspend(print);
     }
 
+    /// Prints a note.
+    pub(crate) fn note(&self, text: &str) {
+        self.suspended(|| eprintln!("note: {}", with_flags(text)));
+    }
+
+    /// Shows that `done` of `total` bytes of a step of the current phase are done, and the remaining time.
+    pub(crate) fn worked(&self, step: &'static str, done: u64, total: u64) {
+        let mut state = self.lock();
+        // While parts are written, the bar shows the bytes of all their files.
+        if state.writing {
+            return;
+        }
+        if state.step != Some(step) || done < self.bar.position() {
+            state.step = Some(step);
+            let phase = state.current.map_or_else(String::new, |(name, _)| self.shown(name));
+            self.bar.reset();
+            self.bar.set_style(style(&format!("{phase:<10} {{elapsed}} {step} {{bar:30}} {BYTES}")));
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
     /// Ends the process: at once if nothing is on disk or this is the second interrupt, else as soon as the files are
     /// removed.
     pub(crate) fn interrupt(&self) {
@@ -74,6 +101,8 @@ impl Terminal {
     fn begin(&self, state: &mut State, name: &'static str) {
         self.end(state);
         state.current = Some((name, Instant::now()));
+        state.step = None;
+        state.bytes = 0;
         let shown = self.shown(name);
         self.bar.set_style(style(&format!("{shown:<10} {{elapsed}} {{spinner}}")));
         self.bar.enable_steady_tick(Duration::from_millis(200));
@@ -84,7 +113,8 @@ impl Terminal {
             let seconds = since.elapsed().as_secs_f64();
             state.seconds.insert(name, (seconds * 1e3).round() / 1e3);
             self.bar.disable_steady_tick();
-            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s", self.shown(name)));
+            let bytes = if state.bytes > 0 { format!(", {:.3} GB", state.bytes as f64 / 1e9) } else { String::new() };
+            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s{bytes}", self.shown(name)));
             self.bar.reset();
         }
     }
@@ -112,19 +142,28 @@ impl Progress for Terminal {
         self.begin(&mut state, phase_name(phase));
         state.writing = phase == Phase::Writing;
         if state.writing {
-            self.bar.set_style(style("writing    {elapsed} {bar:40} {bytes} of {total_bytes}"));
+            self.bar.set_style(style(&format!("writing    {{elapsed}} {{bar:40}} {BYTES}")));
         }
     }
 
     fn written(&self, done: u64, total: u64) {
+        let mut state = self.lock();
+        state.bytes = state.bytes.max(done);
         self.bar.set_length(total);
         self.bar.set_position(done);
+    }
+
+    fn notice(&self, text: &str) {
+        self.note(text);
     }
 
     fn cancelled(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
+
+/// The bytes, their rate and the remaining time on the bar.
+const BYTES: &str = "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())

@@ -5,6 +5,7 @@ use crate::flag_names::with_flags;
 use crate::place::Rank;
 use anyhow::bail;
 use clap::Args;
+pub(crate) use edgecut_cli::parse_bytes as bytes;
 use edgecut_gpu::{DeviceChoice, Resolved, resolve};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
 use edgecut_trainer::{DeviceMemory, GradientSum, StepOptions};
@@ -59,25 +60,6 @@ impl DeviceMemoryArgs {
         }
         Ok(DeviceMemory { cache_bytes, graph, precision })
     }
-}
-
-/// Parses a number of bytes: "4GiB", "500MB", "1024".
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 9] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("KB", 1000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("K", 1 << 10),
-        ("M", 1 << 20),
-        ("G", 1 << 30),
-    ];
-    let unit = UNITS.into_iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, size)));
-    let (digits, size) = unit.unwrap_or((text, 1));
-    let wrong = || format!("{text:?} is not a number of bytes: write for example 4GiB, 500MB or 1073741824");
-    digits.trim_end().parse::<u64>().ok().and_then(|count| count.checked_mul(size)).ok_or_else(wrong)
 }
 
 impl DeviceArgs {
@@ -154,18 +136,3 @@ macro_rules! on_device {
     };
 }
 pub(crate) use on_device;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, expected) in [("0", 0), ("1024", 1024), ("4GiB", 4 << 30), ("500MB", 500_000_000), ("2 K", 2048)] {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
-        }
-        for text in ["", "GiB", "-1", "4 bytes", "99999999999GiB"] {
-            assert!(bytes(text).is_err(), "{text}");
-        }
-    }
-}

@@ -1,0 +1,158 @@
+//! Reverse edges of graphs whose edges do not fit into memory.
+
+use super::EdgeData;
+use super::directions::{HeldOutPairs, pack};
+use crate::GraphError;
+use crate::memory::{Buffer, Workspace};
+use crate::part_writer::{Groups, Pairs};
+use bytemuck::{Pod, Zeroable};
+use std::marker::PhantomData;
+
+/// Does for one edge type what [`Dataset::to_undirected`](super::Dataset::to_undirected) does, with arrays in `space`:
+/// groups both directions by source, then sorts the destinations of each source.
+pub(super) fn add_reverses(space: &Workspace, edges: &mut EdgeData, num_nodes: usize) -> Result<(), GraphError> {
+    let held_out = HeldOutPairs::new(&edges.held_out);
+    if edges.attributes.is_empty() {
+        let rows = Groups::new_in(space, num_nodes, &BothDirections::<u32>::new(edges, &held_out))?;
+        let rows = distinct(space, &rows, |a, b| a == b)?;
+        edges.src = sources(space, &rows)?;
+        edges.dst = rows.values;
+        return Ok(());
+    }
+    let rows = Groups::new_in(space, num_nodes, &BothDirections::<Reached>::new(edges, &held_out))?;
+    // Of edges to the same destination, the one at the first position stays.
+    let rows = distinct(space, &rows, |a, b| a.dst == b.dst)?;
+    let num_edges = edges.src.len() as u64;
+    let reached = &rows.values[..];
+    edges.src = sources(space, &rows)?;
+    edges.dst = space.build(reached.len(), STEP, |range| Ok(reached[range].iter().map(|edge| edge.dst).collect()))?;
+    let positions: Buffer<u64> = space.build(reached.len(), STEP, |range| {
+        Ok(reached[range].iter().map(|edge| edge.position() % num_edges.max(1)).collect())
+    })?;
+    edges.attributes = edges.attributes.select_in(space, &positions)?;
+    Ok(())
+}
+
+/// Returns the sources and destinations of edges that are visited by source, sorted by (source, destination), in `space`.
+pub(crate) fn sorted_edges(
+    space: &Workspace,
+    num_nodes: usize,
+    edges: &impl Pairs<Value = u32>,
+) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
+    let rows = Groups::new_in(space, num_nodes, edges)?;
+    let rows = distinct(space, &rows, |_, _| false)?;
+    Ok((sources(space, &rows)?, rows.values))
+}
+
+/// The name of a step in progress reports.
+const STEP: &str = "adding reverse edges";
+
+/// The end of an edge, and the position that its attributes are at. Reverses come after all edges: the reverse of the edge
+/// at position `p` has the position `num_edges + p`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(C)]
+struct Reached {
+    dst: u32,
+    /// The position, in halves, since the type must not contain padding. The order of the fields is that of sorting.
+    high: u32,
+    low: u32,
+}
+
+impl Reached {
+    fn new(dst: u32, position: u64) -> Self {
+        Self { dst, high: (position >> 32) as u32, low: position as u32 }
+    }
+
+    fn position(self) -> u64 {
+        u64::from(self.high) << 32 | u64::from(self.low)
+    }
+}
+
+/// The edges by their sources, followed by their reverses, except for those that would leak a held-out edge.
+struct BothDirections<'a, V> {
+    src: &'a [u32],
+    dst: &'a [u32],
+    held_out: &'a HeldOutPairs,
+    value: PhantomData<V>,
+}
+
+impl<'a, V> BothDirections<'a, V> {
+    fn new(edges: &'a EdgeData, held_out: &'a HeldOutPairs) -> Self {
+        Self { src: &edges.src, dst: &edges.dst, held_out, value: PhantomData }
+    }
+
+    /// Calls `visit` with the source, the destination and the position.
+    fn for_each_edge(&self, mut visit: impl FnMut(u32, u32, u64)) {
+        let ends = || self.src.iter().copied().zip(self.dst.iter().copied());
+        ends().zip(0..).for_each(|((src, dst), position)| visit(src, dst, position));
+        let is_leak = |src, dst| !self.held_out.is_empty() && self.held_out.contains(pack(dst, src));
+        ends().zip(self.src.len() as u64..).for_each(|((src, dst), position)| {
+            if !is_leak(src, dst) {
+                visit(dst, src, position);
+            }
+        });
+    }
+}
+
+/// The two kinds of values that edges are sorted by.
+trait FromEdge: Pod + Default + Send + Sync + Ord {
+    fn from_edge(dst: u32, position: u64) -> Self;
+}
+
+impl FromEdge for u32 {
+    fn from_edge(dst: u32, _: u64) -> Self {
+        dst
+    }
+}
+
+impl FromEdge for Reached {
+    fn from_edge(dst: u32, position: u64) -> Self {
+        Self::new(dst, position)
+    }
+}
+
+impl<V: FromEdge> Pairs for BothDirections<'_, V> {
+    type Value = V;
+
+    fn for_each(&self, mut visit: impl FnMut(u32, V)) {
+        self.for_each_edge(|src, dst, position| visit(src, V::from_edge(dst, position)));
+    }
+}
+
+/// Sorts each row, and keeps the first of equal values.
+fn distinct<V: FromEdge>(
+    space: &Workspace,
+    rows: &Groups<V>,
+    is_same: impl Fn(&V, &V) -> bool + Sync,
+) -> Result<Groups<V>, GraphError> {
+    let fill = |row: usize, room: &mut [V]| {
+        room.copy_from_slice(rows.row(row));
+        room.sort_unstable();
+        let mut kept = 0;
+        for at in 0..room.len() {
+            if kept == 0 || !is_same(&room[kept - 1], &room[at]) {
+                room[kept] = room[at];
+                kept += 1;
+            }
+        }
+        kept
+    };
+    Groups::from_rows_in(space, rows.num_rows(), |row| rows.row_len(row), fill)
+}
+
+/// Returns the row of each value.
+fn sources<V: FromEdge>(space: &Workspace, rows: &Groups<V>) -> Result<Buffer<u32>, GraphError> {
+    let offsets = &rows.offsets[..];
+    space.build(rows.values.len(), STEP, |range| {
+        let mut sources = Vec::with_capacity(range.len());
+        let mut row = offsets.partition_point(|&offset| offset <= range.start as u64);
+        let mut at = range.start as u64;
+        while at < range.end as u64 {
+            let end = offsets[row].min(range.end as u64);
+            sources.resize(sources.len() + (end - at) as usize, row as u32 - 1);
+            at = end.max(at);
+            row += 1;
+        }
+        Ok(sources)
+    })
+}

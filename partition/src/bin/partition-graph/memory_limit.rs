@@ -1,0 +1,117 @@
+//! The flags `--memory-limit` and `--scratch-dir`, and the measurement of memory.
+
+use crate::args::Job;
+use crate::terminal::Terminal;
+use anyhow::{Context, bail};
+use edgecut_graph::readers::GraphShape;
+use edgecut_graph::{WorkObserver, Workspace};
+use edgecut_partition::{Plan, PlanInput};
+use rustix::fs::{statfs, statvfs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The `f_type` of file systems in memory.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// The time between two measurements of memory.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Plans a job from the headers of its files, for `flag`.
+pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
+    let shape = GraphShape::read(&job.source).context(flag)?;
+    let input = PlanInput {
+        shape: &shape,
+        options: &job.options,
+        is_given: job.assignment.is_some(),
+        is_generated: job.source.is_generated(),
+        feature_dtypes: &job.feature_dtypes,
+    };
+    Ok(Plan::new(&input)?)
+}
+
+/// Prepares scratch files for a job with a limit of memory, and replaces METIS if it does not fit. Does nothing without a
+/// limit.
+pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<()> {
+    let Some(limit) = job.options.memory_limit else { return Ok(()) };
+    let plan = plan(job, "--memory-limit")?;
+    if let Some(method) = plan.instead {
+        terminal.note(&format!(
+            "METIS does not fit into --memory-limit {} bytes: nodes are assigned by {method} instead",
+            limit.bytes
+        ));
+        job.options.method = method;
+    }
+    let space =
+        Workspace::scratch(&job.scratch_dir, plan.work_bytes.unwrap_or(0) as usize, Observer(terminal.clone()))?;
+    check_space(&job.scratch_dir, plan.scratch_bytes, terminal)?;
+    job.source.space = space;
+    Ok(())
+}
+
+/// Checks that the scratch folder has room, and notes if it is in memory.
+fn check_space(dir: &Path, needed: u64, terminal: &Terminal) -> anyhow::Result<()> {
+    let about = || format!("--scratch-dir {}", dir.display());
+    if statfs(dir).with_context(about)?.f_type as u64 == TMPFS_MAGIC {
+        let dir = dir.display();
+        terminal.note(&format!("--scratch-dir {dir} is in memory (tmpfs), which --memory-limit does not count"));
+    }
+    let found = statvfs(dir).with_context(about)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    // The estimate is the most that the graph can need.
+    // Some network file systems do not tell their size.
+    if free < needed / 2 && found.f_blocks > 0 {
+        bail!(
+            "--scratch-dir {} has {} MB of free space, but scratch files take up to {} MB: choose a folder on another disk",
+            dir.display(),
+            free / 1_000_000,
+            needed / 1_000_000
+        );
+    }
+    Ok(())
+}
+
+/// Shows the progress of steps on the terminal.
+struct Observer(Arc<Terminal>);
+
+impl WorkObserver for Observer {
+    fn worked(&self, step: &'static str, done: u64, total: u64) {
+        self.0.worked(step, done, total);
+    }
+}
+
+/// The largest anonymous memory of this process since [`AnonymousMemory::watch`], by measurements at short intervals.
+pub(crate) struct AnonymousMemory(Arc<AtomicU64>);
+
+impl AnonymousMemory {
+    /// Starts to measure, until the process ends.
+    pub(crate) fn watch() -> anyhow::Result<Self> {
+        let peak = Arc::new(AtomicU64::new(0));
+        let measured = peak.clone();
+        let measure = move || {
+            while Arc::strong_count(&measured) > 1 {
+                measured.fetch_max(anonymous_bytes().unwrap_or(0), Ordering::Relaxed);
+                std::thread::sleep(INTERVAL);
+            }
+        };
+        std::thread::Builder::new()
+            .name("memory".into())
+            .spawn(measure)
+            .context("start a thread that measures memory")?;
+        Ok(Self(peak))
+    }
+
+    /// Returns the largest measurement in bytes, if the system reports anonymous memory.
+    pub(crate) fn peak_bytes(&self) -> Option<u64> {
+        let now = anonymous_bytes()?;
+        Some(self.0.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+}
+
+/// Returns the anonymous memory of this process.
+fn anonymous_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}

@@ -1,0 +1,40 @@
+//! The text of `--plan`.
+
+use edgecut_partition::Plan;
+use std::fmt::Write as _;
+
+/// Formats a plan: a line per phase, the disk space, and the memory of a training process.
+pub(crate) fn table(plan: &Plan) -> String {
+    let mut text = format!(
+        "{} nodes, up to {} stored edges, in {} parts by {}\n",
+        plan.num_nodes, plan.num_edges, plan.num_parts, plan.method
+    );
+    let mut line = |name: &str, bytes: u64, more: &str| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<26}{:>12}{more}", size(bytes));
+    };
+    for phase in &plan.phases {
+        line(phase.phase, phase.memory_bytes, &format!(" of memory, about {} s", phase.seconds.ceil()));
+    }
+    line("peak memory", plan.peak_memory_bytes, "");
+    if let Some(limit) = plan.memory_limit {
+        line("--memory-limit", limit, "");
+        line("scratch files, up to", plan.scratch_bytes, " of disk");
+    }
+    line("parts", plan.output_bytes, " of disk");
+    let rank = &plan.rank;
+    line("a training process: part", rank.part_bytes, " of memory");
+    line("  features", rank.mapped_feature_bytes, " in a mapped file");
+    line("  --cache-ratio 0.1", rank.cache_bytes, " of memory per machine, if set");
+    line("  a batch, up to", rank.batch_bytes, " of memory");
+    line("  batches ahead, up to", rank.prefetch_bytes, " of memory (--prefetch-bytes)");
+    text
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

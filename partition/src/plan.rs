@@ -1,0 +1,289 @@
+//! The memory, disk space and time that a job takes, before it runs.
+
+use crate::estimate::{Sizes, batches_of};
+use crate::{Method, PartitionError, PartitionOptions};
+use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
+use edgecut_graph::{FeatureDtype, FeatureDtypes};
+use serde::Serialize;
+
+/// The time constants, in nanoseconds per edge or node, of two cores at 2.5 GHz with the files in the page cache.
+mod nanoseconds {
+    pub(super) const READ_EDGE: f64 = 6.0;
+    pub(super) const UNDIRECTED_EDGE: f64 = 60.0;
+    pub(super) const GROUP_EDGE: f64 = 25.0;
+    pub(super) const SYMMETRIC_EDGE: f64 = 15.0;
+    pub(super) const METIS_EDGE: f64 = 250.0;
+    /// For each of the five passes.
+    pub(super) const LDG_EDGE: f64 = 12.0;
+    pub(super) const LDG_NODE: f64 = 200.0;
+    pub(super) const RANDOM_NODE: f64 = 20.0;
+    pub(super) const WRITE_EDGE: f64 = 12.0;
+    pub(super) const BYTE: f64 = 2.0;
+}
+
+/// The default of `train --prefetch-bytes`.
+const PREFETCH_BYTES: u64 = 1 << 30;
+
+/// The inputs of a plan.
+#[derive(Clone, Debug)]
+pub struct PlanInput<'a> {
+    /// The sizes of the dataset in its files.
+    pub shape: &'a GraphShape,
+    /// The options of the job.
+    pub options: &'a PartitionOptions,
+    /// True if the assignment of nodes to parts is given.
+    pub is_given: bool,
+    /// True if the graph is generated, which takes memory for each node.
+    pub is_generated: bool,
+    /// The stored types of node features, if not those of the dataset.
+    pub feature_dtypes: &'a FeatureDtypes,
+}
+
+/// The memory, disk space and time that a job takes.
+///
+/// ```
+/// use edgecut_graph::FeatureDtypes;
+/// use edgecut_graph::readers::{DatasetSource, GraphShape};
+/// use edgecut_partition::{Method, PartitionOptions, Plan, PlanInput};
+/// let shape = GraphShape::read(&DatasetSource::new("fake", "data"))?;
+/// let options = PartitionOptions { method: Method::Ldg, ..PartitionOptions::new(2) };
+/// let feature_dtypes = &FeatureDtypes::default();
+/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, is_generated: true, feature_dtypes })?;
+/// assert_eq!(plan.phases.len(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The number of nodes of all types.
+    pub num_nodes: u64,
+    /// The most edges of all types, after reverses were added.
+    pub num_edges: u64,
+    /// The number of parts.
+    pub num_parts: u32,
+    /// The method that will assign nodes to parts, `given` for an assignment that is given.
+    pub method: String,
+    /// The limit of memory in bytes, if there is one.
+    pub memory_limit: Option<u64>,
+    /// The bytes that a step takes besides arrays with an entry per node, with a limit of memory.
+    pub work_bytes: Option<u64>,
+    /// The phases in their order.
+    pub phases: Vec<PhasePlan>,
+    /// The memory of the phase that takes most, in bytes.
+    pub peak_memory_bytes: u64,
+    /// The most bytes of scratch files at the same time.
+    pub scratch_bytes: u64,
+    /// The bytes of the parts.
+    pub output_bytes: u64,
+    /// The memory of a process that trains on one part.
+    pub rank: RankPlan,
+    /// The method that replaces METIS, if METIS does not fit into the limit.
+    #[serde(skip)]
+    pub instead: Option<Method>,
+}
+
+/// The memory and the time of a phase.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhasePlan {
+    /// The name of the phase.
+    pub phase: &'static str,
+    /// The anonymous memory in bytes.
+    pub memory_bytes: u64,
+    /// The time in seconds.
+    pub seconds: f64,
+}
+
+/// The memory of a process that trains on one part, in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankPlan {
+    /// The edges, which are copied into memory, and the arrays of nodes except for features.
+    pub part_bytes: u64,
+    /// The features, which stay in a mapped file.
+    pub mapped_feature_bytes: u64,
+    /// A cache of a tenth of the features of other parts, `--cache-ratio 0.1`.
+    pub cache_bytes: u64,
+    /// A batch, at most: distinct nodes with features, and edges.
+    pub batch_bytes: u64,
+    /// The bound of batches that are sampled ahead.
+    pub prefetch_bytes: u64,
+}
+
+impl Plan {
+    /// Plans a job.
+    ///
+    /// # Errors
+    /// [`PartitionError::MemoryLimit`] if the limit is too small, also for the method that was chosen by the user.
+    pub fn new(input: &PlanInput) -> Result<Self, PartitionError> {
+        let PlanInput { shape, options, is_given, is_generated, .. } = *input;
+        let sizes = Sizes { is_generated, ..Sizes::new(shape, options, is_given) };
+        let mut method = options.method;
+        let mut instead = None;
+        let mut work_bytes = None;
+        if let Some(limit) = options.memory_limit {
+            let too_small = |needed: u64| PartitionError::MemoryLimit { needed, limit: limit.bytes };
+            let is_metis = matches!(method, Method::Metis { .. }) && !is_given && options.num_parts > 1;
+            let found = match sizes.work_bytes(method, limit.bytes) {
+                Err(_) if is_metis && limit.replaces_metis => {
+                    method = Method::BEYOND_MEMORY;
+                    instead = Some(method);
+                    sizes.work_bytes(method, limit.bytes)
+                }
+                Err(needed) if is_metis && sizes.work_bytes(Method::BEYOND_MEMORY, limit.bytes).is_ok() => {
+                    return Err(PartitionError::MetisMemory { needed, limit: limit.bytes });
+                }
+                found => found,
+            };
+            work_bytes = Some(found.map_err(too_small)?);
+        }
+        let memory = work_bytes.map_or_else(|| sizes.in_memory(method), |work| sizes.in_scratch(method, work));
+        let output_bytes = output_bytes(input);
+        let seconds = seconds(&sizes, method, is_given, output_bytes);
+        let phase = |phase, memory_bytes, seconds| PhasePlan { phase, memory_bytes, seconds };
+        Ok(Self {
+            num_nodes: sizes.num_nodes,
+            num_edges: sizes.num_edges,
+            num_parts: options.num_parts,
+            method: if is_given { "given".into() } else { method.to_string() },
+            memory_limit: options.memory_limit.map(|limit| limit.bytes),
+            work_bytes,
+            phases: vec![
+                phase("reading", memory.reading, seconds[0]),
+                phase("preparing", memory.preparing, seconds[1]),
+                phase("assigning", memory.assigning, seconds[2]),
+                phase("writing", memory.writing, seconds[3]),
+            ],
+            peak_memory_bytes: memory.peak(),
+            scratch_bytes: if work_bytes.is_some() { scratch_bytes(&sizes, input) } else { 0 },
+            output_bytes,
+            rank: rank(input),
+            instead,
+        })
+    }
+}
+
+/// Returns the seconds of each phase.
+fn seconds(sizes: &Sizes, method: Method, is_given: bool, output_bytes: u64) -> [f64; 4] {
+    use nanoseconds::*;
+    let e = sizes.num_edges as f64;
+    let n = sizes.num_nodes as f64;
+    let read = sizes.num_read as f64;
+    let reading = READ_EDGE * read + if sizes.is_made_undirected { UNDIRECTED_EDGE * read } else { 0.0 };
+    let has_graph = !is_given && method != Method::Random && sizes.num_parts > 1;
+    let grouped = if sizes.has_attributes { 2.0 } else { 1.0 };
+    let preparing = GROUP_EDGE * e * grouped + if has_graph { SYMMETRIC_EDGE * e } else { 0.0 };
+    let assigning = match method {
+        _ if is_given || sizes.num_parts == 1 => 0.0,
+        Method::Metis { .. } => METIS_EDGE * e,
+        Method::Random => RANDOM_NODE * n,
+        _ => 5.0 * (LDG_EDGE * e + LDG_NODE * n),
+    };
+    let writing = WRITE_EDGE * e + BYTE * output_bytes as f64;
+    [reading, preparing, assigning, writing].map(|nanoseconds| nanoseconds / 1e9)
+}
+
+/// Returns the most bytes of scratch files that exist at the same time.
+fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
+    let e = sizes.num_edges;
+    let read = sizes.num_read;
+    let offsets = 8 * sizes.num_nodes;
+    let attributed = |bytes: u64| if sizes.has_attributes { bytes } else { 0 };
+    // Node features of another stored type, and edge features in another order, are in scratch files from reading on.
+    let dtype_of = |nodes: &NodeShape| input.feature_dtypes.of(&nodes.name);
+    let converted = |nodes: &NodeShape| match (nodes.features, dtype_of(nodes)) {
+        (Some((dim, from)), Some(to)) if from != to => nodes.num_nodes * to.row_bytes(dim) as u64,
+        _ => 0,
+    };
+    let moved =
+        |edges: &EdgeShape| if sizes.is_made_undirected { 2 * edges.num_edges * (attribute_bytes(edges)) } else { 0 };
+    let kept: u64 = input.shape.node_types.iter().map(converted).sum::<u64>()
+        + input.shape.edge_types.iter().map(moved).sum::<u64>();
+    // The edges, the buckets of both directions, and the sorted rows.
+    let value = if sizes.has_attributes { 12 } else { 4 };
+    let undirected = if sizes.is_made_undirected { 8 * read + 2 * read * (4 + 2 * value) + offsets } else { 0 };
+    let grouping = 8 * e + 4 * e + 8 * e + attributed(8 * e + 12 * e) + 2 * offsets;
+    // The grouped edges, the neighbors, their reverses in buckets and sorted, and both directions.
+    let symmetric = 4 * e + attributed(8 * e) + 4 * e + 12 * e + 8 * e + 4 * offsets;
+    let writing = 8 * e + attributed(16 * e) + 2 * offsets;
+    let has_graph = !input.is_given && input.options.method != Method::Random && sizes.num_parts > 1;
+    kept + undirected.max(grouping).max(if has_graph { symmetric } else { 0 }).max(writing)
+}
+
+/// Returns the bytes of an edge's features, weight and time.
+fn attribute_bytes(edges: &EdgeShape) -> u64 {
+    let features = edges.features.map_or(0, |(dim, dtype)| dtype.row_bytes(dim) as u64);
+    features + if edges.has_weights { 4 } else { 0 } + if edges.has_times { 8 } else { 0 }
+}
+
+/// Returns the shape after reverses were added.
+fn stored_shape(input: &PlanInput) -> GraphShape {
+    let mut stored = input.shape.clone();
+    if input.options.to_undirected {
+        stored = stored.undirected();
+    }
+    if input.options.add_reverse_edges {
+        stored = stored.with_reverse_types();
+    }
+    stored
+}
+
+/// Returns the bytes of a node's features in the parts.
+fn feature_bytes(nodes: &NodeShape, dtypes: &FeatureDtypes) -> u64 {
+    nodes.features.map_or(0, |(dim, dtype)| dtypes.of(&nodes.name).unwrap_or(dtype).row_bytes(dim) as u64)
+}
+
+/// Returns the bytes of a node's other arrays.
+fn node_bytes(nodes: &NodeShape) -> u64 {
+    4 + if nodes.has_labels { 8 } else { 0 } + if nodes.has_times { 8 } else { 0 }
+}
+
+/// Returns the bytes of all edges with their offsets.
+fn edge_bytes(shape: &GraphShape, num_parts: u64) -> u64 {
+    let of_type = |edges: &EdgeShape| {
+        let src_times = if shape.node_types[edges.src_type].has_times { 8 } else { 0 };
+        let rows = shape.node_types[edges.dst_type].num_nodes + num_parts;
+        edges.num_edges * (4 + src_times + attribute_bytes(edges)) + 8 * rows + 16 * edges.num_held_out
+    };
+    shape.edge_types.iter().map(of_type).sum()
+}
+
+/// Returns the bytes of the parts.
+fn output_bytes(input: &PlanInput) -> u64 {
+    let stored = stored_shape(input);
+    let of_type = |nodes: &NodeShape| {
+        nodes.num_nodes * (node_bytes(nodes) + feature_bytes(nodes, input.feature_dtypes)) + 4 * nodes.num_in_splits
+    };
+    let nodes: u64 = stored.node_types.iter().map(of_type).sum();
+    nodes + edge_bytes(&stored, u64::from(input.options.num_parts))
+}
+
+/// Returns the memory of a process that trains on a part of the mean size.
+fn rank(input: &PlanInput) -> RankPlan {
+    let stored = stored_shape(input);
+    let num_parts = u64::from(input.options.num_parts.max(1));
+    let nodes: u64 =
+        stored.node_types.iter().map(|nodes| nodes.num_nodes * node_bytes(nodes) + 4 * nodes.num_in_splits).sum();
+    let features: u64 =
+        stored.node_types.iter().map(|nodes| nodes.num_nodes * feature_bytes(nodes, input.feature_dtypes)).sum();
+    let (fan_outs, batch_size) = batches_of(input.options.hotness.as_ref());
+    let num_nodes = stored.num_nodes().max(1);
+    let degree = (stored.num_edges() / num_nodes).max(1);
+    let mut frontier = batch_size as u64;
+    let mut batch_nodes = frontier;
+    let mut batch_edges = 0;
+    for fan_out in fan_outs {
+        let drawn = if fan_out < 0 { degree } else { (fan_out as u64).min(degree) };
+        let edges = frontier.saturating_mul(drawn);
+        batch_edges += edges.min(stored.num_edges());
+        frontier = edges.min(num_nodes.saturating_sub(batch_nodes));
+        batch_nodes = (batch_nodes + frontier).min(num_nodes);
+    }
+    // Features of a batch are f32.
+    let row = |nodes: &NodeShape| nodes.features.map_or(0, |(dim, _)| FeatureDtype::F32.row_bytes(dim) as u64);
+    let widest = stored.node_types.iter().map(row).max().unwrap_or(0);
+    RankPlan {
+        part_bytes: (nodes + edge_bytes(&stored, num_parts)) / num_parts,
+        mapped_feature_bytes: features / num_parts,
+        cache_bytes: (features - features / num_parts) / 10,
+        batch_bytes: batch_nodes * (widest + 16) + batch_edges * 4,
+        prefetch_bytes: PREFETCH_BYTES,
+    }
+}

@@ -1,0 +1,72 @@
+//! Plans against the memory and the files of real runs.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// The factor by which a planned peak may exceed the measured one. It is never below it.
+const FACTOR: f64 = 2.0;
+
+fn run(arguments: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+    let output = command.args(arguments).arg("--json").env("RAYON_NUM_THREADS", "2").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Returns the planned and the measured run.
+fn compare(flags: &[&str], memory: &[&str]) {
+    let planned = run(&[flags, memory, &["--plan"]].concat());
+    let made = run(&[flags, memory].concat());
+    let expected = planned["peak_memory_bytes"].as_f64().unwrap();
+    let measured = made["peak_anonymous_bytes"].as_f64().unwrap();
+    assert!(
+        measured <= expected && expected <= FACTOR * measured,
+        "planned {expected}, measured {measured}: {flags:?} {memory:?} {planned:#}"
+    );
+    let expected = planned["output_bytes"].as_f64().unwrap();
+    let measured = made["bytes"].as_f64().unwrap();
+    assert!((expected / measured - 1.0).abs() < 0.02, "planned {expected}, written {measured}: {flags:?}");
+    assert_eq!(planned["method"], made["provenance"]["method"]);
+    assert_eq!(planned["phases"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn planned_memory_is_measured_memory_to_within_a_factor() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let options = edgecut_graph::readers::FakeOptions {
+        avg_num_nodes: 250_000,
+        avg_degree: 30.0,
+        num_channels: 8,
+        ..edgecut_graph::readers::FakeOptions::default()
+    };
+    let graph = edgecut_graph::readers::fake(&options).unwrap();
+    edgecut_graph::readers::export_npy(&graph, &root.path().join("graph")).unwrap();
+    drop(graph);
+    let dir = path("graph");
+    let out = path("parts");
+    let flags = ["--dataset", "graph", "--dataset-dir", &dir, "--output-dir", &out, "--overwrite", "--num-partitions"];
+    let of = |more: &[&'static str]| -> Vec<&str> { [&flags[..], more].concat() };
+    for method in ["ldg", "random", "metis"] {
+        compare(&of(&["2", "--method", method]), &[]);
+    }
+    for method in ["ldg", "random"] {
+        compare(&of(&["4", "--method", method]), &["--memory-limit", "128MiB"]);
+    }
+    compare(&of(&["4", "--feature-dtype", "int8", "--method", "random"]), &["--memory-limit", "96MiB"]);
+}
+
+#[test]
+fn a_plan_reads_headers_only_and_writes_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    // Papers100M's numbers: a run would need 100 GB of disk.
+    let sizes = ["--avg-num-nodes", "111059956", "--avg-degree", "29.1", "--num-channels", "128"];
+    let flags = ["--dataset", "fake", "--num-partitions", "4", "--root-dir", at, "--plan", "--memory-limit", "32GiB"];
+    let plan = run(&[&flags[..], &sizes].concat());
+    assert_eq!(plan["num_edges"].as_u64().unwrap() / 1_000_000, 3231);
+    assert_eq!(plan["method"], "ldg");
+    assert!(plan["peak_memory_bytes"].as_u64().unwrap() < 32 << 30, "{plan:#}");
+    assert!(plan["rank"]["part_bytes"].as_u64().unwrap() > 3_000_000_000, "{plan:#}");
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+}
