@@ -14,7 +14,7 @@ mod nanoseconds {
     pub(super) const SYMMETRIC_EDGE: f64 = 15.0;
     pub(super) const METIS_EDGE: f64 = 250.0;
     /// For each of the five passes.
-    pub(super) const LDG_EDGE: f64 = 12.0;
+    pub(super) const LDG_EDGE: f64 = 30.0;
     pub(super) const LDG_NODE: f64 = 200.0;
     pub(super) const RANDOM_NODE: f64 = 20.0;
     pub(super) const WRITE_EDGE: f64 = 12.0;

@@ -9,8 +9,11 @@ pub(crate) fn table(plan: &Plan) -> String {
         "{} nodes, up to {} stored edges, in {} parts by {}\n",
         plan.num_nodes, plan.num_edges, plan.num_parts, plan.method
     );
+    if plan.instead.is_some() {
+        let _ = writeln!(text, "METIS does not fit into --memory-limit, so {} takes its place", plan.method);
+    }
+    // Writing to a string does not fail.
     let mut line = |name: &str, bytes: u64, more: &str| {
-        // Writing to a string does not fail.
         let _ = writeln!(text, "{name:<26}{:>12}{more}", size(bytes));
     };
     for phase in &plan.phases {
