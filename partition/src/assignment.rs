@@ -3,8 +3,9 @@
 use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
-use crate::symmetric::symmetric;
-use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, metis, random};
+use crate::staging::Staging;
+use crate::symmetric::{symmetric, symmetric_in_edges};
+use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, metis, random, semi_external};
 use edgecut_graph::part_writer::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData};
 
@@ -63,15 +64,29 @@ pub(crate) fn assign_grouped(
             progress.phase(Phase::Assigning);
             random::deal(ids.ends(), num_parts, options.seed)
         }
-        Method::Ldg | Method::Metis { .. } => {
-            let graph = symmetric(ids, dataset);
+        Method::Ldg | Method::Metis { .. } | Method::SemiExternal => {
+            let made;
+            let graph = match symmetric_in_edges(dataset) {
+                Some(in_edges) => in_edges,
+                None => {
+                    made = symmetric(ids, dataset);
+                    &made
+                }
+            };
             let constraints = Constraints::new(dataset, ids, options);
             progress.phase(Phase::Assigning);
             let mut parts = match options.method {
-                Method::Metis { recursive } => metis::split(&graph, &constraints, num_parts, recursive, options.seed)?,
-                _ => ldg::split(&graph, &constraints, num_parts, options.seed),
+                Method::Metis { recursive } => {
+                    // Removed when dropped, and by the next run if this process is killed.
+                    let levels = options.scratch_dir.as_ref().map(|dir| Staging::create(&dir.join("metis"), false));
+                    let levels = levels.transpose()?;
+                    let scratch_dir = levels.as_ref().map(Staging::dir);
+                    metis::split(graph, &constraints, num_parts, recursive, options.seed, scratch_dir)?
+                }
+                Method::SemiExternal => semi_external::split(graph, &constraints, num_parts, options.seed)?,
+                _ => ldg::split(graph, &constraints, num_parts, options.seed),
             };
-            fill_empty_parts(&mut parts, num_parts, &graph);
+            fill_empty_parts(&mut parts, num_parts, graph);
             parts
         }
     };

@@ -6,8 +6,13 @@ use edgecut_graph::{Dataset, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};
 use graphs::{bare, bare_nodes, two_cliques};
 
-const METHODS: [Method; 4] =
-    [Method::Metis { recursive: false }, Method::Metis { recursive: true }, Method::Ldg, Method::Random];
+const METHODS: [Method; 5] = [
+    Method::Metis { recursive: false },
+    Method::Metis { recursive: true },
+    Method::SemiExternal,
+    Method::Ldg,
+    Method::Random,
+];
 
 fn options(method: Method, num_parts: u32) -> PartitionOptions {
     PartitionOptions { method, ..PartitionOptions::new(num_parts) }
@@ -63,7 +68,7 @@ fn training_nodes_are_balanced_where_they_are_all_in_one_corner() {
     let mut dataset = two_cliques(40);
     dataset.node_types[0].splits = Splits { train: (0..40).collect::<Vec<u32>>().into(), ..Splits::default() };
     let root = graphs::tempdir();
-    for method in [Method::default(), Method::Ldg] {
+    for method in [Method::default(), Method::SemiExternal, Method::Ldg] {
         let dir = root.path().join(method.to_string());
         let meta = partition(&dataset, &options(method, 2), &dir, &()).unwrap();
         let balances = Balances::new(&meta.report);

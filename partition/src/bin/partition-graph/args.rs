@@ -103,6 +103,10 @@ pub(crate) struct PartitionArgs {
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
     #[arg(long)]
     recursive: bool,
+    /// A folder on a disk with space for several times the edges: METIS then keeps its larger graphs in files there, and takes half as
+    /// much memory.
+    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
+    scratch_dir: Option<PathBuf>,
     /// The part of each node, as another program has assigned it: a .npy file of whole numbers, or text with a number per
     /// line, as METIS and KaHIP write it. For several node types, a folder with TYPE.npy or TYPE.txt for each.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "recursive", "balance"])]
@@ -199,6 +203,7 @@ enum Hotness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MethodName {
     Metis,
+    SemiExternal,
     Ldg,
     Random,
 }
@@ -234,6 +239,7 @@ impl PartitionArgs {
         let method = match self.method {
             MethodName::Metis => Method::Metis { recursive: self.recursive },
             _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive needs --method metis"),
+            MethodName::SemiExternal => Method::SemiExternal,
             MethodName::Ldg => Method::Ldg,
             MethodName::Random => Method::Random,
         };
@@ -274,6 +280,7 @@ impl PartitionArgs {
             hold_out_edges: source.hold_out_edges,
             overlap: self.overlap,
             hotness,
+            scratch_dir: self.scratch_dir.clone(),
             overwrite: self.overwrite,
         };
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
