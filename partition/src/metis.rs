@@ -144,6 +144,6 @@ mod tests {
     fn rejects_what_does_not_fit_32_bits() {
         assert!(check_size(i32::MAX as u64, "weights").is_ok());
         let error = check_size(1 << 31, "weights").unwrap_err().to_string();
-        assert!(error.contains("`method=ldg`") && error.contains("2147483648 weights"), "{error}");
+        assert!(error.contains("`method=semi-external`") && error.contains("2147483648 weights"), "{error}");
     }
 }

@@ -33,14 +33,27 @@ struct Bounds {
 
 impl Bounds {
     fn new(num_nodes: usize) -> Self {
-        let env = |n: &str, d: usize| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        Self {
-            direct: env("DIRECT", 1 << 20),
-            clusters: env("CLUSTERS", 4096),
-            clusters_per_part: env("CPP", 256),
-            pairs: env("PAIRS", (num_nodes / 4).max(1 << 21)),
-        }
+        Self { direct: 1 << 20, clusters: 4096, clusters_per_part: 256, pairs: (num_nodes / 4).max(1 << 21) }
     }
+}
+
+/// The bytes of METIS per neighbor entry of the graph of clusters, and of making this graph.
+const BYTES_PER_ENTRY: u64 = 64;
+/// The bytes of the neighbor entries and pairs of clusters that are read at a time.
+const BLOCK_BYTES: u64 = 64 << 20;
+
+/// Returns the maximum number of bytes that [`split`] allocates beside the graph and the constraints. It does not grow with
+/// the number of edges, except that a graph with few of them has a smaller graph of clusters.
+#[allow(dead_code, reason = "for the plan of memory, which chooses the method")]
+pub(crate) fn memory_bytes(num_nodes: u64, num_neighbors: u64, num_constraints: u64, num_parts: u64) -> u64 {
+    let bounds = Bounds::new(num_nodes as usize);
+    let entries = num_neighbors.min(2 * bounds.pairs.max(bounds.direct / 2) as u64);
+    // Labels, sizes and weights of clusters, and nodes that are alone with their favorites.
+    let clustering = num_nodes * (24 + 4 * num_constraints);
+    // Contraction and METIS, beside the cluster of each node.
+    let coarse = entries * BYTES_PER_ENTRY + num_nodes * 4;
+    let loads = num_parts * num_constraints * 8;
+    clustering.max(coarse) + loads + BLOCK_BYTES
 }
 
 /// Splits the symmetric graph into `num_parts` parts, and returns the part of each node.
@@ -66,17 +79,9 @@ fn split_within(
     if graph.values.len() <= bounds.direct {
         return metis::split(graph, constraints, num_parts, false, seed, None);
     }
-    let t = std::time::Instant::now();
     let wanted = bounds.clusters.max(bounds.clusters_per_part * num_parts as usize);
     let clusters = clustering::cluster(graph, constraints, wanted, combine(seed, 1));
-    eprintln!("cluster {:?} n'={}", t.elapsed(), clusters.num);
     let coarse = contraction::contract(graph, constraints, &clusters, bounds.pairs, combine(seed, 2));
-    eprintln!(
-        "contract {:?} entries={} weight={}",
-        t.elapsed(),
-        coarse.neighbors.len(),
-        coarse.edge_weights.iter().map(|&w| w as u64).sum::<u64>()
-    );
     let weighted = metis::Weighted {
         offsets: &coarse.offsets,
         neighbors: &coarse.neighbors,
@@ -86,18 +91,6 @@ fn split_within(
     drop(coarse);
     let mut parts = clusters.of;
     parts.iter_mut().for_each(|part| *part = of_clusters[*part as usize]);
-    eprintln!("metis {:?} cut={:.4}", t.elapsed(), cut(graph, &parts));
     let parts = refinement::refine(graph, constraints, num_parts, parts, combine(seed, 3));
-    eprintln!("refine {:?} cut={:.4}", t.elapsed(), cut(graph, &parts));
     Ok(parts)
-}
-
-fn cut(graph: &Groups, parts: &[u32]) -> f64 {
-    let mut c = 0;
-    for r in 0..graph.num_rows() {
-        for &v in graph.row(r) {
-            c += u64::from(parts[r] != parts[v as usize]);
-        }
-    }
-    c as f64 / graph.values.len() as f64
 }

@@ -96,8 +96,8 @@ pub(crate) struct PartitionArgs {
     /// The output folder [default: {root-dir}/partitions/{dataset}/{N}-parts].
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// The method that assigns nodes to parts: metis has the smallest cut; ldg takes less time and memory and has no
-    /// size limit.
+    /// The method that assigns nodes to parts: metis has the smallest cut; semi-external has a cut close to it and takes less memory,
+    /// which does not grow with the edges, and has no size limit; ldg has a larger cut.
     #[arg(long, value_enum, default_value_t = MethodName::Metis)]
     method: MethodName,
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
