@@ -74,6 +74,16 @@ impl Loads {
         all.into_iter().any(|((held, &weight), capacity)| weight > 0 && held > capacity)
     }
 
+    /// Returns true if `part` has room for what a node with these weights relieves its part `from` of, whatever else it
+    /// exceeds.
+    pub(crate) fn can_relieve(&self, part: usize, from: usize, weights: &[i32]) -> bool {
+        let exceeded = self.of(from).iter().zip(&self.capacity).map(|(held, capacity)| held > capacity);
+        let all = exceeded.zip(self.of(part)).zip(weights).zip(&self.capacity);
+        all.into_iter().all(|(((exceeded, &held), &weight), &capacity)| {
+            !exceeded || weight == 0 || held + weight as u64 <= capacity
+        })
+    }
+
     /// Returns the part for a node that has `neighbors[p]` neighbors in each part `p`. Ties go to the less loaded part,
     /// then to the first one.
     pub(crate) fn choose(&self, neighbors: &[u32], weights: &[i32]) -> usize {

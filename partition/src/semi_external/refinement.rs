@@ -12,7 +12,9 @@ const PASSES: u64 = 12;
 /// A pass that moves less than one in this number of nodes is the last one.
 const SETTLED: usize = 1000;
 /// The maximum number of passes that move nodes out of parts above their capacity.
-const BALANCING_PASSES: u64 = 4;
+const BALANCING_PASSES: u64 = 8;
+/// The number of these passes, the last ones, in which no part may exceed another capacity in return.
+const STRICT_PASSES: u64 = 2;
 
 /// Moves nodes to the parts that most of their neighbors are in, as far as these have room, and nodes out of parts that
 /// exceed their capacity.
@@ -44,8 +46,12 @@ pub(super) fn refine(
 }
 
 /// Moves nodes out of parts that exceed their capacity, those first that lose the least.
+///
+/// With several weights, parts can be full of nodes of which none has the weight in question. The first passes then move
+/// nodes nevertheless, and the next ones move others out in return.
 fn balance(graph: &Groups, state: &mut Parts) {
-    for _ in 0..BALANCING_PASSES {
+    for pass in 0..BALANCING_PASSES {
+        let strict = pass + STRICT_PASSES >= BALANCING_PASSES;
         let over: Vec<bool> = (0..state.loads.num_parts()).map(|part| state.loads.is_over(part)).collect();
         if !over.contains(&true) {
             return;
@@ -67,8 +73,8 @@ fn balance(graph: &Groups, state: &mut Parts) {
             let part = state.of[node as usize] as usize;
             if state.loads.relieves(part, state.constraints.of(node as usize)) {
                 state.rate(graph, &mut ratings, node as usize);
-                if let Some(target) = state.refuge(&ratings, node as usize) {
-                    state.join(Move { node, target });
+                if let Some(target) = state.refuge(&ratings, node as usize, strict) {
+                    state.place(Move { node, target });
                 }
             }
         }
@@ -114,29 +120,36 @@ impl Parts<'_> {
     }
 
     /// Returns the part with room that has the most neighbors of the node, except for its own, and otherwise the least
-    /// loaded part.
-    fn refuge(&self, ratings: &Ratings, node: usize) -> Option<u32> {
+    /// loaded part with room. Unless `strict`, a part that has room only for what the own part exceeds comes last.
+    fn refuge(&self, ratings: &Ratings, node: usize, strict: bool) -> Option<u32> {
         let own = self.of[node];
         let weights = self.constraints.of(node);
         let with_room = |part: &u32| *part != own && self.loads.fits(*part as usize, weights);
         let near = ratings.iter().filter(|(part, _)| with_room(part)).max_by_key(|&(part, weight)| (weight, !part));
-        let any = || {
-            let all = (0..self.loads.num_parts() as u32).filter(with_room);
+        let relieving =
+            |part: &u32| !strict && *part != own && self.loads.can_relieve(*part as usize, own as usize, weights);
+        let least_loaded = |accepts: &dyn Fn(&u32) -> bool| {
+            let all = (0..self.loads.num_parts() as u32).filter(accepts);
             all.min_by(|&a, &b| self.loads.load(a as usize).total_cmp(&self.loads.load(b as usize)))
         };
-        near.map(|(part, _)| part).or_else(any)
+        near.map(|(part, _)| part).or_else(|| least_loaded(&with_room)).or_else(|| least_loaded(&relieving))
     }
 
     /// Moves a node if there is still room for it, and returns true if it moved.
     fn join(&mut self, step: Move) -> bool {
+        let fits = self.loads.fits(step.target as usize, self.constraints.of(step.node as usize));
+        if fits {
+            self.place(step);
+        }
+        fits
+    }
+
+    /// Moves a node.
+    fn place(&mut self, step: Move) {
         let node = step.node as usize;
         let weights = self.constraints.of(node);
-        if !self.loads.fits(step.target as usize, weights) {
-            return false;
-        }
         self.loads.remove(self.of[node] as usize, weights);
         self.loads.add(step.target as usize, weights);
         self.of[node] = step.target;
-        true
     }
 }
