@@ -28,7 +28,7 @@ impl Assignment {
 
 /// Assigns the nodes of `dataset` to parts by `options`. No part stays empty.
 ///
-/// METIS and LDG work on one undirected graph over all node and edge types, without duplicates and self loops.
+/// All methods but the random one work on one undirected graph over all node and edge types, without duplicates and self loops.
 ///
 /// # Errors
 /// Fails on a dataset that [`Dataset::validate`] rejects, on 0 parts or more parts than nodes, and if METIS fails.

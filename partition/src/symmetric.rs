@@ -1,4 +1,4 @@
-//! The undirected graph over all node types that METIS and LDG work on.
+//! The undirected graph over all node types that all methods but the random one work on.
 
 use crate::joined::JoinedIds;
 use edgecut_graph::part_writer::{Grouped, Groups, InEdges, Pairs};
