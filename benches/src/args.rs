@@ -287,7 +287,7 @@ pub(crate) struct PartitionArgs {
     /// Numbers of parts
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2,4")]
     pub(crate) num_parts: Vec<u32>,
-    /// Partitioning methods: metis, ldg, random
+    /// Partitioning methods: metis, semi-external, ldg, random
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "metis,ldg")]
     pub(crate) method: Vec<String>,
     /// The program `partition-graph` [default: in the folder of this program]

@@ -3,8 +3,9 @@
 use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
-use crate::symmetric::symmetric;
-use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, estimate, ldg, metis, random};
+use crate::staging::Staging;
+use crate::symmetric::{symmetric, symmetric_in_edges};
+use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, estimate, ldg, metis, random, semi_external};
 use edgecut_graph::part_writer::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData, Workspace};
 
@@ -27,7 +28,7 @@ impl Assignment {
 
 /// Assigns the nodes of `dataset` to parts by `options`. No part stays empty.
 ///
-/// METIS and LDG work on one undirected graph over all node and edge types, without duplicates and self loops.
+/// All methods but the random one work on one undirected graph over all node and edge types, without duplicates and self loops.
 ///
 /// # Errors
 /// Fails on a dataset that [`Dataset::validate`] rejects, on 0 parts or more parts than nodes, and if METIS fails.
@@ -66,17 +67,31 @@ pub(crate) fn assign_grouped(
             progress.phase(Phase::Assigning);
             random::deal(ids.ends(), num_parts, options.seed)
         }
-        Method::Ldg | Method::Metis { .. } => {
-            let graph = symmetric(ids, dataset)?;
+        Method::Ldg | Method::Metis { .. } | Method::SemiExternal => {
+            let made;
+            let graph = match symmetric_in_edges(dataset) {
+                Some(in_edges) => in_edges,
+                None => {
+                    made = symmetric(ids, dataset)?;
+                    &made
+                }
+            };
             used = fitting_method(options, ids.num_nodes(), graph.values.len(), progress)?;
             let options = &PartitionOptions { method: used, ..options.clone() };
             let constraints = Constraints::new(dataset, ids, options);
             progress.phase(Phase::Assigning);
             let mut parts = match used {
-                Method::Metis { recursive } => metis::split(&graph, &constraints, num_parts, recursive, options.seed)?,
-                _ => ldg::split(&graph, &constraints, num_parts, options.seed),
+                Method::Metis { recursive } => {
+                    // Removed when dropped, and by the next run if this process is killed.
+                    let levels = options.scratch_dir.as_ref().map(|dir| Staging::create(&dir.join("metis"), false));
+                    let levels = levels.transpose()?;
+                    let scratch_dir = levels.as_ref().map(Staging::dir);
+                    metis::split(graph, &constraints, num_parts, recursive, options.seed, scratch_dir)?
+                }
+                Method::SemiExternal => semi_external::split(graph, &constraints, num_parts, options.seed)?,
+                _ => ldg::split(graph, &constraints, num_parts, options.seed),
             };
-            fill_empty_parts(&mut parts, num_parts, &graph);
+            fill_empty_parts(&mut parts, num_parts, graph);
             parts
         }
     };
@@ -102,8 +117,9 @@ fn fitting_method(
     if !limit.replaces_metis {
         return Err(error);
     }
-    progress.notice(&format!("{error}. Nodes are assigned by {} instead", Method::BEYOND_MEMORY));
-    Ok(Method::BEYOND_MEMORY)
+    let other = estimate::beyond_metis(num_nodes as u64, num_neighbors as u64, options.num_parts, limit.bytes);
+    progress.notice(&format!("{error}. Nodes are assigned by {other} instead"));
+    Ok(other)
 }
 
 /// Calls [`Dataset::validate`].

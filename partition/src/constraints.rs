@@ -100,7 +100,7 @@ fn edge_column(degrees: &[u64], method: Method) -> Vec<i32> {
     // Each node adds 1 to the sum, so the scaled degrees get what is left of the 31 bits.
     let room = (i32::MAX as u64).saturating_sub(degrees.len() as u64).max(1);
     let scale = match method {
-        Method::Metis { .. } => degrees.iter().sum::<u64>().div_ceil(room).max(1),
+        Method::Metis { .. } | Method::SemiExternal => degrees.iter().sum::<u64>().div_ceil(room).max(1),
         Method::Ldg | Method::Random => 1,
     };
     degrees.iter().map(|degree| (1 + degree / scale).min(i32::MAX as u64) as i32).collect()

@@ -30,8 +30,8 @@ pub enum PartitionError {
     },
     /// A count exceeds METIS's 32-bit integers.
     #[error(
-        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use `method=ldg`, which has no such \
-         limit"
+        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use `method=semi-external`, which has no \
+         such limit"
     )]
     TooLargeForMetis {
         /// The count.
@@ -42,7 +42,7 @@ pub enum PartitionError {
     /// METIS failed.
     #[error(
         "METIS failed to partition the graph (it ran out of memory, was interrupted by SIGTERM, or hit an internal \
-         error); `method=ldg` takes less memory"
+         error); `method=semi-external` takes less memory"
     )]
     Metis {
         /// The error that METIS returned.
@@ -50,7 +50,7 @@ pub enum PartitionError {
     },
     /// METIS needs more memory than the limit.
     #[error(
-        "METIS takes about {} for this graph, more than `memory_limit` {}: raise it, or use `method=ldg`",
+        "METIS takes about {} for this graph, more than `memory_limit` {}: raise it, or use `method=semi-external` or `method=ldg`",
         mebibytes(*needed),
         mebibytes(*limit)
     )]

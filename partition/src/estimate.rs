@@ -3,7 +3,7 @@
 //! The constants are the sizes of the arrays that the code holds at the same time. `tests/plan.rs` compares the results
 //! with the memory of real runs.
 
-use crate::{Method, PartitionOptions};
+use crate::{Method, PartitionOptions, semi_external};
 use edgecut_graph::HotnessRule;
 use edgecut_graph::readers::GraphShape;
 
@@ -22,6 +22,9 @@ const RANGE_BYTES: u64 = 1 << 12;
 pub(crate) const METIS_NEIGHBOR_BYTES: u64 = 58;
 /// The bytes that METIS allocates for each node.
 pub(crate) const METIS_NODE_BYTES: u64 = 110;
+
+/// The most balance constraints: nodes of four types, edges and training nodes.
+const MAX_CONSTRAINTS: u64 = 6;
 
 /// The sizes that estimates depend on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +91,7 @@ impl Sizes {
             num_edges: stored.num_edges(),
             num_in_splits: shape.node_types.iter().map(|nodes| nodes.num_in_splits).sum(),
             num_held_out: shape.edge_types.iter().map(|edges| edges.num_held_out).sum(),
-            num_constraints: num_types.clamp(1, 4) + 2,
+            num_constraints: num_types.clamp(1, MAX_CONSTRAINTS - 2) + 2,
             num_parts: u64::from(options.num_parts),
             num_threads: rayon::current_num_threads() as u64,
             has_attributes: shape.edge_types.iter().any(|e| e.has_weights || e.has_times || e.features.is_some()),
@@ -131,10 +134,17 @@ impl Sizes {
         let constraints = 4 * self.num_constraints * n;
         match method {
             Method::Metis { .. } => constraints + metis_bytes(n, self.num_edges) + 4 * n,
+            Method::SemiExternal => constraints + self.semi_external_bytes(),
             // The parts and the order; the parts of each type are copied at the end.
             Method::Random => 12 * n,
-            _ => constraints + 12 * n,
+            Method::Ldg => constraints + 12 * n,
         }
+    }
+
+    /// Returns the memory of semi-external partitioning, with its result.
+    fn semi_external_bytes(&self) -> u64 {
+        let n = self.num_nodes;
+        semi_external::memory_bytes(n, self.num_edges, self.num_constraints, self.num_parts) + 8 * n
     }
 
     /// Returns the memory of a run whose arrays are in memory.
@@ -191,6 +201,17 @@ impl Sizes {
 /// Returns the bytes that METIS allocates for a symmetric graph, including its copy of the neighbors.
 pub(crate) fn metis_bytes(num_nodes: u64, num_neighbors: u64) -> u64 {
     METIS_NEIGHBOR_BYTES * num_neighbors + METIS_NODE_BYTES * num_nodes
+}
+
+/// Returns the method that replaces METIS within a limit of memory, for the exact number of neighbors in the symmetric graph.
+pub(crate) fn beyond_metis(num_nodes: u64, num_neighbors: u64, num_parts: u32, limit: u64) -> Method {
+    let num_threads = rayon::current_num_threads() as u64;
+    let num_parts = u64::from(num_parts);
+    let num_constraints = MAX_CONSTRAINTS;
+    let sizes =
+        Sizes { num_nodes, num_edges: num_neighbors, num_parts, num_constraints, num_threads, ..Sizes::default() };
+    let [better, smaller] = Method::BEYOND_METIS;
+    if sizes.fixed(better).assigning <= limit { better } else { smaller }
 }
 
 /// Returns the fan-outs and the batch size of a ranking, or those of the defaults of `train`.

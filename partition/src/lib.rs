@@ -6,7 +6,7 @@
 //!
 //! While METIS runs, it replaces the process's handlers of SIGTERM and SIGABRT by a handler that jumps out of its call.
 //! This is undefined behavior if the signal arrives on any thread but the calling one. A program that assigns nodes
-//! with [`Method::Metis`] should block SIGTERM on all threads before it starts any, and take it with `sigwait` on one
+//! with [`Method::Metis`] or [`Method::SemiExternal`] should block SIGTERM on all threads before it starts any, and take it with `sigwait` on one
 //! of them, as `partition-graph` does.
 //!
 //! ```
@@ -40,12 +40,15 @@ mod error;
 mod estimate;
 mod joined;
 mod ldg;
+mod loads;
 mod metis;
 mod options;
+mod own_folder;
 mod plan;
 mod progress;
 mod random;
 mod repair;
+mod semi_external;
 mod staging;
 mod symmetric;
 mod verify;

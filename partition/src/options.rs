@@ -3,6 +3,7 @@
 use edgecut_graph::{HoldOut, HotnessRule, OverlapPolicy};
 use serde::Serialize;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The options for splitting a graph. The same options on the same dataset give the same bytes.
@@ -30,6 +31,9 @@ pub struct PartitionOptions {
     /// The rule by which the nodes of other parts are ranked for each part, so that training caches the features that
     /// it reads most often. `None` writes no ranking.
     pub hotness: Option<HotnessRule>,
+    /// A folder on a disk for temporary files of METIS, which then takes about half as much memory. `None` keeps its data in
+    /// memory. The folder is created if it does not exist.
+    pub scratch_dir: Option<PathBuf>,
     /// True to replace an existing partitioned graph at the output folder.
     pub overwrite: bool,
     /// The limit of memory that METIS must fit into, for a run in scratch files.
@@ -41,7 +45,7 @@ pub struct PartitionOptions {
 pub struct MemoryLimit {
     /// The limit in bytes.
     pub bytes: u64,
-    /// True to replace METIS by [`Method::BEYOND_MEMORY`] if it does not fit, instead of failing.
+    /// True to replace METIS by a method of [`Method::BEYOND_METIS`] if it does not fit, instead of failing.
     pub replaces_metis: bool,
 }
 
@@ -59,6 +63,7 @@ impl PartitionOptions {
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             hotness: None,
+            scratch_dir: None,
             overwrite: false,
             memory_limit: None,
         }
@@ -82,6 +87,10 @@ pub enum Method {
         /// either case; only with `recursive` does METIS hold it to its tighter balance of recursive bisection.
         recursive: bool,
     },
+    /// Semi-external multilevel partitioning (Akhremtsev, Sanders & Schulz 2014) by size-constrained label propagation
+    /// (Meyerhenke, Sanders & Schulz 2014): a cut close to that of METIS, in memory that depends on the number of nodes but not on
+    /// that of edges. Edges are streamed in some 20 passes.
+    SemiExternal,
     /// Linear deterministic greedy streaming (Stanton & Kliot 2012), five passes: faster than METIS, with a larger cut.
     Ldg,
     /// A random part for each node: the largest cut, the best balance of nodes.
@@ -89,8 +98,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method for graphs that METIS has not enough memory for.
-    pub const BEYOND_MEMORY: Self = Self::Ldg;
+    /// The methods that take less memory than METIS, in the order of their cuts.
+    pub const BEYOND_METIS: [Self; 2] = [Self::SemiExternal, Self::Ldg];
 }
 
 impl Default for Method {
@@ -103,6 +112,7 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Metis { .. } => "metis",
+            Self::SemiExternal => "semi-external",
             Self::Ldg => "ldg",
             Self::Random => "random",
         })

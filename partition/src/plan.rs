@@ -16,6 +16,8 @@ mod nanoseconds {
     /// For each of the five passes.
     pub(super) const LDG_EDGE: f64 = 30.0;
     pub(super) const LDG_NODE: f64 = 200.0;
+    pub(super) const SEMI_EXTERNAL_EDGE: f64 = 170.0;
+    pub(super) const SEMI_EXTERNAL_NODE: f64 = 1500.0;
     pub(super) const RANDOM_NODE: f64 = 20.0;
     pub(super) const WRITE_EDGE: f64 = 12.0;
     pub(super) const BYTE: f64 = 2.0;
@@ -121,18 +123,19 @@ impl Plan {
         if let Some(limit) = options.memory_limit {
             let too_small = |needed: u64| PartitionError::MemoryLimit { needed, limit: limit.bytes };
             let is_metis = matches!(method, Method::Metis { .. }) && !is_given && options.num_parts > 1;
-            let found = match sizes.work_bytes(method, limit.bytes) {
+            let [better, smaller] = Method::BEYOND_METIS;
+            let fits = |method| sizes.work_bytes(method, limit.bytes).is_ok();
+            match sizes.work_bytes(method, limit.bytes) {
                 Err(_) if is_metis && limit.replaces_metis => {
-                    method = Method::BEYOND_MEMORY;
+                    method = if fits(better) { better } else { smaller };
                     instead = Some(method);
-                    sizes.work_bytes(method, limit.bytes)
                 }
-                Err(needed) if is_metis && sizes.work_bytes(Method::BEYOND_MEMORY, limit.bytes).is_ok() => {
+                Err(needed) if is_metis && (fits(better) || fits(smaller)) => {
                     return Err(PartitionError::MetisMemory { needed, limit: limit.bytes });
                 }
-                found => found,
-            };
-            work_bytes = Some(found.map_err(too_small)?);
+                _ => {}
+            }
+            work_bytes = Some(sizes.work_bytes(method, limit.bytes).map_err(too_small)?);
         }
         let memory = work_bytes.map_or_else(|| sizes.in_memory(method), |work| sizes.in_scratch(method, work));
         let output_bytes = output_bytes(input);
@@ -174,7 +177,8 @@ fn seconds(sizes: &Sizes, method: Method, is_given: bool, output_bytes: u64) -> 
         _ if is_given || sizes.num_parts == 1 => 0.0,
         Method::Metis { .. } => METIS_EDGE * e,
         Method::Random => RANDOM_NODE * n,
-        _ => 5.0 * (LDG_EDGE * e + LDG_NODE * n),
+        Method::SemiExternal => SEMI_EXTERNAL_EDGE * e + SEMI_EXTERNAL_NODE * n,
+        Method::Ldg => 5.0 * (LDG_EDGE * e + LDG_NODE * n),
     };
     let writing = WRITE_EDGE * e + BYTE * output_bytes as f64;
     [reading, preparing, assigning, writing].map(|nanoseconds| nanoseconds / 1e9)

@@ -1,4 +1,4 @@
-//! The undirected graph over all node types that METIS and LDG work on.
+//! The undirected graph over all node types that all methods but the random one work on.
 
 use crate::joined::JoinedIds;
 use edgecut_graph::part_writer::{Grouped, Groups, InEdges, Pairs};
@@ -24,6 +24,21 @@ pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Result<Groups, Grap
 /// The most neighbors, in a mapped file, that are searched for reverses at the same time. They are read in random order,
 /// so they should stay in the page cache.
 const MOST_VALUES: usize = 1 << 28;
+
+/// Returns the in-edges themselves if they are the symmetric graph already: one type, in ascending rows without duplicates and
+/// self loops, in both directions. This saves a copy of all edges.
+pub(crate) fn symmetric_in_edges(graph: &Grouped) -> Option<&Groups> {
+    let ([_], [edges]) = (&graph.node_types[..], &graph.edge_types[..]) else { return None };
+    let rows = &edges.rows;
+    let is_simple = |node: usize| {
+        let neighbors = rows.row(node);
+        neighbors.windows(2).all(|pair| pair[0] < pair[1]) && neighbors.binary_search(&(node as u32)).is_err()
+    };
+    let is_simple = (0..rows.num_rows()).into_par_iter().all(is_simple);
+    let is_symmetric =
+        is_simple && rows.row_ranges(MOST_VALUES).into_par_iter().all(|range| holds_the_reverse(rows, range));
+    is_symmetric.then_some(rows)
+}
 
 /// Returns the in-neighbors of each joined id, ascending, without duplicates and the node itself.
 fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Result<Groups, GraphError> {
@@ -204,6 +219,7 @@ mod tests {
             let graph = symmetric(&ids, &grouped).unwrap();
             let mapped = symmetric(&ids, &external).unwrap();
             assert_eq!((&mapped.offsets[..], &mapped.values[..]), (&graph.offsets[..], &graph.values[..]));
+            assert!(symmetric_in_edges(&grouped).is_none(), "there are two types of nodes");
             for (row, expected) in rows.iter().enumerate() {
                 assert!(graph.row(row).iter().eq(expected), "row {row}: {:?}, expected {expected:?}", graph.row(row));
             }
@@ -211,6 +227,33 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn in_edges_are_taken_as_they_are_if_they_are_the_symmetric_graph(
+            edges in pairs(9, 9), simple in any::<bool>(), both in any::<bool>(), sorted in any::<bool>(),
+        ) {
+            let mut edges = edges;
+            if both {
+                edges.extend(reversed(&edges));
+            }
+            if simple {
+                let mut seen = BTreeSet::new();
+                edges.retain(|&(a, b)| a != b && seen.insert((a, b)));
+            }
+            if sorted {
+                edges.sort_unstable();
+            }
+            let mut dataset = dataset(&edges, &vec![], &vec![]);
+            dataset.node_types.truncate(1);
+            dataset.edge_types.truncate(1);
+            let ids = JoinedIds::new(&dataset.node_types).unwrap();
+            let grouped = Grouped::new(dataset);
+            let built = symmetric(&ids, &grouped);
+            let rows = &grouped.edge_types[0].rows;
+            let are_equal = built.offsets == rows.offsets && built.values == rows.values;
+            prop_assert_eq!(symmetric_in_edges(&grouped).is_some(), are_equal);
+            prop_assert!(!(simple && both && sorted) || are_equal);
+        }
+
         #[test]
         fn holds_both_directions_of_any_edges(
             within in pairs(9, 9), across in pairs(9, 5), back in pairs(5, 9), threads in 1..5_usize,

@@ -129,13 +129,16 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
         stderr.contains("error: METIS takes about ") && stderr.contains("more than --memory-limit 56MiB"),
         "{stderr}"
     );
-    assert!(stderr.contains("use --method ldg"), "{stderr}");
+    assert!(stderr.contains("use --method semi-external or --method ldg"), "{stderr}");
     assert!(!Path::new("x").exists());
-    // A limit that METIS fits into.
-    let out = large.path("metis");
-    let made = succeeds(&large.program(&["--output-dir", &out, "--memory-limit", "2GiB"]).output().unwrap());
-    assert_eq!(made["provenance"]["method"], "metis");
-    assert!(contents(Path::new(&out)) == large.expected("metis"));
+    // A limit that METIS fits into, and a method that was chosen. The graph has too many edges for METIS alone.
+    for (flags, method) in [(&[][..], "metis"), (&["--method", "semi-external"][..], "semi-external")] {
+        let out = large.path(method);
+        let of_limit = ["--output-dir", &out, "--memory-limit", "2GiB"];
+        let made = succeeds(&large.program(&[&of_limit[..], flags].concat()).output().unwrap());
+        assert_eq!(made["provenance"]["method"], method);
+        assert!(contents(Path::new(&out)) == large.expected(method), "{method}");
+    }
 }
 
 #[test]
@@ -241,7 +244,10 @@ fn what_does_not_work_within_a_limit_is_one_error() {
     let small = ["--dataset", "fake", "--num-partitions", "2", "--root-dir", at, "--memory-limit"];
     fails(&[&small[..], &["8MiB"]].concat(), 1, "error: the graph needs at least ");
     fails(&[&small[..], &["some"]].concat(), 2, "is not a number of bytes");
-    fails(&["--dataset", "fake", "--num-partitions", "2", "--scratch-dir", at], 2, "--memory-limit");
+    for more in [["--method", "ldg"], ["--assignment", at]] {
+        let flags = ["--dataset", "fake", "--num-partitions", "2", "--scratch-dir", at];
+        fails(&[&flags[..], &more].concat(), 2, "--scratch-dir needs --memory-limit or --method metis");
+    }
     let file = root.path().join("file");
     std::fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();

@@ -2,12 +2,17 @@
 
 mod graphs;
 
-use edgecut_graph::{Dataset, Splits};
+use edgecut_graph::{Dataset, EdgeData, NodeTypeId, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};
 use graphs::{bare, bare_nodes, two_cliques};
 
-const METHODS: [Method; 4] =
-    [Method::Metis { recursive: false }, Method::Metis { recursive: true }, Method::Ldg, Method::Random];
+const METHODS: [Method; 5] = [
+    Method::Metis { recursive: false },
+    Method::Metis { recursive: true },
+    Method::SemiExternal,
+    Method::Ldg,
+    Method::Random,
+];
 
 fn options(method: Method, num_parts: u32) -> PartitionOptions {
     PartitionOptions { method, ..PartitionOptions::new(num_parts) }
@@ -47,6 +52,85 @@ fn ldg_cuts_far_less_than_random() {
     assert!(metis < 0.02 && metis < ldg && ldg < 0.45 && (0.7..0.8).contains(&random), "{metis} {ldg} {random}");
 }
 
+/// Counts the edges between different parts, of a homogeneous graph.
+fn cut(dataset: &Dataset, parts: &[u32]) -> u64 {
+    let edges = &dataset.edge_types[0];
+    edges.src.iter().zip(&edges.dst[..]).filter(|&(&src, &dst)| parts[src as usize] != parts[dst as usize]).count()
+        as u64
+}
+
+/// Communities with more neighbor entries than the semi-external method gives to METIS directly.
+fn large() -> Dataset {
+    graphs::communities(16_000, 80, 70, 0.8)
+}
+
+#[test]
+fn the_cut_of_every_method_is_that_of_the_edge_list_and_semi_external_is_close_to_metis() {
+    let dataset = large();
+    let root = graphs::tempdir();
+    let mut cuts = Vec::new();
+    for method in METHODS {
+        let options = options(method, 8);
+        let assignment = assign(&dataset, &options).unwrap();
+        let meta = partition(&dataset, &options, &root.path().join(cuts.len().to_string()), &()).unwrap();
+        assert_eq!(meta.report.cut_edges, cut(&dataset, &assignment.parts[0]), "{method}");
+        let balances = Balances::new(&meta.report);
+        let bound = if method == Method::Random { 1.2 } else { 1.1 };
+        let most = balances.nodes.max(balances.edges).max(balances.train_nodes);
+        assert!(most < bound, "{method}: {balances:?}");
+        cuts.push(meta.report.cut_fraction);
+    }
+    let [metis, recursive, semi_external, ldg, random] = cuts[..] else { panic!("five methods") };
+    assert!(semi_external < 1.5 * metis.min(recursive), "{cuts:?}");
+    assert!(semi_external < ldg && ldg < random, "{cuts:?}");
+}
+
+#[test]
+fn every_method_gives_the_same_parts_on_any_number_of_threads() {
+    let dataset = large();
+    for method in METHODS {
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| assign(&dataset, &options(method, 5)).unwrap())
+        };
+        assert_eq!(with(1), with(3), "{method}");
+    }
+}
+
+#[test]
+fn large_heterogeneous_graphs_are_split_type_by_type() {
+    // Papers and their authors: the communities of papers, and an author for every two papers of a community.
+    let mut dataset = large();
+    dataset.node_types.push(bare_nodes("author", 8000));
+    let papers: Vec<u32> = (0..16_000).collect();
+    let authors: Vec<u32> = papers.iter().map(|paper| paper / 160 * 80 + paper % 80).collect();
+    let writes = EdgeData::new(NodeTypeId(1), "writes", NodeTypeId(0), authors.clone().into(), papers.clone().into());
+    dataset.edge_types.push(writes);
+    let metis = assign(&dataset, &options(Method::default(), 4)).unwrap();
+    let found = assign(&dataset, &options(Method::SemiExternal, 4)).unwrap();
+    let between = |parts: &[Vec<u32>]| {
+        let of_writes = authors.iter().zip(&papers);
+        let cut_writes = of_writes.filter(|&(&a, &p)| parts[1][a as usize] != parts[0][p as usize]).count() as u64;
+        cut(&dataset, &parts[0]) + cut_writes
+    };
+    assert!(between(&found.parts) as f64 <= 1.5 * between(&metis.parts) as f64);
+    for of_type in &found.parts {
+        let most = (0..4).map(|part| of_type.iter().filter(|&&p| p == part).count()).max().unwrap();
+        assert!(most * 4 <= of_type.len() * 105 / 100, "{most} of {}", of_type.len());
+    }
+}
+
+#[test]
+fn metis_gives_the_same_parts_with_files_and_leaves_none() {
+    let root = graphs::tempdir();
+    let dataset = large();
+    let in_memory = options(Method::default(), 4);
+    let scratch_dir = Some(root.path().join("scratch"));
+    let on_disk = PartitionOptions { scratch_dir: scratch_dir.clone(), ..in_memory.clone() };
+    assert_eq!(assign(&dataset, &in_memory).unwrap(), assign(&dataset, &on_disk).unwrap());
+    assert_eq!(graphs::names(scratch_dir.as_deref().unwrap()), Vec::<String>::new());
+}
+
 #[test]
 fn a_graph_without_edges_and_a_disconnected_one_are_split_evenly() {
     let pairs: Vec<(u32, u32)> = (0..50).map(|n| (2 * n, 2 * n + 1)).collect();
@@ -63,7 +147,7 @@ fn training_nodes_are_balanced_where_they_are_all_in_one_corner() {
     let mut dataset = two_cliques(40);
     dataset.node_types[0].splits = Splits { train: (0..40).collect::<Vec<u32>>().into(), ..Splits::default() };
     let root = graphs::tempdir();
-    for method in [Method::default(), Method::Ldg] {
+    for method in [Method::default(), Method::SemiExternal, Method::Ldg] {
         let dir = root.path().join(method.to_string());
         let meta = partition(&dataset, &options(method, 2), &dir, &()).unwrap();
         let balances = Balances::new(&meta.report);

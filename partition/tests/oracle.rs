@@ -8,8 +8,13 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const METHODS: [Method; 4] =
-    [Method::Metis { recursive: false }, Method::Metis { recursive: true }, Method::Ldg, Method::Random];
+const METHODS: [Method; 5] = [
+    Method::Metis { recursive: false },
+    Method::Metis { recursive: true },
+    Method::SemiExternal,
+    Method::Ldg,
+    Method::Random,
+];
 
 /// The place of each node: (part, row) by node type and original id.
 type Places = Vec<BTreeMap<u32, (u32, usize)>>;
@@ -18,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_hold_the_graph(dataset in graphs::any_graph(), method in 0..4_usize, num_parts in 1..6_u32, seed in 0..9_u64) {
+    fn parts_hold_the_graph(dataset in graphs::any_graph(), method in 0..METHODS.len(), num_parts in 1..6_u32, seed in 0..9_u64) {
         let options = PartitionOptions { method: METHODS[method], seed, ..PartitionOptions::new(num_parts) };
         let root = graphs::tempdir();
         let dir = root.path().join("parts");
@@ -33,7 +38,7 @@ proptest! {
     }
 
     #[test]
-    fn reruns_are_identical_to_the_byte(dataset in graphs::any_graph(), method in 0..4_usize, seed in 0..9_u64) {
+    fn reruns_are_identical_to_the_byte(dataset in graphs::any_graph(), method in 0..METHODS.len(), seed in 0..9_u64) {
         let options = PartitionOptions { method: METHODS[method], seed, ..PartitionOptions::new(2) };
         let root = graphs::tempdir();
         let write = |name: &str, threads: usize| {

@@ -47,12 +47,13 @@ fn planned_memory_is_measured_memory_to_within_a_factor() {
     let out = path("parts");
     let flags = ["--dataset", "graph", "--dataset-dir", &dir, "--output-dir", &out, "--overwrite", "--num-partitions"];
     let of = |more: &[&'static str]| -> Vec<&str> { [&flags[..], more].concat() };
-    for method in ["ldg", "random", "metis"] {
+    for method in ["ldg", "random", "metis", "semi-external"] {
         compare(&of(&["2", "--method", method]), &[]);
     }
     for method in ["ldg", "random"] {
         compare(&of(&["4", "--method", method]), &["--memory-limit", "128MiB"]);
     }
+    compare(&of(&["4", "--method", "semi-external"]), &["--memory-limit", "512MiB"]);
     compare(&of(&["4", "--feature-dtype", "int8", "--method", "random"]), &["--memory-limit", "96MiB"]);
 }
 
@@ -65,7 +66,7 @@ fn a_plan_reads_headers_only_and_writes_nothing() {
     let flags = ["--dataset", "fake", "--num-partitions", "4", "--root-dir", at, "--plan", "--memory-limit", "32GiB"];
     let plan = run(&[&flags[..], &sizes].concat());
     assert_eq!(plan["num_edges"].as_u64().unwrap() / 1_000_000, 3231);
-    assert_eq!(plan["method"], "ldg");
+    assert_eq!(plan["method"], "semi-external");
     assert!(plan["peak_memory_bytes"].as_u64().unwrap() < 32 << 30, "{plan:#}");
     assert!(plan["rank"]["part_bytes"].as_u64().unwrap() > 3_000_000_000, "{plan:#}");
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);

@@ -354,7 +354,7 @@ fn features_are_stored_in_the_type_that_is_asked_for() {
 #[test]
 fn the_spelling_of_pyg_and_any_number_of_threads_give_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
-    for method in ["metis", "ldg", "random"] {
+    for method in ["metis", "semi-external", "ldg", "random"] {
         let ours = root.path().join(format!("{method}-ours"));
         let pyg = root.path().join(format!("{method}-pyg"));
         let ours = ours.to_str().unwrap();
@@ -377,7 +377,7 @@ fn a_wrong_command_line_ends_with_status_2() {
     fails(&["--dataset", "fake"], 2, "--num-partitions");
     fails(&["--dataset", "fake", "--num-partitions", "0"], 2, "0 is not in");
     fails(&["--dataset", "fake", "--num-partitions", "two"], 2, "two");
-    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "magic"], 2, "metis, ldg, random");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "magic"], 2, "metis, semi-external, ldg, random");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--balance", "time"], 2, "nodes, edges and train");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "ldg", "--recursive"], 2, "--recursive needs");
     fails(&["--dataset", "../fake", "--num-partitions", "2"], 2, "--dataset-dir");

@@ -50,7 +50,7 @@ def partition(
         The number of parts.
     output_dir : path
         The folder of the parts. It appears only when it is complete.
-    method : {'metis', 'ldg', 'random'}
+    method : {'metis', 'semi-external', 'ldg', 'random'}
         The method that assigns nodes to parts.
     seed : int, default 0
         The seed of every random choice.

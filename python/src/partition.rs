@@ -35,9 +35,10 @@ pub(crate) fn partition(
     end_with_parent().map_err(|error| failed(&error))?;
     let method = match method.as_str() {
         "metis" => Method::Metis { recursive: false },
+        "semi-external" => Method::SemiExternal,
         "ldg" => Method::Ldg,
         "random" => Method::Random,
-        _ => return Err(invalid(format!("`method` is {method:?}: choose from metis, ldg and random"))),
+        _ => return Err(invalid(format!("`method` is {method:?}: choose from metis, semi-external, ldg and random"))),
     };
     let mut source = DatasetSource::of_folder(path);
     (source.to_undirected, source.add_reverse_edges) = (to_undirected, add_reverse_edges);

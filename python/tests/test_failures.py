@@ -137,7 +137,7 @@ def test_partition_writes_what_the_program_writes(tmp_path):
             assert np.array_equal(one["n_id"], other["n_id"]) and np.array_equal(one["x"], other["x"])
     with pytest.raises(edgecut.EdgecutError, match="exists already"):
         edgecut.partition(dataset, 2, tmp_path / "by-python")
-    with pytest.raises(ValueError, match="choose from metis, ldg and random"):
+    with pytest.raises(ValueError, match="choose from metis, semi-external, ldg and random"):
         edgecut.partition(dataset, 2, tmp_path / "other", method="kahip")
     with pytest.raises(edgecut.EdgecutError, match="0 parts"):
         edgecut.partition(dataset, 0, tmp_path / "other")

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The parameters of a partitioning. The same parameters on the same data give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The partitioning method: `metis`, `ldg` or `random`, or `whole` for a dataset that was
-    /// not partitioned.
+    /// The partitioning method: `metis`, `semi-external`, `ldg` or `random`, or `whole` for a dataset
+    /// that was not partitioned.
     pub method: String,
     /// True if METIS used recursive bisection.
     pub recursive: bool,

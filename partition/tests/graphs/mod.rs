@@ -1,6 +1,7 @@
 //! Small graphs for tests, and temporary folders.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
+use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
     Buffer, Dataset, EdgeAttributes, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits,
 };
@@ -37,6 +38,28 @@ pub(crate) fn two_cliques(size: u32) -> Dataset {
         );
     }
     bare(2 * size as usize, &edges)
+}
+
+/// Returns a graph of planted communities with interleaved ids, and every edge in both directions. A node has `degree`
+/// edges on average, of which a share of `inside` stays in its community. A tenth of the nodes is for training.
+pub(crate) fn communities(num_nodes: u32, num_communities: u32, degree: u32, inside: f64) -> Dataset {
+    let mut rng = CounterRng::new(11);
+    let members = num_nodes / num_communities;
+    let mut edges = std::collections::BTreeSet::new();
+    while edges.len() < (num_nodes * degree) as usize {
+        let a = rng.below(u64::from(num_nodes)) as u32;
+        let b = if rng.unit() < inside {
+            rng.below(u64::from(members)) as u32 * num_communities + a % num_communities
+        } else {
+            rng.below(u64::from(num_nodes)) as u32
+        };
+        if a != b {
+            edges.extend([(a, b), (b, a)]);
+        }
+    }
+    let mut dataset = bare(num_nodes as usize, &edges.into_iter().collect::<Vec<_>>());
+    dataset.node_types[0].splits.train = (0..num_nodes).step_by(10).collect::<Vec<u32>>().into();
+    dataset
 }
 
 /// Returns a graph with everything: two node types, features of both types, labels, splits, times, and three edge

@@ -97,8 +97,9 @@ pub(crate) struct PartitionArgs {
     /// The output folder [default: {root-dir}/partitions/{dataset}/{N}-parts].
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// The method that assigns nodes to parts: metis has the smallest cut; ldg takes less time and memory and has no
-    /// size limit. With --memory-limit, ldg replaces METIS if that does not fit [default: metis].
+    /// The method that assigns nodes to parts: metis has the smallest cut; semi-external has a cut close to it and takes less
+    /// memory, which does not grow with the edges, and has no size limit; ldg has a larger cut. With --memory-limit, the
+    /// first of semi-external and ldg that fits replaces METIS if that does not fit [default: metis].
     #[arg(long, value_enum)]
     method: Option<MethodName>,
     /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
@@ -153,9 +154,10 @@ pub(crate) struct PartitionArgs {
     /// are the same as without a limit. For .npy arrays and --dataset fake.
     #[arg(long, alias = "memory_limit", value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<u64>,
-    /// With --memory-limit, the folder of the scratch files, which have no names and end with the process [default: the
-    /// folder that the output folder is in, or will be].
-    #[arg(long, alias = "scratch_dir", value_name = "DIR", requires = "memory_limit")]
+    /// A folder on a disk with space for several times the edges. METIS keeps its larger graphs in files there, and takes half
+    /// as much memory. With --memory-limit, it is the folder of the scratch files, which have no names and end with the
+    /// process [default: with --memory-limit, the folder that the output folder is in, or will be].
+    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
     scratch_dir: Option<PathBuf>,
     /// Print the memory, disk space and time that the job takes, from the headers of its files, and end.
     #[arg(long, group = "batches")]
@@ -211,6 +213,7 @@ enum Hotness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum MethodName {
     Metis,
+    SemiExternal,
     Ldg,
     Random,
 }
@@ -248,9 +251,14 @@ impl PartitionArgs {
         let method = match self.method.unwrap_or(MethodName::Metis) {
             MethodName::Metis => Method::Metis { recursive: self.recursive },
             _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive needs --method metis"),
+            MethodName::SemiExternal => Method::SemiExternal,
             MethodName::Ldg => Method::Ldg,
             MethodName::Random => Method::Random,
         };
+        let is_metis = matches!(method, Method::Metis { .. }) && self.assignment.is_none();
+        if self.scratch_dir.is_some() && self.memory_limit.is_none() && !is_metis {
+            usage(ErrorKind::ArgumentConflict, "--scratch-dir needs --memory-limit or --method metis");
+        }
         let mut source = DatasetSource::new(dataset, &self.root_dir);
         source.folder = self.dataset_dir.clone();
         source.split = self.split.clone();
@@ -288,6 +296,7 @@ impl PartitionArgs {
             hold_out_edges: source.hold_out_edges,
             overlap: self.overlap,
             hotness,
+            scratch_dir: self.scratch_dir.clone(),
             overwrite: self.overwrite,
             memory_limit: self
                 .memory_limit

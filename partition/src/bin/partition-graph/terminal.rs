@@ -126,6 +126,7 @@ impl Terminal {
         }
         match self.method {
             Method::Metis { .. } => "METIS".into(),
+            Method::SemiExternal => "semi-external".into(),
             Method::Ldg => "LDG".into(),
             Method::Random => "random".into(),
         }
