@@ -192,7 +192,8 @@ def main():
     result = measure(steps, args, world_size)
     versions = {"torch": torch.__version__, "threads": torch.get_num_threads()}
     if world_size == 1 or dist.get_rank() == 0:
-        print(json.dumps({"loader": args.loader, "layers": args.layers, "world_size": world_size, **versions, **result}), flush=True)
+        settings = {"loader": args.loader, "layers": args.layers, "world_size": world_size}
+        print(json.dumps({**settings, **versions, **result}), flush=True)
     if world_size > 1:
         dist.barrier()
         dist.destroy_process_group()

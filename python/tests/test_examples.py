@@ -72,7 +72,11 @@ def typed_parts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("typed")
     save(folder / "graph" / "nodes" / "paper", **learnable(400))
     save(folder / "graph" / "nodes" / "author", x=np.ones((100, 8), np.float32))
-    for name, sizes in [("paper__cites__paper", (400, 400)), ("author__writes__paper", (100, 400)), ("paper__by__author", (400, 100))]:
+    for name, sizes in [
+        ("paper__cites__paper", (400, 400)),
+        ("author__writes__paper", (100, 400)),
+        ("paper__by__author", (400, 100)),
+    ]:
         save(folder / "graph" / "edges" / name, edge_index=edges(*sizes))
     return two_parts(folder / "graph", folder / "parts")
 

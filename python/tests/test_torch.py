@@ -226,12 +226,13 @@ def test_models_for_graphs_compute_the_same(tmp_path, flags):
     dataset = ("--dataset", "SMALL")
     file = trained("graph", tmp_path, tmp_path / "model.safetensors", *dataset, "--batch-size", 8, *flags)
     model = edgecut.torch.load_model(file).eval()
-    expected = predicted(tmp_path, file, tmp_path / "out", *dataset, "--graphs", "all", "--output", "logit")
+    flags = (*dataset, "--graphs", "all", "--output", "logit")
+    expected = predicted(tmp_path, file, tmp_path / "out", *flags)
     with torch.no_grad():
         assert_close(model(*data).numpy(), expected)
     edgecut.torch.save_model(model, tmp_path / "again.safetensors")
     assert_same_file(file, tmp_path / "again.safetensors")
-    again = predicted(tmp_path, tmp_path / "again.safetensors", tmp_path / "again", *dataset, "--graphs", "all", "--output", "logit")
+    again = predicted(tmp_path, tmp_path / "again.safetensors", tmp_path / "again", *flags)
     assert again.tobytes() == expected.tobytes()
 
 
@@ -339,6 +340,7 @@ def test_blocks_give_the_outputs_and_gradients_of_the_whole_batch(graph, aggrega
         (lambda: GraphSAGE(8, 12, num_layers=2, out_channels=4, norm="batch_norm"), "cannot be saved: `train` has layer norm"),
         (lambda: GraphSAGE(8, 12, num_layers=2, out_channels=4, normalize=True), "use normalize=False"),
         (lambda: GCN(8, 12, num_layers=2, out_channels=4, improved=True), "use improved=False"),
+        (lambda: GCN(8, 12, num_layers=2, out_channels=4, bias=False), "it has the parameters bias, lin.weight"),
     ],
 )
 def test_models_that_train_lacks_are_refused(tmp_path, make, error):

@@ -16,7 +16,8 @@ try:
     import safetensors.torch  # noqa: F401
     import torch_geometric.nn  # noqa: F401
 except ImportError as error:
-    raise ImportError(f"edgecut.torch needs PyTorch, PyG and safetensors: pip install torch torch_geometric safetensors ({error})") from error
+    install = "pip install torch torch_geometric safetensors"
+    raise ImportError(f"edgecut.torch needs PyTorch, PyG and safetensors: {install} ({error})") from error
 
 from .blocks import Block, blocks
 from .conv_stack import ConvStack

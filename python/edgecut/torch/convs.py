@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv
 
-__all__ = ["NamedTensors", "make_gat", "make_gin", "tensors_of", "tensors_of_norm"]
+__all__ = ["NamedTensors", "make_gat", "make_gin", "tensors_of"]
 
 NamedTensors = Iterator[tuple[str, Tensor]]
 
@@ -67,11 +67,6 @@ def tensors_of(layer: torch.nn.Module, before: str) -> NamedTensors:
                 yield before + name, value.detach()
 
 
-def tensors_of_norm(norm: torch.nn.Module, before: str) -> NamedTensors:
-    """Return the tensors of a normalization by their names in a file."""
-    return tensors_of(norm, before)
-
-
 def _tensors_of_rgcn(layer: RGCNConv, before: str) -> NamedTensors:
     weight = layer.weight.detach()
     if layer.num_bases is not None:
@@ -92,7 +87,9 @@ def _tensors_of_mlp(mlp: torch.nn.Sequential, before: str) -> NamedTensors:
             yield from tensors_of(layer, f"{before}{name}.{number}.")
 
 
-def make_gat(version: str, in_channels: int | tuple[int, int], out_channels: int, heads: int, **more: Any) -> torch.nn.Module:
+def make_gat(
+    version: str, in_channels: int | tuple[int, int], out_channels: int, heads: int, **more: Any
+) -> torch.nn.Module:
     """Return a layer of graph attention whose heads are concatenated to ``out_channels``."""
     if version not in ("v1", "v2"):
         raise ValueError(f"`version` of graph attention is {version!r}: choose from 'v1' and 'v2'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch_geometric.nn import GAT, GCN, GATConv, GATv2Conv, GCNConv, GraphSAGE, SAGEConv
+from torch_geometric.nn import GCN, GATConv, GATv2Conv, GCNConv, GraphSAGE, SAGEConv
 
 from .conv_stack import ConvStack
 
@@ -22,11 +22,12 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
         If the model has settings that ``train`` does not have.
     """
     if model.jk_mode is not None:
-        raise ValueError(f"a model with jumping knowledge (jk={model.jk_mode!r}) cannot be saved: `train` has none for nodes")
+        raise ValueError(f"a model with jk={model.jk_mode!r} cannot be saved: `train` has no jumping knowledge for nodes")
     kind = _kind(model)
     expected = torch.nn.ELU if "gat" in kind else torch.nn.ReLU
     if len(model.convs) > 1 and not isinstance(model.act, expected):
-        raise ValueError(f"the activation is {model.act}, but `train` has {expected.__name__} in such models: use act={expected.__name__.lower()!r}")
+        name = expected.__name__
+        raise ValueError(f"the activation is {model.act}, but `train` has {name} in such models: use act={name.lower()!r}")
     norms = [norm for norm in model.norms if not isinstance(norm, torch.nn.Identity)]
     if any(not _is_layer_norm(norm) for norm in norms) or (norms and not model.act_first):
         raise ValueError(
@@ -50,6 +51,8 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
         }
     )
     for ours, theirs in zip([*stack.convs, *stack.norms], [*model.convs, *norms]):
+        if ours.state_dict().keys() != theirs.state_dict().keys():
+            raise ValueError(f"{theirs} cannot be saved: in `train` it has the parameters {', '.join(ours.state_dict())}")
         ours.load_state_dict(theirs.state_dict())
     return stack
 
@@ -83,7 +86,8 @@ def _kind(model: torch.nn.Module) -> Any:
 def _check(conv: torch.nn.Module, expected: dict[str, Any]) -> None:
     for name, value in expected.items():
         if getattr(conv, name) != value:
-            raise ValueError(f"{conv} has {name}={getattr(conv, name)}, which `train` does not have: use {name}={value}")
+            found = getattr(conv, name)
+            raise ValueError(f"{conv} has {name}={found}, which `train` does not have: use {name}={value}")
 
 
 def _is_layer_norm(norm: torch.nn.Module) -> bool:
