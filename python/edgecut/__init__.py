@@ -13,9 +13,26 @@ over all parts of the graph.
 
 from . import distributed
 from ._edgecut import EdgecutError
+from .graph_dataset import GraphDataset, fake_graphs, open_graphs
+from .graph_loader import GraphDataLoader
 from .loader import LinkNeighborLoader, NeighborLoader
 from .partitioning import partition
-from .store import EdgeType, NodeType, Store, open
+from .store import EdgeType, NodeType, Store, connect, open
 
 __version__ = "0.1.0"
-__all__ = ["EdgeType", "EdgecutError", "LinkNeighborLoader", "NeighborLoader", "NodeType", "Store", "distributed", "open", "partition"]
+__all__ = [
+    "EdgeType",
+    "EdgecutError",
+    "GraphDataLoader",
+    "GraphDataset",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "NodeType",
+    "Store",
+    "connect",
+    "distributed",
+    "fake_graphs",
+    "open",
+    "open_graphs",
+    "partition",
+]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _edgecut
+from .arguments import check_output, integers, refuse_unknown
+from .edge_ids import EdgeIds
 from .store import Store
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader"]
 
 _SPLITS = ("train", "valid", "test")
-# Arguments of PyTorch's DataLoader that have no meaning for loaders without worker processes.
-_MEANINGLESS = ("filter_per_worker", "is_sorted", "multiprocessing_context", "persistent_workers", "pin_memory", "prefetch_factor")
 
 
 class _Loader:
@@ -26,15 +25,13 @@ class _Loader:
     _transform: Callable[[Any], Any] | None
     _drop_last: bool
     _convert: Callable[[Store, dict[str, Any]], Any]
+    _edge_ids: EdgeIds | None
     _epoch: int
     batch_size: int
 
     def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
         """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
-        for name in arguments["kwargs"]:
-            if name not in _MEANINGLESS:
-                raise TypeError(f"{type(self).__name__} has no argument `{name}`")
-            warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=3)
+        refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=4)
         weight_attr = arguments["weight_attr"]
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
@@ -44,6 +41,8 @@ class _Loader:
         self._transform = arguments["transform"]
         self._drop_last = arguments["drop_last"]
         self._convert = _converter(arguments["output"])
+        edge_index = arguments["edge_index"]
+        self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
         self._epoch = 0
         self.batch_size = arguments["batch_size"]
         shared = ("batch_size", "shuffle", "seed", "replace", "disjoint", "temporal_strategy")
@@ -55,6 +54,7 @@ class _Loader:
                 "even_batches": data.world_size > 1 if even_batches is None else even_batches,
                 "concurrency": arguments["num_workers"],
                 "weighted": weight_attr is not None,
+                "edge_positions": edge_index is not None,
                 "time_attr": "node_time" if time_attr == "time" else time_attr,
                 **settings,
             },
@@ -78,6 +78,8 @@ class _Loader:
         for arrays in self._loader.epoch(epoch):
             if self._drop_last and arrays["batch_size"] < self.batch_size:
                 continue
+            if self._edge_ids is not None:
+                self._edge_ids.add(arrays["nodes"], arrays["edges"])
             batch = self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
             yield batch if self._transform is None else self._transform(batch)
 
@@ -135,6 +137,9 @@ class NeighborLoader(_Loader):
     output : {'pyg', 'numpy'}, optional
         The type of batches: ``Data`` and ``HeteroData`` of PyG with tensors, or dicts with arrays. The default is PyG if it
         is installed.
+    edge_index : array of int, [2, E], or dict of edge type to array; optional
+        The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
+        it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
 
     Raises
     ------
@@ -148,8 +153,8 @@ class NeighborLoader(_Loader):
     A batch has ``x``, ``edge_index``, ``n_id`` (ids in the dataset), ``batch_size``, ``num_sampled_nodes`` and
     ``num_sampled_edges``. It has ``y``, the labels of the input nodes, ``time``, ``edge_weight``, ``edge_time``,
     ``edge_attr`` and ``batch`` if the graph or the loader has them. If ``input_nodes`` is an array, ``input_id`` has the
-    position in it of each input node of the batch. Unlike in PyG, ``y`` has no rows for other nodes, and there is no
-    ``e_id``.
+    position in it of each input node of the batch. Unlike in PyG, ``y`` has no rows for other nodes. If ``edge_index``
+    is given, ``e_id`` has the position in it of each edge of the batch.
     """
 
     def __init__(
@@ -172,13 +177,14 @@ class NeighborLoader(_Loader):
         seed: int = 0,
         even_batches: bool | None = None,
         output: str | None = None,
+        edge_index: Any = None,
         **kwargs: Any,
     ) -> None:
         node_type, split, ids = _input_nodes(data, input_nodes)
         settings = {
             "node_type": node_type,
             "seeds": ids,
-            "seed_times": None if input_time is None else _integers(input_time, "input_time"),
+            "seed_times": None if input_time is None else integers(input_time, "input_time"),
             "split": split,
             "links": None,
         }
@@ -261,6 +267,7 @@ class LinkNeighborLoader(_Loader):
         seed: int = 0,
         even_batches: bool | None = None,
         output: str | None = None,
+        edge_index: Any = None,
         **kwargs: Any,
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)
@@ -274,7 +281,7 @@ class LinkNeighborLoader(_Loader):
                 "edge_type": edge_type,
                 "src": None if ends is None else ends[0],
                 "dst": None if ends is None else ends[1],
-                "times": None if edge_label_time is None else _integers(edge_label_time, "edge_label_time"),
+                "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
                 "split": split,
                 "num_negatives": self._amount,
                 "exclude_seed_edges": exclude_seed_edges,
@@ -338,7 +345,7 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
         if ids.shape != (num_nodes,):
             raise ValueError(f"`input_nodes`: the mask has the shape {ids.shape}, but there are {num_nodes} nodes")
         ids = np.flatnonzero(ids)
-    return node_type, None, _integers(ids, "input_nodes")
+    return node_type, None, integers(ids, "input_nodes")
 
 
 def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:
@@ -362,7 +369,7 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     ends = np.asarray(edges)
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
-    return number, "train", np.stack([_integers(end, "edge_label_index") for end in ends])
+    return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
 
 
 def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
@@ -387,13 +394,6 @@ def _by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
 
 
-def _integers(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size > 0 and not np.issubdtype(array.dtype, np.integer)):
-        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {array.ndim} of {array.dtype}")
-    return np.ascontiguousarray(array, np.int64)
-
-
 def _fan_outs(num_neighbors: Any) -> str:
     """Return the fan-outs as text, as `train --num-neighbors` takes them."""
     if not isinstance(num_neighbors, Mapping):
@@ -405,16 +405,10 @@ def _fan_outs(num_neighbors: Any) -> str:
 
 def _converter(output: str | None) -> Callable[..., Any]:
     """Return the function that makes a batch of arrays."""
-    if output not in (None, "pyg", "numpy"):
-        raise ValueError(f"`output` is {output!r}: choose from 'pyg' and 'numpy'")
-    if output != "numpy":
-        try:
-            from .pyg import to_pyg
+    if check_output(output) == "pyg":
+        from .pyg import to_pyg
 
-            return to_pyg
-        except ImportError:
-            if output == "pyg":
-                raise
+        return to_pyg
     return to_dict
 
 
