@@ -24,7 +24,7 @@ class _Loader:
     _store: Store
     _transform: Callable[[Any], Any] | None
     _drop_last: bool
-    _convert: Callable[[Store, dict[str, Any]], Any]
+    _convert: Callable[..., Any]
     _edge_ids: EdgeIds | None
     _epoch: int
     batch_size: int
@@ -189,7 +189,7 @@ class NeighborLoader(_Loader):
             "links": None,
         }
         self._ids = ids
-        self._order = None if ids is None else np.argsort(ids, kind="stable")
+        self._order = np.argsort([] if ids is None else ids, kind="stable")
         self._seed_type = 0 if node_type is None else [t.name for t in data.node_types].index(node_type)
         self._start(data, settings, locals())
 
@@ -417,12 +417,14 @@ def to_dict(
 ) -> dict[str, Any]:
     """Name the arrays of a batch as PyG does. In a heterogeneous graph each has a dict by type."""
     batch = dict(of_inputs)
-    for key, of_types, types in (("nodes", nodes, store.node_types), ("edges", edges, store.edge_types)):
-        for arrays, t in zip(of_types, types):
+    node_types = [t.name for t in store.node_types]
+    edge_types = [t.name for t in store.edge_types]
+    for key, of_types, types in (("nodes", nodes, node_types), ("edges", edges, edge_types)):
+        for arrays, of_type in zip(of_types, types):
             for name, values in arrays.items():
                 name = f"num_sampled_{key}" if name == "num_sampled" else name
                 if store.is_heterogeneous:
-                    batch.setdefault(name, {})[t.name] = values
+                    batch.setdefault(name, {})[of_type] = values
                 else:
                     batch[name] = values
     return batch

@@ -55,23 +55,22 @@ class EdgecutFeatureStore(FeatureStore):
             return None
         return 0 if attr.group_name is None else [t.name for t in self._store.node_types].index(attr.group_name)
 
-    def _get_tensor(self, attr: TensorAttr) -> torch.Tensor | np.ndarray | None:
+    def _get_tensor(self, attr: TensorAttr) -> torch.Tensor:
         number = self._find(attr)
         if number is None:
-            return None
+            raise KeyError(f"the graph has no {attr.attr_name!r} of nodes of type {attr.group_name!r}")
         fetch = lambda ids: _edgecut.node_attribute(self._store._graph, number, attr.attr_name, ids)
         num_nodes = self._store.node_types[number].num_nodes
         if attr.index is None:
             return torch.from_numpy(fetch(None))
         if isinstance(attr.index, slice):
-            return torch.from_numpy(fetch(np.arange(num_nodes)[attr.index]))
+            return torch.from_numpy(fetch(np.arange(num_nodes)[attr.index].copy()))
         index = torch.as_tensor(attr.index)
         if index.dtype == torch.bool:
             index = index.nonzero().flatten()
         # Each row is fetched once.
         ids, rows = np.unique(index.cpu().numpy().astype(np.int64, copy=False), return_inverse=True)
-        values = fetch(ids)[rows]
-        return values if isinstance(attr.index, np.ndarray) else torch.from_numpy(values)
+        return torch.from_numpy(fetch(ids)[rows])
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
         number = self._find(attr)
