@@ -1,7 +1,5 @@
 """The end of a program, as the other processes of its job see it."""
 
-import time
-
 import pytest
 from conftest import start
 
@@ -20,11 +18,9 @@ GRAPHS = "store = edgecut.fake_graphs(20)"
 def run(parts, opened, end):
     """Run two ranks, of which the first waits for the end of the other. Returns their exit statuses and errors."""
     end = "if store.rank == 1:\n    " + end.replace("\n", "\n    ")
-    begin = time.monotonic()
     ranks = start(WAIT.replace("{opened}", opened).replace("{end_of_rank_1}", end), 2, parts[2])
+    # Without a report, the others would wait for minutes.
     errors = [rank.communicate(timeout=60)[1] for rank in ranks]
-    # The others would otherwise wait for minutes.
-    assert time.monotonic() - begin < 50
     return [rank.returncode for rank in ranks], errors
 
 

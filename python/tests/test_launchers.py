@@ -59,6 +59,8 @@ def launch(ssh, tmp_path, *command):
     port, config = ssh
     tmp_path.joinpath("ip_config.yaml").write_text("127.0.0.1\n")
     flags = ["--ip-config", tmp_path / "ip_config.yaml", "--ssh-config", config, "--ssh-port", port, "--num-training-procs", 2]
+    if "PYTHONPATH" in os.environ:
+        flags += ["--extra-envs", f"PYTHONPATH={os.environ['PYTHONPATH']}"]
     flags += ["--master-port", free_port() - 1, "--workspace", tmp_path]
     flags = [PROGRAMS / "launch", *flags, "--", *command]
     return subprocess.run(list(map(str, flags)), capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
@@ -87,10 +89,12 @@ def test_launch_ends_a_job_whose_process_fails(parts, ssh, tmp_path):
     assert "rank 0 of 2" in done.stdout and "rank 1 of 2" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["torch.distributed.run"])
-def test_torchrun_starts_processes_that_train_together(parts, module):
+def test_torchrun_starts_processes_that_train_together(parts):
+    torch = pytest.importorskip("torch")
     pytest.importorskip("torch_geometric")
-    command = [sys.executable, "-m", module, "--nproc_per_node", "2", "--master_addr", "127.0.0.1"]
+    if sys.version_info >= (3, 11) and torch.__version__.startswith("1."):
+        pytest.skip("torchrun of PyTorch 1 does not run in Python 3.11")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr", "127.0.0.1"]
     command += ["--master_port", str(free_port()), str(EXAMPLE), str(parts[2]), "--num-epochs", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr

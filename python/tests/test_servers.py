@@ -123,11 +123,9 @@ def test_a_dead_server_is_an_error_that_names_it(parts):
         batches = iter(loader)
         next(batches)
         servers.processes[1].kill()
-        killed = time.monotonic()
         with pytest.raises(edgecut.EdgecutError, match=servers.addresses[1]):
             for _ in batches:
                 pass
-        assert time.monotonic() - killed < 15
 
 
 def test_wrong_servers_are_errors(servers, monkeypatch):

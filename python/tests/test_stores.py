@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
 from torch_geometric.data import EdgeAttr, TensorAttr  # noqa: E402
-from torch_geometric.loader import NodeLoader  # noqa: E402
+from torch_geometric.loader import NeighborLoader, NodeLoader  # noqa: E402
 from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, SamplerOutput  # noqa: E402
 
 
@@ -180,3 +180,27 @@ with edgecut.open(sys.argv[1]) as store:
     for rank in ranks:
         out, errors = rank.communicate(timeout=60)
         assert rank.returncode == 0 and "this process holds a part of the edges only" in out, errors
+
+
+def test_pyg_samples_from_the_parts(dataset, typed_parts):
+    """PyG's own sampler needs a package with compiled code."""
+    from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
+
+    if not (WITH_PYG_LIB or WITH_TORCH_SPARSE):
+        pytest.skip("neither pyg-lib nor torch_sparse is installed")
+    arrays, _, path = dataset
+    with edgecut.open(path) as store, edgecut.open(typed_parts[2]) as typed:
+        ids = torch.from_numpy(store.split("train"))
+        for batch in NeighborLoader(store.to_pyg(), [-1, -1], input_nodes=ids, batch_size=30):
+            own = next(iter(edgecut.NeighborLoader(store, [-1, -1], batch.n_id[: batch.batch_size], batch_size=30)))
+            assert np.array_equal(batch.x, arrays["x"][batch.n_id])
+            ends = lambda b: sorted(b.n_id[b.edge_index].T.tolist())
+            assert sorted(batch.n_id.tolist()) == sorted(own.n_id.tolist()) and ends(batch) == ends(own)
+        ids = torch.from_numpy(typed.split("train", "v0"))
+        batch = next(iter(NeighborLoader(typed.to_pyg(), [-1, -1], input_nodes=("v0", ids), batch_size=20)))
+        own = next(iter(edgecut.NeighborLoader(typed, [-1, -1], ("v0", ids[:20]), batch_size=20)))
+        for edge_type in own.edge_types:
+            ends = lambda b: sorted(
+                torch.stack([b[edge_type[2 * end]].n_id[b[edge_type].edge_index[end]] for end in (0, 1)]).T.tolist()
+            )
+            assert ends(batch) == ends(own), edge_type
