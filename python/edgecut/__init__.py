@@ -13,6 +13,7 @@ over all parts of the graph.
 
 from . import distributed
 from ._edgecut import EdgecutError
+from .dgl_blocks import to_dgl
 from .graph_dataset import GraphDataset, fake_graphs, open_graphs
 from .graph_loader import GraphDataLoader
 from .loader import LinkNeighborLoader, NeighborLoader
@@ -35,4 +36,5 @@ __all__ = [
     "open",
     "open_graphs",
     "partition",
+    "to_dgl",
 ]

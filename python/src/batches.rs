@@ -1,16 +1,13 @@
 //! The batches of an epoch, which a thread takes from a loader.
 
 use crate::errors::failed_in;
+use crate::signals::SIGNALS;
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{BatchIter, LoaderError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-/// The time between two checks for signals while a batch is awaited.
-const SIGNALS: Duration = Duration::from_millis(50);
 
 /// A batch whose arrays become NumPy's without a copy.
 pub(crate) trait PreparedBatch: Send {

@@ -3,6 +3,7 @@
 use crate::at_exit::leave_at_exit;
 use crate::errors::{failed, failed_in, invalid};
 use crate::job::{JobSettings, leave, seconds};
+use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, Protection, ServiceConfig, Token, with_causes};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, SampleError, ServerList, share_dataset};
 use edgecut_graph::readers::{DatasetSource, is_dataset, load_with_warnings, why_no_dataset};
@@ -55,7 +56,7 @@ impl Graph {
         let mut source = DatasetSource::of_folder(path.clone());
         source.to_undirected = to_undirected;
         source.split = split;
-        py.detach(|| {
+        let open = move || {
             let is_parts = path.join(META_FILE).exists();
             if !is_parts && !is_dataset(&path) {
                 let also = if path.is_dir() {
@@ -77,7 +78,8 @@ impl Graph {
                 (Place::Dataset(&source), format!("the dataset in {}", path.display()))
             };
             Self::join(place, fingerprint, num_threads, &job, Protection::Unprotected)
-        })
+        };
+        interruptible(py, open)?
     }
 
     /// Connects to the `servers` that hold a graph, `HOST:PORT` with commas in between.
@@ -92,7 +94,7 @@ impl Graph {
         let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
         let fingerprint = format!("servers {}", addresses.join(","));
         let place = Place::Servers { servers, patience };
-        py.detach(|| Self::join(place, fingerprint, num_threads, &job, protection))
+        interruptible(py, move || Self::join(place, fingerprint, num_threads, &job, protection))?
     }
 
     /// The number of this process in the job.

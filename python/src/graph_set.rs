@@ -3,6 +3,7 @@
 use crate::at_exit::leave_at_exit;
 use crate::errors::{failed_in, invalid};
 use crate::job::{JobSettings, leave};
+use crate::signals::interruptible;
 use edgecut_cluster::{Cluster, Protection};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{
@@ -53,7 +54,7 @@ impl GraphSet {
             return Err(invalid(format!("{}: the name {FAKE_GRAPHS_NAME} is reserved: rename it", path.display())));
         }
         source.fake = FakeGraphsOptions::default();
-        py.detach(|| Self::share(&source, degrees_as_features, &job))
+        interruptible(py, move || Self::share(&source, degrees_as_features, &job))?
     }
 
     /// Generates a set.
@@ -62,7 +63,7 @@ impl GraphSet {
         let FakeSettings { num_graphs, avg_num_nodes, num_classes, seed } = settings;
         let mut source = GraphSource::new(FAKE_GRAPHS_NAME, "");
         source.fake = FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed };
-        py.detach(|| Self::share(&source, true, &job))
+        interruptible(py, move || Self::share(&source, true, &job))?
     }
 
     /// The number of this process in the job.

@@ -1,6 +1,7 @@
 //! The membership of this process in a job.
 
 use crate::errors::{failed, failed_in, invalid};
+use crate::signals::interruptible;
 use edgecut_cluster::{Cluster, ClusterConfig, DEFAULT_MASTER_PORT, EnvRanks, Protection};
 use pyo3::prelude::*;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -111,7 +112,8 @@ impl JobSettings {
 
 /// Leaves the job when all ranks do.
 pub(crate) fn leave(py: Python<'_>, cluster: &Cluster) -> PyResult<()> {
-    py.detach(|| cluster.clone().shutdown()).map_err(|error| failed_in(cluster, &error))
+    let leaving = cluster.clone();
+    interruptible(py, move || leaving.shutdown())?.map_err(|error| failed_in(cluster, &error))
 }
 
 /// Converts a time limit in seconds.

@@ -13,6 +13,7 @@ mod job;
 mod links;
 mod loader;
 mod partition;
+mod signals;
 
 use pyo3::prelude::*;
 

@@ -5,6 +5,7 @@ use crate::batches::Batches;
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use crate::links::{LinkSeeds, LinkSettings};
+use crate::signals::interruptible;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
@@ -143,14 +144,18 @@ impl Loader {
             Some(links) => SourceSeeds::Links(links.seeds(opened)?),
             None => SourceSeeds::Nodes(settings.seeds(opened)?),
         };
-        let loader = py.detach(|| {
+        let of_thread = graph.clone_ref(py);
+        let make = move || {
+            let opened = of_thread.get();
             let world = &mut *opened.world();
             let sampler = new_sampler(opened, sampler)?;
             match seeds {
                 SourceSeeds::Nodes(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Nodes),
                 SourceSeeds::Links(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Links),
             }
-        })?;
+        };
+        // The ranks agree on the number of steps, so this waits for them.
+        let loader = interruptible(py, make)??;
         Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
     }
 

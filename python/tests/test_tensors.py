@@ -2,12 +2,12 @@
 
 import doctest
 import gc
+import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
 
 import edgecut
 
@@ -91,11 +91,11 @@ def test_public_names_have_documentation():
                 assert function.__doc__, f"{name}.{member}"
 
 
-def test_stubs_describe_the_native_module():
+def test_stubs_describe_the_native_module(tmp_path):
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "edgecut._edgecut", "--ignore-missing-stub"],
-        cwd=ROOT,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=300,
@@ -103,8 +103,9 @@ def test_stubs_describe_the_native_module():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_types_of_the_package_are_consistent():
+def test_types_of_the_package_are_consistent(tmp_path):
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--follow-imports=silent", "-p", "edgecut"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    files = pathlib.Path(edgecut.__file__).parent.glob("*.py")
+    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--follow-imports=silent", *map(str, files)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
