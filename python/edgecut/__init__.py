@@ -16,7 +16,8 @@ from ._edgecut import EdgecutError
 from .dgl_blocks import to_dgl
 from .graph_dataset import GraphDataset, fake_graphs, open_graphs
 from .graph_loader import GraphDataLoader
-from .loader import LinkNeighborLoader, NeighborLoader
+from .link_loader import LinkNeighborLoader
+from .loader import NeighborLoader
 from .partitioning import partition
 from .store import EdgeType, NodeType, Store, connect, open
 

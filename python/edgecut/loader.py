@@ -12,12 +12,12 @@ from .arguments import check_output, integers, refuse_unknown
 from .edge_ids import EdgeIds
 from .store import Store
 
-__all__ = ["LinkNeighborLoader", "NeighborLoader"]
+__all__ = ["NeighborLoader"]
 
-_SPLITS = ("train", "valid", "test")
+SPLITS = ("train", "valid", "test")
 
 
-class _Loader:
+class Loader:
     """What loaders of nodes and of edges share."""
 
     _loader: _edgecut.Loader
@@ -88,7 +88,7 @@ class _Loader:
         raise NotImplementedError
 
 
-class NeighborLoader(_Loader):
+class NeighborLoader(Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
     It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
@@ -150,11 +150,38 @@ class NeighborLoader(_Loader):
 
     Notes
     -----
-    A batch has ``x``, ``edge_index``, ``n_id`` (ids in the dataset), ``batch_size``, ``num_sampled_nodes`` and
-    ``num_sampled_edges``. It has ``y``, the labels of the input nodes, ``time``, ``edge_weight``, ``edge_time``,
-    ``edge_attr`` and ``batch`` if the graph or the loader has them. If ``input_nodes`` is an array, ``input_id`` has the
-    position in it of each input node of the batch. Unlike in PyG, ``y`` has no rows for other nodes. If ``edge_index``
-    is given, ``e_id`` has the position in it of each edge of the batch.
+    For a batch with N nodes, E edges, B input nodes and H hops:
+
+    ===================== ================ ==============================================================
+    ``x``                 float32 [N, F]   features of nodes; the input nodes come first
+    ``edge_index``        int64 [2, E]     sources and targets, numbered in the batch
+    ``n_id``              int64 [N]        ids in the dataset
+    ``y``                 int64 [B]        labels of the input nodes, -1 for none. Unlike in PyG, other nodes have none
+    ``time``              int64 [N]        times of nodes
+    ``edge_attr``         float32 [E, D]   features of edges
+    ``edge_weight``       float32 [E]      weights of edges
+    ``edge_time``         int64 [E]        times of edges
+    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
+    ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
+    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array
+    ``batch_size``        int              B
+    ``num_sampled_nodes`` H + 1 int        nodes that each hop has added, the input nodes first
+    ``num_sampled_edges`` H int            edges that each hop has added
+    ===================== ================ ==============================================================
+
+    A batch has those attributes that the graph has. In a heterogeneous graph each type has its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import edgecut
+    >>> import numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/edge_index.npy", np.array([[3, 0, 1], [0, 1, 2]]))
+    >>> with edgecut.open(folder) as store:
+    ...     batch = next(iter(edgecut.NeighborLoader(store, [-1, -1], [1], output="numpy")))
+    >>> batch["n_id"].tolist(), batch["edge_index"].tolist(), batch["num_sampled_nodes"]
+    ([1, 0, 3], [[1, 2], [0, 1]], [1, 1, 1])
     """
 
     def __init__(
@@ -201,125 +228,7 @@ class NeighborLoader(_Loader):
         if self._ids is not None:
             seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
             of_inputs["input_id"] = self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
-        return _by_type(self._store, nodes.name, of_inputs)
-
-
-class LinkNeighborLoader(_Loader):
-    """A loader of mini-batches of edges that samples neighbors around their ends.
-
-    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
-    :class:`NeighborLoader`.
-
-    Parameters
-    ----------
-    data : Store
-        The graph.
-    num_neighbors : list of int, or dict of edge type to list of int
-        The number of neighbors per hop.
-    edge_label_index : str, array of int, or pair of edge type and one of these; optional
-        The edges to load: an array of the shape [2, E] with ids in the dataset; ``"train"`` for the edges that carry
-        messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
-        partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
-        in all processes, which take its batches in turn.
-    edge_label_time : array of int, optional
-        The time of each edge, for arrays.
-    neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
-        The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
-        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
-    exclude_seed_edges : bool, default True
-        Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
-
-    Raises
-    ------
-    ValueError
-        If an argument does not fit the graph.
-    EdgecutError
-        If another process has failed.
-
-    Notes
-    -----
-    A batch has what those of :class:`NeighborLoader` have of nodes and edges. With ``neg_sampling='binary'`` it has
-    ``edge_label_index``, in the numbering of the batch, with the negatives after the edges, and ``edge_label``, 1 for edges
-    and 0 for negatives. With ``'triplet'`` it has ``src_index``, ``dst_pos_index`` and ``dst_neg_index``, which has a row per
-    edge if ``amount`` is not 1. Without negatives it has ``edge_label_index``. If ``edge_label_index`` is an array,
-    ``input_id`` has the position in it of each edge of the batch.
-    """
-
-    def __init__(
-        self,
-        data: Store,
-        num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
-        edge_label_index: Any = None,
-        edge_label_time: Any = None,
-        replace: bool = False,
-        disjoint: bool = False,
-        temporal_strategy: str = "uniform",
-        neg_sampling: Any = None,
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        *,
-        exclude_seed_edges: bool = True,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        num_workers: int = 2,
-        seed: int = 0,
-        even_batches: bool | None = None,
-        output: str | None = None,
-        edge_index: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        edge_type, split, ends = _input_edges(data, edge_label_index)
-        self._mode, self._amount = _negatives(neg_sampling)
-        settings = {
-            "node_type": None,
-            "seeds": None,
-            "seed_times": None,
-            "split": None,
-            "links": {
-                "edge_type": edge_type,
-                "src": None if ends is None else ends[0],
-                "dst": None if ends is None else ends[1],
-                "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
-                "split": split,
-                "num_negatives": self._amount,
-                "exclude_seed_edges": exclude_seed_edges,
-            },
-        }
-        self._edge_type = data.edge_types[edge_type].name
-        names = [t.name for t in data.node_types]
-        self._ends = [names.index(self._edge_type[0]), names.index(self._edge_type[2])]
-        self._keys = None
-        if ends is not None:
-            self._keys = self._key(data, *ends)
-            self._order = np.argsort(self._keys, kind="stable")
-        self._start(data, settings, locals())
-
-    def _key(self, data: Store, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        """Return a number for each pair of ids. There are fewer than 2^32 nodes of a type."""
-        return src.astype(np.uint64) * np.uint64(data.node_types[self._ends[1]].num_nodes) + dst.astype(np.uint64)
-
-    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
-        store = self._store
-        of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
-        if self._keys is not None:
-            ids = [arrays["nodes"][t]["n_id"][end] for t, end in zip(self._ends, (src, dst))]
-            of_edges["input_id"] = self._order[np.searchsorted(self._keys, self._key(store, *ids), sorter=self._order)]
-        if self._mode == "triplet":
-            rows = negatives if self._amount == 1 else negatives.reshape(len(src), self._amount)
-            return {
-                **_by_type(store, self._edge_type, of_edges),
-                **_by_type(store, self._edge_type[0], {"src_index": src}),
-                **_by_type(store, self._edge_type[2], {"dst_pos_index": dst, "dst_neg_index": rows}),
-            }
-        pairs = np.stack([src, dst])
-        if self._mode == "binary":
-            pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
-            of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
-        of_edges["edge_label_index"] = pairs
-        return _by_type(store, self._edge_type, of_edges)
+        return by_type(self._store, nodes.name, of_inputs)
 
 
 def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None, np.ndarray | None]:
@@ -327,7 +236,7 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     types = [t.name for t in data.node_types]
     if isinstance(input_nodes, tuple) and len(input_nodes) == 2 and isinstance(input_nodes[0], str):
         node_type, nodes = input_nodes
-    elif isinstance(input_nodes, str) and (input_nodes in types or input_nodes not in _SPLITS):
+    elif isinstance(input_nodes, str) and (input_nodes in types or input_nodes not in SPLITS):
         node_type, nodes = input_nodes, None
     else:
         node_type, nodes = None, input_nodes
@@ -336,8 +245,8 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     if nodes is None:
         return node_type, None, None
     if isinstance(nodes, str):
-        if nodes not in _SPLITS:
-            raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(_SPLITS)}")
+        if nodes not in SPLITS:
+            raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(SPLITS)}")
         return node_type, nodes, None
     ids = np.asarray(nodes)
     if ids.dtype == np.bool_:
@@ -348,48 +257,7 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     return node_type, None, integers(ids, "input_nodes")
 
 
-def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:
-    """Return the number of the edge type, the split, and the ids of the ends or None."""
-    names = [t.name for t in data.edge_types]
-    edge_type, edges = None, edge_label_index
-    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
-        edge_type, edges = edges
-    elif isinstance(edges, tuple) and len(edges) == 3:
-        edge_type, edges = edges, None
-    if edge_type is None and len(names) > 1:
-        raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
-    if edge_type is not None and edge_type not in names:
-        raise ValueError(f"`edge_label_index`: there is no edge type {edge_type!r}, only {', '.join(map(str, names))}")
-    number = 0 if edge_type is None else names.index(edge_type)
-    if edges is None or isinstance(edges, str):
-        split = "train" if edges is None else edges
-        if split not in _SPLITS:
-            raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(_SPLITS)}")
-        return number, split, None
-    ends = np.asarray(edges)
-    if ends.ndim != 2 or ends.shape[0] != 2:
-        raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
-    return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
-
-
-def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
-    """Return the mode of the negatives and their number per edge."""
-    if neg_sampling is None:
-        return None, 0
-    mode, amount = neg_sampling, 1
-    if isinstance(neg_sampling, Mapping):
-        mode, amount = neg_sampling.get("mode"), neg_sampling.get("amount", 1)
-    elif hasattr(neg_sampling, "mode"):
-        mode, amount = neg_sampling.mode, neg_sampling.amount
-    mode = getattr(mode, "value", mode)
-    if mode not in ("binary", "triplet"):
-        raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
-    if amount != int(amount) or amount < 1:
-        raise ValueError(f"`neg_sampling`: the amount is {amount}, but must be a whole number from 1")
-    return mode, int(amount)
-
-
-def _by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
+def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values as those of a type, if the graph has several."""
     return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
 

@@ -219,6 +219,17 @@ def open(
         If the folder has neither parts nor a dataset, or an argument does not fit it.
     EdgecutError
         If a file is damaged, or the other processes do not join in time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import edgecut
+    >>> import numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/edge_index.npy", np.array([[3, 0, 1], [0, 1, 2]]))
+    >>> with edgecut.open(folder) as store:
+    ...     print(store.node_types[0].num_nodes, "nodes", store.edge_types[0].num_edges, "edges")
+    4 nodes 3 edges
     """
     settings = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
     return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job)))

@@ -177,8 +177,8 @@ def test_a_set_without_graphs_for_a_process_has_an_empty_batch(tu, tmp_path):
 import sys, edgecut
 edgecut.distributed.init()
 with edgecut.open_graphs(sys.argv[1]) as dataset:
-    batches = list(edgecut.GraphDataLoader(dataset, batch_size=2, graphs=[0]))
-    print(*(batch.num_graphs if hasattr(batch, "num_graphs") else batch["num_graphs"] for batch in batches))
+    batches = list(edgecut.GraphDataLoader(dataset, batch_size=2, graphs=[0], output="numpy"))
+    print(*(batch["num_graphs"] for batch in batches))
 """
     ranks = start(program, 2, tu)
     outputs = [rank.communicate(timeout=60) for rank in ranks]

@@ -2,6 +2,7 @@
 
 import doctest
 import gc
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -75,10 +76,12 @@ def test_batches_trim_to_layers(parts, typed_parts):
 
 
 def test_the_examples_of_docstrings_run():
-    for module in ("edgecut", "edgecut.graph_dataset", "edgecut.graph_loader", "edgecut.store", "edgecut.loader"):
-        __import__(module)
-        result = doctest.testmod(sys.modules[module], optionflags=doctest.NORMALIZE_WHITESPACE)
+    run = 0
+    for module in ("edgecut", "edgecut.graph_dataset", "edgecut.graph_loader", "edgecut.store", "edgecut.loader", "edgecut.link_loader"):
+        result = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
         assert result.failed == 0, module
+        run += result.attempted
+    assert run > 20
 
 
 def test_public_names_have_documentation():
