@@ -18,7 +18,8 @@ __all__ = ["EdgecutFeatureStore", "EdgecutGraphStore"]
 class EdgecutFeatureStore(FeatureStore):
     """The attributes of an opened graph's nodes, as PyG's ``FeatureStore``.
 
-    It has ``x``, ``y`` and ``time`` of the node types that have them. A homogeneous graph has the group ``None``, and a
+    It has ``x``, ``y`` and ``time`` of the node types that have them. A type with none of these has ``n_id``, since PyG
+    finds node types by their attributes. A homogeneous graph has the group ``None``, and a
     heterogeneous one a group per node type. Indices are ids in the dataset. In a job of several processes, and with
     servers, rows are fetched from all parts.
 
@@ -40,13 +41,12 @@ class EdgecutFeatureStore(FeatureStore):
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
         """Return the attributes of all node types."""
         store = self._store
-        has = [
-            ("x", lambda t: t.num_features > 0),
-            ("y", lambda t: t.num_classes > 0),
-            ("time", lambda t: t.has_times),
-        ]
-        group = lambda t: t.name if store.is_heterogeneous else None
-        return [TensorAttr(group(t), name) for t in store.node_types for name, is_there in has if is_there(t)]
+        attrs = []
+        for t in store.node_types:
+            has = {"x": t.num_features > 0, "y": t.num_classes > 0, "time": t.has_times}
+            group = t.name if store.is_heterogeneous else None
+            attrs += [TensorAttr(group, name) for name in has if has[name]] or [TensorAttr(group, "n_id")]
+        return attrs
 
     def _find(self, attr: TensorAttr) -> int | None:
         """Return the number of the node type that has an attribute."""
@@ -59,8 +59,13 @@ class EdgecutFeatureStore(FeatureStore):
         number = self._find(attr)
         if number is None:
             raise KeyError(f"the graph has no {attr.attr_name!r} of nodes of type {attr.group_name!r}")
-        fetch = lambda ids: _edgecut.node_attribute(self._store._graph, number, attr.attr_name, ids)
         num_nodes = self._store.node_types[number].num_nodes
+
+        def fetch(ids: np.ndarray | None) -> np.ndarray:
+            if attr.attr_name == "n_id":
+                return np.arange(num_nodes) if ids is None else ids
+            return _edgecut.node_attribute(self._store._graph, number, attr.attr_name, ids)
+
         if attr.index is None:
             return torch.from_numpy(fetch(None))
         if isinstance(attr.index, slice):

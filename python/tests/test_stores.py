@@ -155,6 +155,8 @@ def test_a_loader_of_pyg_reads_typed_parts(typed_parts):
             assert sorted(ends(batch).T.tolist()) == sorted(ends(whole).T.tolist())
         assert {t.name for t in store.node_types if t.num_features == 0} == {"v2"}
         assert features.get_tensor_size(group_name="v2", attr_name="x") is None
+        assert features.get_tensor_size(group_name="v2", attr_name="n_id") == (store.node_types[2].num_nodes,)
+        assert torch.equal(features.get_tensor("v2", "n_id", torch.tensor([5, 1])), torch.tensor([5, 1]))
         for name in ("v0", "v1"):
             ids = torch.arange(0, features.get_tensor_size(group_name=name, attr_name="x")[0], 7)
             found = features.get_tensor(name, "x", ids)
