@@ -107,6 +107,9 @@ pub struct EdgeBatch {
     pub indptr: Vec<u32>,
     /// The source of every edge.
     pub indices: Vec<u32>,
+    /// The position of every edge among the in-edges of its destination, in the order of the original edge list. Empty
+    /// unless the sampler keeps positions.
+    pub positions: Vec<u32>,
     /// The requested attributes of every edge. Attributes that the type lacks are empty.
     pub attributes: SampledEdgeAttributes,
 }
@@ -115,7 +118,7 @@ impl EdgeBatch {
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
         let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
-        let structure = bytes_held(&self.indptr) + bytes_held(&self.indices);
+        let structure = bytes_held(&self.indptr) + bytes_held(&self.indices) + bytes_held(&self.positions);
         structure + bytes_held(times) + bytes_held(weights) + bytes_held(features)
     }
 }

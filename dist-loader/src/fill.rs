@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(crate) struct Filling {
     pub(crate) wanted: Wanted,
     pub(crate) of_edges: WantedOfEdges,
+    /// True to keep the positions of the edges.
+    pub(crate) positions: bool,
     /// The nodes whose features are not fetched.
     pub(crate) cache: Option<Arc<CachedRows>>,
     /// By node type, the rows that take the place of features. Empty if features are fetched.
@@ -26,7 +28,7 @@ pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
 pub(crate) async fn fill(
     node: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
-    &Filling { wanted, of_edges, ref cache, ref rows }: &Filling,
+    &Filling { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Filling,
     key: BatchKey,
     num_seeds: usize,
     labels: Vec<i64>,
@@ -84,7 +86,8 @@ pub(crate) async fn fill(
             }
             attributes = node.fetch_edges(edge_type, &of_edges, &positions, wanted).await?;
         }
-        edges.push(EdgeBatch { indptr, indices, attributes });
+        let positions = if keeps_positions { positions } else { Vec::new() };
+        edges.push(EdgeBatch { indptr, indices, positions, attributes });
     }
     Ok(MiniBatch { key, num_seeds, nodes, edges, labels })
 }

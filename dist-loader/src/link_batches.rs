@@ -163,6 +163,7 @@ impl SeedBatches for LinkBatches {
         let filling = Filling {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
+            positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
             rows: Vec::new(),
         };

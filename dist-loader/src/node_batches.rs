@@ -105,6 +105,7 @@ impl SeedBatches for NodeBatches {
         let filling = Filling {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
+            positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
             rows: self.rows.clone(),
         };

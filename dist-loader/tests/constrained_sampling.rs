@@ -46,8 +46,9 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_edge_attributes(WantedOfEdges { times: true, weights: true, features: true }),
         plain()
             .with_times(temporal(TimeAttr::EdgeTime, uniform))
+            .with_positions(true)
             .with_edge_attributes(WantedOfEdges { features: true, ..WantedOfEdges::default() }),
-        plain().with_times(temporal(TimeAttr::EdgeTime, last)),
+        plain().with_times(temporal(TimeAttr::EdgeTime, last)).with_positions(true),
         plain().with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
         SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal(TimeAttr::NodeTime, last)),
     ]
@@ -106,6 +107,7 @@ fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_see
     let times = times.as_ref().expect("times");
     check_groups(config, nodes, batch.num_seeds);
     check_edges(dataset, config.edge_attributes, batch);
+    check_positions(dataset, config.positions, batch);
     assert_eq!(nodes.times, nodes.original_ids.iter().map(|&id| node_times[id as usize]).collect::<Vec<_>>());
     let all_times = timed_seeds();
     for row in 0..drawn.indptr.len() - 1 {
@@ -171,6 +173,25 @@ fn check_edges(dataset: &Dataset, wanted: WantedOfEdges, batch: &MiniBatch) {
         if wanted.weights {
             assert_eq!(found.weights[e], edges.attributes.weights.as_ref().expect("weights")[edge]);
             assert_eq!(found.times[e], edges.attributes.times.as_ref().expect("times")[edge]);
+        }
+    }
+}
+
+/// Checks that positions lead to edges between the right nodes.
+fn check_positions(dataset: &Dataset, wanted: bool, batch: &MiniBatch) {
+    let edges = &dataset.edge_types[0];
+    let nodes = &batch.nodes[0];
+    let drawn = &batch.edges[0];
+    assert_eq!(drawn.positions.len(), if wanted { drawn.indices.len() } else { 0 });
+    for row in 0..if wanted { drawn.indptr.len() - 1 } else { 0 } {
+        let node = nodes.original_ids[row];
+        let into_node: Vec<usize> = (0..edges.src.len()).filter(|&edge| edges.dst[edge] == node).collect();
+        for e in drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize {
+            let edge = into_node[drawn.positions[e] as usize];
+            assert_eq!(edges.src[edge], nodes.original_ids[drawn.indices[e] as usize]);
+            if let Some(&first_feature) = drawn.attributes.features.get(2 * e) {
+                assert_eq!(first_feature as usize, edge);
+            }
         }
     }
 }

@@ -13,9 +13,29 @@ over all parts of the graph.
 
 from . import distributed
 from ._edgecut import EdgecutError
-from .loader import LinkNeighborLoader, NeighborLoader
+from .dgl_blocks import to_dgl
+from .graph_dataset import GraphDataset, fake_graphs, open_graphs
+from .graph_loader import GraphDataLoader
+from .link_loader import LinkNeighborLoader
+from .loader import NeighborLoader
 from .partitioning import partition
-from .store import EdgeType, NodeType, Store, open
+from .store import EdgeType, NodeType, Store, connect, open
 
 __version__ = "0.1.0"
-__all__ = ["EdgeType", "EdgecutError", "LinkNeighborLoader", "NeighborLoader", "NodeType", "Store", "distributed", "open", "partition"]
+__all__ = [
+    "EdgeType",
+    "EdgecutError",
+    "GraphDataLoader",
+    "GraphDataset",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "NodeType",
+    "Store",
+    "connect",
+    "distributed",
+    "fake_graphs",
+    "open",
+    "open_graphs",
+    "partition",
+    "to_dgl",
+]

@@ -6,7 +6,14 @@ same parts. It holds its own part and serves it to the others, until all have ca
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from ._edgecut import EdgecutError, MasterSocket
 
 __all__ = ["init", "is_initialized"]
 
@@ -17,6 +24,7 @@ class _Job:
     timeout: float
 
 
+_Opened = TypeVar("_Opened")
 _job: _Job | None = None
 _stores = 0
 
@@ -31,8 +39,9 @@ def init(*, master_port: int | None = None, timeout: float = 60.0) -> None:
     Parameters
     ----------
     master_port : int, optional
-        The port on which rank 0 listens. The default is the port after ``MASTER_PORT``, since PyTorch listens on that
-        one itself. A second store takes the next port.
+        The port on which rank 0 listens. The next store takes the port after it. If it is not given and PyTorch's
+        process group exists when a store is opened, rank 0 takes a free port and tells it to the others through PyTorch.
+        Otherwise it takes the port after ``MASTER_PORT``, since PyTorch listens on that one itself.
     timeout : float, default 60
         The most seconds to wait for the other processes.
 
@@ -50,3 +59,43 @@ def init(*, master_port: int | None = None, timeout: float = 60.0) -> None:
 def is_initialized() -> bool:
     """Return whether :func:`init` was called."""
     return _job is not None
+
+
+def _open_in_job(open: Callable[[dict[str, Any]], _Opened]) -> _Opened:
+    """Call `open` with the settings by which a store joins the job."""
+    global _stores
+    if _job is None:
+        return open({"is_distributed": False, "port": None, "num_opened": 0, "master": None, "timeout": 60.0})
+    settings = {
+        "is_distributed": True,
+        "port": _job.master_port,
+        "num_opened": _stores,
+        "master": _agree_on_port(_job) if _job.master_port is None else None,
+        "timeout": _job.timeout,
+    }
+    opened = open(settings)
+    _stores += 1
+    return opened
+
+
+def _agree_on_port(job: _Job) -> MasterSocket | int | None:
+    """Return the listening socket of rank 0, or its port on the other ranks; None without PyTorch's process group.
+
+    A port that is free now could be taken before it is used, so rank 0 listens first and then tells the others.
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+        return None
+    store = dist.distributed_c10d._get_default_store()
+    key = f"edgecut/store {_stores}/port of rank 0"
+    if dist.get_rank() == 0:
+        is_local = os.environ.get("MASTER_ADDR", "127.0.0.1") in ("127.0.0.1", "::1", "localhost")
+        socket = MasterSocket(all_addresses=not is_local)
+        store.set(key, str(socket.port))
+        return socket
+    try:
+        store.wait([key], timedelta(seconds=job.timeout))
+    except RuntimeError as error:
+        why = f"rank 0 has not opened its store within {job.timeout} s, or PyTorch has lost it: {error}"
+        raise EdgecutError(why) from error
+    return int(store.get(key))

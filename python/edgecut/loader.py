@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _edgecut
+from .arguments import check_output, integers, refuse_unknown
+from .edge_ids import EdgeIds
 from .store import Store
 
-__all__ = ["LinkNeighborLoader", "NeighborLoader"]
+__all__ = ["NeighborLoader"]
 
-_SPLITS = ("train", "valid", "test")
-# Arguments of PyTorch's DataLoader that have no meaning for loaders without worker processes.
-_MEANINGLESS = ("filter_per_worker", "is_sorted", "multiprocessing_context", "persistent_workers", "pin_memory", "prefetch_factor")
+SPLITS = ("train", "valid", "test")
 
 
-class _Loader:
+class Loader:
     """What loaders of nodes and of edges share."""
 
     _loader: _edgecut.Loader
     _store: Store
     _transform: Callable[[Any], Any] | None
     _drop_last: bool
-    _convert: Callable[[Store, dict[str, Any]], Any]
+    _convert: Callable[..., Any]
+    _edge_ids: EdgeIds | None
     _epoch: int
     batch_size: int
 
     def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
         """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
-        for name in arguments["kwargs"]:
-            if name not in _MEANINGLESS:
-                raise TypeError(f"{type(self).__name__} has no argument `{name}`")
-            warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=3)
+        refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=4)
         weight_attr = arguments["weight_attr"]
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
@@ -44,6 +41,8 @@ class _Loader:
         self._transform = arguments["transform"]
         self._drop_last = arguments["drop_last"]
         self._convert = _converter(arguments["output"])
+        edge_index = arguments["edge_index"]
+        self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
         self._epoch = 0
         self.batch_size = arguments["batch_size"]
         shared = ("batch_size", "shuffle", "seed", "replace", "disjoint", "temporal_strategy")
@@ -55,6 +54,7 @@ class _Loader:
                 "even_batches": data.world_size > 1 if even_batches is None else even_batches,
                 "concurrency": arguments["num_workers"],
                 "weighted": weight_attr is not None,
+                "edge_positions": edge_index is not None,
                 "time_attr": "node_time" if time_attr == "time" else time_attr,
                 **settings,
             },
@@ -78,6 +78,8 @@ class _Loader:
         for arrays in self._loader.epoch(epoch):
             if self._drop_last and arrays["batch_size"] < self.batch_size:
                 continue
+            if self._edge_ids is not None:
+                self._edge_ids.add(arrays["nodes"], arrays["edges"])
             batch = self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
             yield batch if self._transform is None else self._transform(batch)
 
@@ -86,7 +88,7 @@ class _Loader:
         raise NotImplementedError
 
 
-class NeighborLoader(_Loader):
+class NeighborLoader(Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
     It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
@@ -135,6 +137,9 @@ class NeighborLoader(_Loader):
     output : {'pyg', 'numpy'}, optional
         The type of batches: ``Data`` and ``HeteroData`` of PyG with tensors, or dicts with arrays. The default is PyG if it
         is installed.
+    edge_index : array of int, [2, E], or dict of edge type to array; optional
+        The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
+        it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
 
     Raises
     ------
@@ -145,11 +150,38 @@ class NeighborLoader(_Loader):
 
     Notes
     -----
-    A batch has ``x``, ``edge_index``, ``n_id`` (ids in the dataset), ``batch_size``, ``num_sampled_nodes`` and
-    ``num_sampled_edges``. It has ``y``, the labels of the input nodes, ``time``, ``edge_weight``, ``edge_time``,
-    ``edge_attr`` and ``batch`` if the graph or the loader has them. If ``input_nodes`` is an array, ``input_id`` has the
-    position in it of each input node of the batch. Unlike in PyG, ``y`` has no rows for other nodes, and there is no
-    ``e_id``.
+    For a batch with N nodes, E edges, B input nodes and H hops:
+
+    ===================== ================ ==============================================================
+    ``x``                 float32 [N, F]   features of nodes; the input nodes come first
+    ``edge_index``        int64 [2, E]     sources and targets, numbered in the batch
+    ``n_id``              int64 [N]        ids in the dataset
+    ``y``                 int64 [B]        labels of the input nodes, -1 for none. Unlike in PyG, other nodes have none
+    ``time``              int64 [N]        times of nodes
+    ``edge_attr``         float32 [E, D]   features of edges
+    ``edge_weight``       float32 [E]      weights of edges
+    ``edge_time``         int64 [E]        times of edges
+    ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
+    ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
+    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array
+    ``batch_size``        int              B
+    ``num_sampled_nodes`` H + 1 int        nodes that each hop has added, the input nodes first
+    ``num_sampled_edges`` H int            edges that each hop has added
+    ===================== ================ ==============================================================
+
+    A batch has those attributes that the graph has. In a heterogeneous graph each type has its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import edgecut
+    >>> import numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/edge_index.npy", np.array([[3, 0, 1], [0, 1, 2]]))
+    >>> with edgecut.open(folder) as store:
+    ...     batch = next(iter(edgecut.NeighborLoader(store, [-1, -1], [1], output="numpy")))
+    >>> batch["n_id"].tolist(), batch["edge_index"].tolist(), batch["num_sampled_nodes"]
+    ([1, 0, 3], [[1, 2], [0, 1]], [1, 1, 1])
     """
 
     def __init__(
@@ -172,18 +204,19 @@ class NeighborLoader(_Loader):
         seed: int = 0,
         even_batches: bool | None = None,
         output: str | None = None,
+        edge_index: Any = None,
         **kwargs: Any,
     ) -> None:
         node_type, split, ids = _input_nodes(data, input_nodes)
         settings = {
             "node_type": node_type,
             "seeds": ids,
-            "seed_times": None if input_time is None else _integers(input_time, "input_time"),
+            "seed_times": None if input_time is None else integers(input_time, "input_time"),
             "split": split,
             "links": None,
         }
         self._ids = ids
-        self._order = None if ids is None else np.argsort(ids, kind="stable")
+        self._order = np.argsort([] if ids is None else ids, kind="stable")
         self._seed_type = 0 if node_type is None else [t.name for t in data.node_types].index(node_type)
         self._start(data, settings, locals())
 
@@ -195,124 +228,7 @@ class NeighborLoader(_Loader):
         if self._ids is not None:
             seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
             of_inputs["input_id"] = self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
-        return _by_type(self._store, nodes.name, of_inputs)
-
-
-class LinkNeighborLoader(_Loader):
-    """A loader of mini-batches of edges that samples neighbors around their ends.
-
-    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
-    :class:`NeighborLoader`.
-
-    Parameters
-    ----------
-    data : Store
-        The graph.
-    num_neighbors : list of int, or dict of edge type to list of int
-        The number of neighbors per hop.
-    edge_label_index : str, array of int, or pair of edge type and one of these; optional
-        The edges to load: an array of the shape [2, E] with ids in the dataset; ``"train"`` for the edges that carry
-        messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
-        partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
-        in all processes, which take its batches in turn.
-    edge_label_time : array of int, optional
-        The time of each edge, for arrays.
-    neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
-        The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
-        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
-    exclude_seed_edges : bool, default True
-        Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
-
-    Raises
-    ------
-    ValueError
-        If an argument does not fit the graph.
-    EdgecutError
-        If another process has failed.
-
-    Notes
-    -----
-    A batch has what those of :class:`NeighborLoader` have of nodes and edges. With ``neg_sampling='binary'`` it has
-    ``edge_label_index``, in the numbering of the batch, with the negatives after the edges, and ``edge_label``, 1 for edges
-    and 0 for negatives. With ``'triplet'`` it has ``src_index``, ``dst_pos_index`` and ``dst_neg_index``, which has a row per
-    edge if ``amount`` is not 1. Without negatives it has ``edge_label_index``. If ``edge_label_index`` is an array,
-    ``input_id`` has the position in it of each edge of the batch.
-    """
-
-    def __init__(
-        self,
-        data: Store,
-        num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
-        edge_label_index: Any = None,
-        edge_label_time: Any = None,
-        replace: bool = False,
-        disjoint: bool = False,
-        temporal_strategy: str = "uniform",
-        neg_sampling: Any = None,
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        *,
-        exclude_seed_edges: bool = True,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        num_workers: int = 2,
-        seed: int = 0,
-        even_batches: bool | None = None,
-        output: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        edge_type, split, ends = _input_edges(data, edge_label_index)
-        self._mode, self._amount = _negatives(neg_sampling)
-        settings = {
-            "node_type": None,
-            "seeds": None,
-            "seed_times": None,
-            "split": None,
-            "links": {
-                "edge_type": edge_type,
-                "src": None if ends is None else ends[0],
-                "dst": None if ends is None else ends[1],
-                "times": None if edge_label_time is None else _integers(edge_label_time, "edge_label_time"),
-                "split": split,
-                "num_negatives": self._amount,
-                "exclude_seed_edges": exclude_seed_edges,
-            },
-        }
-        self._edge_type = data.edge_types[edge_type].name
-        names = [t.name for t in data.node_types]
-        self._ends = [names.index(self._edge_type[0]), names.index(self._edge_type[2])]
-        self._keys = None
-        if ends is not None:
-            self._keys = self._key(data, *ends)
-            self._order = np.argsort(self._keys, kind="stable")
-        self._start(data, settings, locals())
-
-    def _key(self, data: Store, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        """Return a number for each pair of ids. There are fewer than 2^32 nodes of a type."""
-        return src.astype(np.uint64) * np.uint64(data.node_types[self._ends[1]].num_nodes) + dst.astype(np.uint64)
-
-    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
-        store = self._store
-        of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
-        if self._keys is not None:
-            ids = [arrays["nodes"][t]["n_id"][end] for t, end in zip(self._ends, (src, dst))]
-            of_edges["input_id"] = self._order[np.searchsorted(self._keys, self._key(store, *ids), sorter=self._order)]
-        if self._mode == "triplet":
-            rows = negatives if self._amount == 1 else negatives.reshape(len(src), self._amount)
-            return {
-                **_by_type(store, self._edge_type, of_edges),
-                **_by_type(store, self._edge_type[0], {"src_index": src}),
-                **_by_type(store, self._edge_type[2], {"dst_pos_index": dst, "dst_neg_index": rows}),
-            }
-        pairs = np.stack([src, dst])
-        if self._mode == "binary":
-            pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
-            of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
-        of_edges["edge_label_index"] = pairs
-        return _by_type(store, self._edge_type, of_edges)
+        return by_type(self._store, nodes.name, of_inputs)
 
 
 def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None, np.ndarray | None]:
@@ -320,7 +236,7 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     types = [t.name for t in data.node_types]
     if isinstance(input_nodes, tuple) and len(input_nodes) == 2 and isinstance(input_nodes[0], str):
         node_type, nodes = input_nodes
-    elif isinstance(input_nodes, str) and (input_nodes in types or input_nodes not in _SPLITS):
+    elif isinstance(input_nodes, str) and (input_nodes in types or input_nodes not in SPLITS):
         node_type, nodes = input_nodes, None
     else:
         node_type, nodes = None, input_nodes
@@ -329,8 +245,8 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     if nodes is None:
         return node_type, None, None
     if isinstance(nodes, str):
-        if nodes not in _SPLITS:
-            raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(_SPLITS)}")
+        if nodes not in SPLITS:
+            raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(SPLITS)}")
         return node_type, nodes, None
     ids = np.asarray(nodes)
     if ids.dtype == np.bool_:
@@ -338,60 +254,12 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
         if ids.shape != (num_nodes,):
             raise ValueError(f"`input_nodes`: the mask has the shape {ids.shape}, but there are {num_nodes} nodes")
         ids = np.flatnonzero(ids)
-    return node_type, None, _integers(ids, "input_nodes")
+    return node_type, None, integers(ids, "input_nodes")
 
 
-def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:
-    """Return the number of the edge type, the split, and the ids of the ends or None."""
-    names = [t.name for t in data.edge_types]
-    edge_type, edges = None, edge_label_index
-    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
-        edge_type, edges = edges
-    elif isinstance(edges, tuple) and len(edges) == 3:
-        edge_type, edges = edges, None
-    if edge_type is None and len(names) > 1:
-        raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
-    if edge_type is not None and edge_type not in names:
-        raise ValueError(f"`edge_label_index`: there is no edge type {edge_type!r}, only {', '.join(map(str, names))}")
-    number = 0 if edge_type is None else names.index(edge_type)
-    if edges is None or isinstance(edges, str):
-        split = "train" if edges is None else edges
-        if split not in _SPLITS:
-            raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(_SPLITS)}")
-        return number, split, None
-    ends = np.asarray(edges)
-    if ends.ndim != 2 or ends.shape[0] != 2:
-        raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
-    return number, "train", np.stack([_integers(end, "edge_label_index") for end in ends])
-
-
-def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
-    """Return the mode of the negatives and their number per edge."""
-    if neg_sampling is None:
-        return None, 0
-    mode, amount = neg_sampling, 1
-    if isinstance(neg_sampling, Mapping):
-        mode, amount = neg_sampling.get("mode"), neg_sampling.get("amount", 1)
-    elif hasattr(neg_sampling, "mode"):
-        mode, amount = neg_sampling.mode, neg_sampling.amount
-    mode = getattr(mode, "value", mode)
-    if mode not in ("binary", "triplet"):
-        raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
-    if amount != int(amount) or amount < 1:
-        raise ValueError(f"`neg_sampling`: the amount is {amount}, but must be a whole number from 1")
-    return mode, int(amount)
-
-
-def _by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
+def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Return the values as those of a type, if the graph has several."""
     return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
-
-
-def _integers(values: Any, name: str) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size > 0 and not np.issubdtype(array.dtype, np.integer)):
-        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {array.ndim} of {array.dtype}")
-    return np.ascontiguousarray(array, np.int64)
 
 
 def _fan_outs(num_neighbors: Any) -> str:
@@ -405,16 +273,10 @@ def _fan_outs(num_neighbors: Any) -> str:
 
 def _converter(output: str | None) -> Callable[..., Any]:
     """Return the function that makes a batch of arrays."""
-    if output not in (None, "pyg", "numpy"):
-        raise ValueError(f"`output` is {output!r}: choose from 'pyg' and 'numpy'")
-    if output != "numpy":
-        try:
-            from .pyg import to_pyg
+    if check_output(output) == "pyg":
+        from .pyg import to_pyg
 
-            return to_pyg
-        except ImportError:
-            if output == "pyg":
-                raise
+        return to_pyg
     return to_dict
 
 
@@ -423,12 +285,14 @@ def to_dict(
 ) -> dict[str, Any]:
     """Name the arrays of a batch as PyG does. In a heterogeneous graph each has a dict by type."""
     batch = dict(of_inputs)
-    for key, of_types, types in (("nodes", nodes, store.node_types), ("edges", edges, store.edge_types)):
-        for arrays, t in zip(of_types, types):
+    node_types = [t.name for t in store.node_types]
+    edge_types = [t.name for t in store.edge_types]
+    for key, of_types, types in (("nodes", nodes, node_types), ("edges", edges, edge_types)):
+        for arrays, of_type in zip(of_types, types):
             for name, values in arrays.items():
                 name = f"num_sampled_{key}" if name == "num_sampled" else name
                 if store.is_heterogeneous:
-                    batch.setdefault(name, {})[t.name] = values
+                    batch.setdefault(name, {})[of_type] = values
                 else:
                     batch[name] = values
     return batch

@@ -21,11 +21,8 @@ def to_pyg(
         return Data(**{name: _tensor(values) for name, values in batch.items()})
     data = HeteroData()
     for name, by_type in batch.items():
-        if name in ("num_sampled_nodes", "num_sampled_edges"):
-            data[name] = by_type
-        else:
-            for key, values in by_type.items():
-                data[key][name] = _tensor(values)
+        for key, values in by_type.items():
+            data[key][name] = _tensor(values)
     return data
 
 

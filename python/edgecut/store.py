@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import sys
-import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from . import distributed
-from ._edgecut import Graph
+from ._edgecut import Graph, split_nodes
+from .membership import Membership
 
-__all__ = ["EdgeType", "NodeType", "Store", "open"]
+if TYPE_CHECKING:
+    from .pyg_stores import EdgecutFeatureStore, EdgecutGraphStore
+
+__all__ = ["EdgeType", "NodeType", "Store", "connect", "open"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class NodeType:
         The number of classes, 0 without labels.
     split_sizes : tuple of int
         The numbers of training, validation and test nodes.
+    has_times : bool
+        Whether nodes have times.
     """
 
     name: str
@@ -38,6 +45,7 @@ class NodeType:
     num_features: int
     num_classes: int
     split_sizes: tuple[int, int, int]
+    has_times: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +67,8 @@ class EdgeType:
     num_features: int
 
 
-class Store:
-    """A graph that is open. :func:`open` creates it.
+class Store(Membership):
+    """A graph that is open. :func:`open` and :func:`connect` create it.
 
     In a job of several processes it is closed together with those of the other processes: by :meth:`close`, at the end of
     a ``with`` block, or at the end of the program.
@@ -78,35 +86,31 @@ class Store:
     """
 
     def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
         self._graph = graph
-        self._is_open = True
         meta = json.loads(graph.meta())
         self.name: str = meta["dataset"]
-        self.num_parts: int = meta["num_parts"]
+        self.num_parts: int = graph.num_parts
         self.node_types = [
-            NodeType(t["name"], t["book"][-1], t["feature_dim"], t["num_classes"], tuple(t["split_sizes"]))
+            NodeType(
+                t["name"],
+                t["book"][-1],
+                t["feature_dim"],
+                t["num_classes"],
+                tuple(t["split_sizes"]),
+                t.get("has_times", False),
+            )
             for t in meta["node_types"]
         ]
         self.edge_types = [
             EdgeType((t["src_type"], t["relation"], t["dst_type"]), t["num_edges"], t.get("feature_dim", 0))
             for t in meta["edge_types"]
         ]
-        _open_stores.add(self)
 
     @property
     def is_heterogeneous(self) -> bool:
         """Whether the graph has several types of nodes or edges. Its batches are ``HeteroData``."""
         return len(self.node_types) > 1 or len(self.edge_types) > 1
-
-    @property
-    def rank(self) -> int:
-        """The number of this process in its job."""
-        return self._graph.rank
-
-    @property
-    def world_size(self) -> int:
-        """The number of processes of the job."""
-        return self._graph.world_size
 
     @property
     def num_features(self) -> int:
@@ -124,40 +128,62 @@ class Store:
             raise AttributeError(f"the node types of {self.name} differ in `{name}`: see `node_types`")
         return values.pop() if values else 0
 
-    def close(self) -> None:
-        """Leave the job. Waits until all processes of the job have called this.
+    def split(self, name: str, node_type: str | None = None) -> np.ndarray:
+        """Return the nodes of a split.
+
+        In a job of several processes these are the nodes that this process takes for the input nodes ``name``.
+
+        Parameters
+        ----------
+        name : {'train', 'valid', 'test'}
+            The split.
+        node_type : str, optional
+            The node type, if the graph has several.
+
+        Returns
+        -------
+        array of int64, [num_nodes]
+            Ids in the dataset, ascending.
 
         Raises
         ------
+        ValueError
+            If there is no such split or node type.
         EdgecutError
-            If another process has failed, or does not close its store in time.
+            If another process has failed.
+
+        Examples
+        --------
+        >>> store.split("train")    # doctest: +SKIP
+        array([   0,    3,    7, ..., 1997])
         """
-        if self._is_open:
-            self._is_open = False
-            self._graph.close()
+        names = [t.name for t in self.node_types]
+        if node_type not in names and (node_type is not None or len(names) > 1):
+            raise ValueError(f"`node_type` is {node_type!r}: choose from {', '.join(names)}")
+        return split_nodes(self._graph, 0 if node_type is None else names.index(node_type), name)
 
-    def abort(self, reason: str) -> None:
-        """End the job. The other processes raise an error with this reason."""
-        if self._is_open:
-            self._is_open = False
-            self._graph.abort(reason)
+    def to_pyg(self) -> tuple[EdgecutFeatureStore, EdgecutGraphStore]:
+        """Return the graph as PyG's feature store and graph store, which PyG's own loaders accept as their data.
 
-    def __enter__(self) -> Store:
-        return self
+        PyG's loaders need ``pyg-lib`` or ``torch_sparse``, and sample in this process, which must hold the whole graph.
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort(_text(error))
+        Returns
+        -------
+        tuple of FeatureStore and GraphStore
+
+        Examples
+        --------
+        >>> loader = torch_geometric.loader.NeighborLoader(    # doctest: +SKIP
+        ...     store.to_pyg(), [15, 10], input_nodes=torch.from_numpy(store.split("train")), batch_size=64)
+        """
+        from .pyg_stores import EdgecutFeatureStore, EdgecutGraphStore
+
+        return EdgecutFeatureStore(self), EdgecutGraphStore(self)
 
     def __repr__(self) -> str:
         nodes = sum(t.num_nodes for t in self.node_types)
         edges = sum(t.num_edges for t in self.edge_types)
         return f"Store({self.name!r}, num_nodes={nodes}, num_edges={edges}, num_parts={self.num_parts})"
-
-
-_open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 def open(
@@ -193,33 +219,70 @@ def open(
         If the folder has neither parts nor a dataset, or an argument does not fit it.
     EdgecutError
         If a file is damaged, or the other processes do not join in time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import edgecut
+    >>> import numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/edge_index.npy", np.array([[3, 0, 1], [0, 1, 2]]))
+    >>> with edgecut.open(folder) as store:
+    ...     print(store.node_types[0].num_nodes, "nodes", store.edge_types[0].num_edges, "edges")
+    4 nodes 3 edges
     """
-    job = distributed._job
-    settings = {
-        "is_distributed": job is not None,
-        "port": None if job is None else job.master_port,
-        "num_opened": distributed._stores,
-        "timeout": 60.0 if job is None else job.timeout,
-        "num_threads": num_threads,
-        "to_undirected": to_undirected,
-        "split": split,
-    }
-    store = Store(Graph.open(os.fspath(path), settings))
-    if job is not None:
-        distributed._stores += 1
-    return store
+    settings = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
+    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job)))
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def connect(
+    servers: str | Sequence[str] | None = None,
+    *,
+    timeout: float = 60.0,
+    num_threads: int | None = None,
+    encrypt: bool = False,
+    check_traffic: bool = False,
+) -> Store:
+    """Open a graph that ``sampling-server`` processes hold. They sample, and this process holds no part of the graph.
 
+    After :func:`edgecut.distributed.init` every process of the job must call this, with the same servers. The processes
+    then share the input nodes. If ``EDGECUT_TOKEN`` or ``EDGECUT_TOKEN_FILE`` is set, it must have the secret of the
+    servers.
 
-@atexit.register
-def _close_all() -> None:
-    # The error that ends the program, if there is one.
-    error = getattr(sys, "last_value", None)
-    for store in list(_open_stores):
-        if error is None:
-            store.close()
-        else:
-            store.abort(_text(error))
+    Parameters
+    ----------
+    servers : str or list of str, optional
+        All servers as ``HOST:PORT``, in a list or separated by commas, in the order in which they were numbered. The
+        default is the variable ``EDGECUT_SERVERS``, which ``launch`` sets.
+    timeout : float, default 60
+        The most seconds to wait for servers that do not answer yet.
+    num_threads : int, optional
+        The number of threads that prepare batches. The default is this process's share of the cores.
+    encrypt : bool, default False
+        Encrypt all connections. Must be equal on all servers and processes.
+    check_traffic : bool, default False
+        Detect bytes that a fault of the network has modified. Must be equal on all servers and processes.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    ValueError
+        If the list is empty, names a server twice, or has an entry that is no address.
+    EdgecutError
+        If a server cannot be reached in time, or the servers do not hold one graph in the order of the list.
+
+    Examples
+    --------
+    >>> store = edgecut.connect("10.0.0.1:29600,10.0.0.2:29600")    # doctest: +SKIP
+    >>> loader = edgecut.NeighborLoader(store, [15, 10], "train")   # doctest: +SKIP
+    """
+    if servers is None:
+        servers = os.environ.get("EDGECUT_SERVERS")
+        if not servers:
+            raise ValueError("`servers` is missing, and EDGECUT_SERVERS is not set: name the servers as HOST:PORT")
+    addresses = servers if isinstance(servers, str) else ",".join(servers)
+    settings = {"timeout": timeout, "num_threads": num_threads, "encrypt": encrypt, "check_traffic": check_traffic}
+    return distributed._open_in_job(lambda job: Store(Graph.connect(addresses, settings, job)))

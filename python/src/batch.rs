@@ -1,5 +1,6 @@
 //! Batches in the layout of PyG: edges as pairs of ends, numbers as 64-bit integers.
 
+use crate::batches::PreparedBatch;
 use edgecut_dist_loader::{EdgeBatch, LinkBatch, MiniBatch, Negatives, NodeBatch};
 use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta};
 use numpy::ndarray::Array2;
@@ -39,6 +40,8 @@ struct PreparedEdges {
     ends: Vec<i64>,
     /// The number of edges that each hop added.
     per_hop: Vec<usize>,
+    /// The position of each edge among the in-edges of its destination.
+    positions: Option<Vec<i64>>,
     times: Option<Vec<i64>>,
     weights: Option<Vec<f32>>,
     features: Vec<f32>,
@@ -50,6 +53,7 @@ pub(crate) struct Layout {
     pub(crate) meta: Meta,
     pub(crate) num_hops: usize,
     pub(crate) is_disjoint: bool,
+    pub(crate) has_positions: bool,
 }
 
 impl Prepared {
@@ -79,9 +83,10 @@ impl Prepared {
         let links = PreparedLinks { src: wide(&batch.src), dst: wide(&batch.dst), negatives };
         Self { links: Some(links), ..Self::new(batch.graph, layout) }
     }
+}
 
-    /// Returns a dictionary of arrays.
-    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+impl PreparedBatch for Prepared {
+    fn into_python(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("batch_size", self.num_seeds)?;
         dict.set_item("y", self.labels.into_pyarray(py))?;
@@ -142,6 +147,7 @@ impl PreparedEdges {
         Self {
             per_hop: per_hop.collect(),
             ends,
+            positions: layout.has_positions.then(|| wide(&edges.positions)),
             times: of_type.has_times.then_some(attributes.times),
             weights: of_type.has_weights.then_some(attributes.weights),
             features: attributes.features,
@@ -154,6 +160,7 @@ impl PreparedEdges {
         let num_edges = self.ends.len() / 2;
         set_matrix(&dict, "edge_index", 2, num_edges, self.ends)?;
         dict.set_item("num_sampled", self.per_hop)?;
+        set_if_given(&dict, "position", self.positions)?;
         set_if_given(&dict, "edge_time", self.times)?;
         set_if_given(&dict, "edge_weight", self.weights)?;
         if self.feature_dim > 0 {
@@ -169,7 +176,7 @@ fn hop_range(offsets: &[u32], hop: usize) -> std::ops::Range<usize> {
     hop.checked_sub(1).map_or(0, end)..end(hop)
 }
 
-fn wide(ids: &[u32]) -> Vec<i64> {
+pub(crate) fn wide(ids: &[u32]) -> Vec<i64> {
     ids.iter().map(|&id| i64::from(id)).collect()
 }
 
@@ -177,7 +184,7 @@ fn set_if_given<T: Element>(dict: &Bound<'_, PyDict>, name: &str, values: Option
     values.map_or(Ok(()), |values| dict.set_item(name, values.into_pyarray(dict.py())))
 }
 
-fn set_matrix<T: Element>(
+pub(crate) fn set_matrix<T: Element>(
     dict: &Bound<'_, PyDict>,
     name: &str,
     rows: usize,

@@ -1,8 +1,11 @@
 //! Graphs: a part of this process, and the other parts by the services of their processes.
 
+use crate::at_exit::leave_at_exit;
 use crate::errors::{failed, failed_in, invalid};
-use edgecut_cluster::{Cluster, ClusterConfig, DEFAULT_MASTER_PORT, EnvRanks, ProcessGroup};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, share_dataset};
+use crate::job::{JobSettings, leave, seconds};
+use crate::signals::interruptible;
+use edgecut_cluster::{ProcessGroup, Protection, ServiceConfig, Token, with_causes};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, SampleError, ServerList, share_dataset};
 use edgecut_graph::readers::{DatasetSource, is_dataset, load_with_warnings, why_no_dataset};
 use edgecut_graph::{META_FILE, Meta, NodeTypeId};
 use pyo3::prelude::*;
@@ -21,34 +24,39 @@ pub(crate) struct Graph {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct OpenSettings {
-    /// True to join the job of the launcher.
-    is_distributed: bool,
-    /// The port of rank 0.
-    port: Option<u16>,
-    /// The number of graphs that this process has opened in its job. Each has a port of its own.
-    num_opened: u16,
-    /// The most seconds to wait for the other ranks to join.
-    timeout: f64,
     num_threads: Option<usize>,
     to_undirected: bool,
     split: Option<String>,
+}
+
+/// The settings of a graph at servers.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ConnectSettings {
+    /// The most seconds to wait for the servers.
+    timeout: f64,
+    num_threads: Option<usize>,
+    encrypt: bool,
+    check_traffic: bool,
+}
+
+/// The place from which a graph is opened.
+enum Place<'a> {
+    Parts(&'a Path),
+    Dataset(&'a DatasetSource),
+    Servers { servers: ServerList, patience: Duration },
 }
 
 #[pymethods]
 impl Graph {
     /// Opens the graph in `path`.
     #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf, settings: OpenSettings) -> PyResult<Self> {
-        let OpenSettings { is_distributed, port, num_opened, timeout, num_threads, to_undirected, split } = settings;
-        let timeout =
-            Duration::try_from_secs_f64(timeout).map_err(|_| invalid("`timeout` must be a number of seconds"))?;
-        if num_threads == Some(0) {
-            return Err(invalid("`num_threads` must be at least 1"));
-        }
+    fn open(py: Python<'_>, path: PathBuf, settings: OpenSettings, job: JobSettings) -> PyResult<Self> {
+        let OpenSettings { num_threads, to_undirected, split } = settings;
         let mut source = DatasetSource::of_folder(path.clone());
         source.to_undirected = to_undirected;
         source.split = split;
-        py.detach(|| {
+        let open = move || {
             let is_parts = path.join(META_FILE).exists();
             if !is_parts && !is_dataset(&path) {
                 let also = if path.is_dir() {
@@ -64,18 +72,29 @@ impl Graph {
                     path.display()
                 )));
             }
-            let fingerprint = if is_parts {
-                Meta::read(&path).map_err(|error| failed(&error))?.fingerprint()
+            let (place, fingerprint) = if is_parts {
+                (Place::Parts(&path), Meta::read(&path).map_err(|error| failed(&error))?.fingerprint())
             } else {
-                format!("the dataset in {}", path.display())
+                (Place::Dataset(&source), format!("the dataset in {}", path.display()))
             };
-            let cluster = if is_distributed {
-                Cluster::join(job(port, num_opened, timeout, fingerprint)?).map_err(|error| failed(&error))?
-            } else {
-                Cluster::join_local(1, |_| {}).map_err(|error| failed(&error))?.remove(0)
-            };
-            Self::join(&cluster, is_parts.then_some(&path), &source, num_threads)
-        })
+            Self::join(place, fingerprint, num_threads, &job, Protection::Unprotected)
+        };
+        interruptible(py, open)?
+    }
+
+    /// Connects to the `servers` that hold a graph, `HOST:PORT` with commas in between.
+    #[staticmethod]
+    fn connect(py: Python<'_>, servers: &str, settings: ConnectSettings, job: JobSettings) -> PyResult<Self> {
+        let ConnectSettings { timeout, num_threads, encrypt, check_traffic } = settings;
+        let patience = seconds(timeout)?;
+        let protection = Protection::of_flags(encrypt, check_traffic);
+        let mut service = ServiceConfig::new(Token::from_env().map_err(|error| failed(&error))?);
+        service.protection = protection;
+        let servers = ServerList::parse(servers, service).map_err(|error| invalid(with_causes(&error)))?;
+        let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
+        let fingerprint = format!("servers {}", addresses.join(","));
+        let place = Place::Servers { servers, patience };
+        interruptible(py, move || Self::join(place, fingerprint, num_threads, &job, protection))?
     }
 
     /// The number of this process in the job.
@@ -90,6 +109,12 @@ impl Graph {
         self.node.cluster().world_size()
     }
 
+    /// The number of parts of the graph.
+    #[getter]
+    fn num_parts(&self) -> usize {
+        self.node.num_seed_groups()
+    }
+
     /// The description of the graph, as the JSON text of META.json.
     fn meta(&self) -> PyResult<String> {
         serde_json::to_string(&**self.node.part().meta()).map_err(|error| failed(&error))
@@ -97,39 +122,58 @@ impl Graph {
 
     /// Leaves the job when all processes have called this.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let cluster = self.node.cluster();
-        py.detach(|| cluster.clone().shutdown()).map_err(|error| failed_in(cluster, &error))
+        leave(py, self.node.cluster())
     }
 
     /// Ends the job. The other processes fail with `reason`.
     fn abort(&self, py: Python<'_>, reason: &str) {
         py.detach(|| self.node.cluster().abort(reason));
     }
+
+    /// Leaves the job when the process ends, or fails it if the exit status is not 0.
+    fn leave_at_exit(&self) {
+        leave_at_exit(self.node.cluster().clone(), Some(self.node.clone()));
+    }
 }
 
 impl Graph {
-    /// Opens the part of this process, or the dataset that the processes of this machine share.
+    /// Joins the job. Opens the part of this process or the dataset that the processes of this machine share, or connects
+    /// to servers.
     fn join(
-        cluster: &Cluster,
-        parts: Option<&PathBuf>,
-        source: &DatasetSource,
+        place: Place<'_>,
+        fingerprint: String,
         num_threads: Option<usize>,
+        job: &JobSettings,
+        protection: Protection,
     ) -> PyResult<Self> {
+        if num_threads == Some(0) {
+            return Err(invalid("`num_threads` must be at least 1"));
+        }
+        let cluster = job.join(fingerprint, protection)?;
         let start = || -> PyResult<Self> {
-            let mut world = cluster.world().map_err(|error| failed_in(cluster, &error))?;
-            let part = match parts {
-                Some(dir) => open_part(dir, cluster)?,
-                None => share_dataset(cluster, || load_with_warnings(source).map(|loaded| loaded.dataset))
-                    .map_err(|error| failed_in(cluster, &error))?,
-            };
+            let in_job = |error: SampleError| failed_in(&cluster, &error);
+            let mut world = cluster.world().map_err(|error| failed_in(&cluster, &error))?;
             let mut config = DistGraphConfig::default();
             config.num_workers =
                 num_threads.unwrap_or_else(|| config.num_workers.div_ceil(cluster.local_world_size().max(1)));
-            let node = DistGraph::start(Arc::new(part), cluster.clone(), config)
-                .map_err(|error| failed_in(cluster, &error))?;
-            node.handle().block_on(node.wait_until_connected()).map_err(|error| failed_in(cluster, &error))?;
+            let node = match place {
+                Place::Parts(dir) => {
+                    let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false);
+                    let part = part.map_err(|error| failed(&error))?;
+                    DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
+                }
+                Place::Dataset(source) => {
+                    let load = || load_with_warnings(source).map(|loaded| loaded.dataset);
+                    let part = share_dataset(&cluster, load).map_err(in_job)?;
+                    DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
+                }
+                Place::Servers { servers, patience } => {
+                    DistGraph::connect(servers, cluster.clone(), config, patience).map_err(in_job)?
+                }
+            };
+            node.handle().block_on(node.wait_until_connected()).map_err(in_job)?;
             // No rank may send a request before all ranks serve.
-            world.barrier().map_err(|error| failed_in(cluster, &error))?;
+            world.barrier().map_err(|error| failed_in(&cluster, &error))?;
             Ok(Self { node, world: Mutex::new(world) })
         };
         // The other ranks need not wait for the deadline.
@@ -162,30 +206,4 @@ impl Graph {
             None => invalid(format!("`input_nodes` must name one of the node types {}", names())),
         })
     }
-}
-
-fn open_part(dir: &Path, cluster: &Cluster) -> PyResult<edgecut_graph::Part> {
-    DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false).map_err(|error| failed(&error))
-}
-
-/// Returns the configuration of the job that a launcher has set in the environment.
-fn job(port: Option<u16>, num_opened: u16, timeout: Duration, fingerprint: String) -> PyResult<ClusterConfig> {
-    let env = EnvRanks::read().map_err(|error| failed(&error))?;
-    if env.rank.is_none() {
-        return Err(invalid(
-            "no launcher has set RANK and WORLD_SIZE: start the program with torchrun, srun, mpirun or launch, or do not \
-             call `edgecut.distributed.init`",
-        ));
-    }
-    let mut config = ClusterConfig::from_env().map_err(|error| failed(&error))?;
-    // PyTorch listens on MASTER_PORT itself.
-    let first = port.or(env.master_port.map(|port| port.saturating_add(1))).unwrap_or(DEFAULT_MASTER_PORT);
-    config.master_port =
-        first.checked_add(num_opened).filter(|&port| Some(port) != env.master_port).ok_or_else(|| {
-            invalid(format!("port {first} has no free port after it: set `master_port` of `edgecut.distributed.init`"))
-        })?;
-    config.fingerprint = fingerprint;
-    config.rendezvous_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    config.report_panics = false;
-    Ok(config)
 }

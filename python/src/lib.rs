@@ -1,12 +1,19 @@
 //! The native module of the Python package `edgecut`: graphs, loaders and partitioning. The package's Python files give
 //! them the interfaces of PyG.
 
+mod at_exit;
+mod attributes;
 mod batch;
+mod batches;
 mod errors;
 mod graph;
+mod graph_loader;
+mod graph_set;
+mod job;
 mod links;
 mod loader;
 mod partition;
+mod signals;
 
 use pyo3::prelude::*;
 
@@ -15,6 +22,12 @@ fn _edgecut(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EdgecutError", module.py().get_type::<errors::EdgecutError>())?;
     module.add_class::<graph::Graph>()?;
     module.add_class::<loader::Loader>()?;
-    module.add_class::<loader::Batches>()?;
+    module.add_class::<batches::Batches>()?;
+    module.add_class::<graph_set::GraphSet>()?;
+    module.add_class::<graph_loader::GraphLoader>()?;
+    module.add_class::<job::MasterSocket>()?;
+    module.add_function(wrap_pyfunction!(attributes::node_attribute, module)?)?;
+    module.add_function(wrap_pyfunction!(attributes::split_nodes, module)?)?;
+    module.add_function(wrap_pyfunction!(attributes::whole_edges, module)?)?;
     module.add_function(wrap_pyfunction!(partition::partition, module)?)
 }

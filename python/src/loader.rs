@@ -1,9 +1,11 @@
 //! Loaders, and the iterators over their batches.
 
 use crate::batch::{Layout, Prepared};
+use crate::batches::Batches;
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use crate::links::{LinkSeeds, LinkSettings};
+use crate::signals::interruptible;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
@@ -14,13 +16,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeId, Split};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// The time between two checks for signals while a batch is awaited.
-const SIGNALS: Duration = Duration::from_millis(50);
+use std::sync::Arc;
 
 /// The settings of a loader.
 #[derive(FromPyObject)]
@@ -40,6 +36,8 @@ struct LoaderSettings<'py> {
     replace: bool,
     weighted: bool,
     disjoint: bool,
+    /// True to return the position of each edge among the in-edges of its destination.
+    edge_positions: bool,
     time_attr: Option<String>,
     temporal_strategy: String,
     /// The edges to load instead of nodes.
@@ -57,7 +55,8 @@ impl LoaderSettings<'_> {
             .with_replacement(self.replace)
             .with_weights(self.weighted)
             .with_times(attr.map(|attr| Temporal { attr, strategy }))
-            .with_disjoint(self.disjoint))
+            .with_disjoint(self.disjoint)
+            .with_positions(self.edge_positions))
     }
 
     /// Copies the seeds, so that threads without Python can use them.
@@ -138,20 +137,25 @@ impl Loader {
             meta: opened.meta_data().clone(),
             num_hops: sampler.num_neighbors.num_hops(),
             is_disjoint: sampler.disjoint || sampler.temporal.is_some(),
+            has_positions: sampler.positions,
         };
         let config = settings.config(&layout.meta);
         let seeds = match &settings.links {
             Some(links) => SourceSeeds::Links(links.seeds(opened)?),
             None => SourceSeeds::Nodes(settings.seeds(opened)?),
         };
-        let loader = py.detach(|| {
+        let of_thread = graph.clone_ref(py);
+        let make = move || {
+            let opened = of_thread.get();
             let world = &mut *opened.world();
             let sampler = new_sampler(opened, sampler)?;
             match seeds {
                 SourceSeeds::Nodes(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Nodes),
                 SourceSeeds::Links(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Links),
             }
-        })?;
+        };
+        // The ranks agree on the number of steps, so this waits for them.
+        let loader = interruptible(py, make)??;
         Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
     }
 
@@ -161,71 +165,11 @@ impl Loader {
     }
 
     /// Starts to make the batches of an epoch.
-    fn epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<Batches> {
-        let (sender, receiver) = sync_channel(0);
+    fn epoch(&self, epoch: u64) -> PyResult<Batches> {
         let loader = self.loader.clone();
         let layout = self.layout.clone();
-        let left = loader.num_steps();
-        // The thread ends with the epoch, or when the receiver is dropped.
-        let run = move || {
-            for batch in loader.epoch(epoch, layout) {
-                if sender.send(batch).is_err() {
-                    break;
-                }
-            }
-        };
-        std::thread::Builder::new().name("edgecut batches".into()).spawn(run)?;
-        Ok(Batches { graph: self.graph.clone_ref(py), pending: Mutex::new(Pending { receiver, left }) })
-    }
-}
-
-/// An iterator over the batches of an epoch, as dictionaries of arrays.
-#[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct Batches {
-    graph: Py<Graph>,
-    pending: Mutex<Pending>,
-}
-
-/// The batches of an epoch that are still to come.
-struct Pending {
-    receiver: Receiver<Result<Prepared, LoaderError>>,
-    /// Their number, 0 after an error.
-    left: usize,
-}
-
-impl Pending {
-    /// Waits for the next batch, at most the time between two checks for signals. An epoch that ends too early, because
-    /// its thread has panicked, is an error.
-    fn next(&mut self) -> Result<Result<Prepared, LoaderError>, RecvTimeoutError> {
-        let received = match self.receiver.recv_timeout(SIGNALS) {
-            Err(RecvTimeoutError::Disconnected) if self.left > 0 => Ok(Err(LoaderError::Stopped)),
-            received => received,
-        };
-        match &received {
-            Ok(Ok(_)) => self.left = self.left.saturating_sub(1),
-            Ok(Err(_)) => self.left = 0,
-            Err(_) => {}
-        }
-        received
-    }
-}
-
-#[pymethods]
-impl Batches {
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        loop {
-            let received = py.detach(|| self.pending.lock().unwrap_or_else(PoisonError::into_inner).next());
-            match received {
-                Ok(Ok(batch)) => return batch.into_python(py).map(Some),
-                Ok(Err(error)) => return Err(failed_in(self.graph.get().node().cluster(), &error)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            }
-        }
+        let cluster = self.graph.get().node().cluster().clone();
+        Batches::start(cluster, loader.num_steps(), move || loader.epoch(epoch, layout))
     }
 }
 

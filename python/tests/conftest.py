@@ -42,13 +42,13 @@ def typed_parts(folder):
     return {n: partition(folder / f"typed-{n}", "fake-hetero", n, *flags) for n in (1, 2)}
 
 
-def start(program, world_size, *arguments):
-    """Start the ranks of a job as torchrun does, each running Python code or a file in Python."""
+def start(program, world_size, *arguments, only=None):
+    """Start the ranks of a job, or only some, as torchrun does, each running Python code or a file in Python."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     ranks = []
-    for rank in range(world_size):
+    for rank in range(world_size) if only is None else only:
         env = {
             **os.environ,
             "RANK": str(rank),

@@ -141,3 +141,43 @@ def test_partition_writes_what_the_program_writes(tmp_path):
         edgecut.partition(dataset, 2, tmp_path / "other", method="kahip")
     with pytest.raises(edgecut.EdgecutError, match="0 parts"):
         edgecut.partition(dataset, 0, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "edgecut.open(sys.argv[1])",
+        "edgecut.fake_graphs(20)",
+        "edgecut.connect('127.0.0.1:1', timeout=100)",
+    ],
+)
+def test_interrupts_end_the_wait_for_other_processes(parts, waits):
+    """The first rank of two waits for the second one, which is not started."""
+    program = f"import sys, edgecut\nedgecut.distributed.init()\nprint('waiting', flush=True)\n{waits}"
+    (rank,) = start(program, 2, parts[2], only=[0])
+    assert rank.stdout.readline() == "waiting\n"
+    time.sleep(0.5)
+    rank.send_signal(signal.SIGINT)
+    _, errors = rank.communicate(timeout=15)
+    assert "KeyboardInterrupt" in errors, errors
+
+
+@pytest.mark.parametrize("waits", ["store.close()", "edgecut.NeighborLoader(store, [3])"])
+def test_interrupts_end_the_wait_for_a_call_of_other_processes(parts, waits):
+    program = f"""
+import sys, time, edgecut
+edgecut.distributed.init()
+store = edgecut.open(sys.argv[1])
+print("waiting", flush=True)
+if store.rank == 0:
+    {waits}
+time.sleep(100)
+"""
+    ranks = start(program, 2, parts[2])
+    assert [rank.stdout.readline() for rank in ranks] == ["waiting\n"] * 2
+    time.sleep(0.5)
+    ranks[0].send_signal(signal.SIGINT)
+    _, errors = ranks[0].communicate(timeout=15)
+    assert "KeyboardInterrupt" in errors, errors
+    ranks[1].kill()
+    ranks[1].communicate()

@@ -166,14 +166,14 @@ def test_typed_graphs_have_heterogeneous_batches(typed_parts, tmp_path):
             assert np.array_equal(batch["v0"].y.numpy(), archive["y"]) and batch["v0"].batch_size == len(archive["seeds"])
             for name in ("v0", "v1", "v2"):
                 assert np.array_equal(batch[name].n_id.numpy(), archive[f"{name}/input_nodes"])
-                assert batch.num_sampled_nodes[name] == list(np.diff(archive[f"{name}/hop_offsets"], prepend=0))
+                assert batch[name].num_sampled_nodes == list(np.diff(archive[f"{name}/hop_offsets"], prepend=0))
             for name in (t.name for t in store.edge_types):
                 assert np.array_equal(batch[name].edge_index.numpy(), coo(archive, "__".join(name) + "/"))
         # Fan-outs by type, of which some are 0.
         fan_outs = {t.name: [2, 0] if t.name[0] == "v1" else [0, 3] for t in store.edge_types}
         batch = next(iter(edgecut.NeighborLoader(store, fan_outs, "v0", batch_size=10)))
         assert batch["v0"].batch_size == 10
-        for name, sampled_edges in batch.num_sampled_edges.items():
+        for name, sampled_edges in batch.num_sampled_edges_dict.items():
             assert sampled_edges[1 if name[0] == "v1" else 0] == 0, name
 
 

@@ -46,6 +46,7 @@ pub struct DistNeighborSampler {
     rule: Rule,
     disjoint: bool,
     edge_attributes: WantedOfEdges,
+    positions: bool,
     clock: HopClock,
     /// The most bytes of a neighborhood, if it is for a client.
     max_bytes: Option<usize>,
@@ -65,7 +66,7 @@ impl DistNeighborSampler {
             return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
         let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
-        let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, .. } = config;
+        let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, positions, .. } = config;
         let rule = Rule { replace, weighted, temporal };
         rule.check(node.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), node.part().meta().edge_types.len());
@@ -75,6 +76,7 @@ impl DistNeighborSampler {
             rule,
             disjoint: disjoint || temporal.is_some(),
             edge_attributes,
+            positions,
             clock,
             max_bytes: None,
             is_too_large: AtomicBool::new(false),
@@ -94,14 +96,14 @@ impl DistNeighborSampler {
         }
         rule.check(node.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), num_types);
-        let edge_attributes = WantedOfEdges { times: positions, ..WantedOfEdges::default() };
         Ok(Self {
             max_bytes: Some(node.config.max_message_bytes),
             node,
             fanouts,
             rule,
             disjoint: disjoint || rule.temporal.is_some(),
-            edge_attributes,
+            edge_attributes: WantedOfEdges::default(),
+            positions,
             clock,
             is_too_large: AtomicBool::new(false),
         })
@@ -113,8 +115,13 @@ impl DistNeighborSampler {
             fanouts: self.fanouts.clone(),
             rule: self.rule,
             disjoint: self.disjoint,
-            positions: self.edge_attributes.any(),
+            positions: self.draws_positions(),
         }
+    }
+
+    /// Returns whether neighborhoods have the positions of their edges: to keep them, or to fetch attributes by them.
+    pub(crate) fn draws_positions(&self) -> bool {
+        self.positions || self.edge_attributes.any()
     }
 
     /// Returns the node on which the sampler runs.
@@ -158,6 +165,11 @@ impl DistNeighborSampler {
     /// Returns the attributes to fetch for the sampled edges.
     pub fn edge_attributes(&self) -> WantedOfEdges {
         self.edge_attributes
+    }
+
+    /// Returns whether batches keep the positions of the sampled edges.
+    pub fn keeps_positions(&self) -> bool {
+        self.positions
     }
 
     /// Returns whether edges are drawn in proportion to their weights.
@@ -225,7 +237,7 @@ impl DistNeighborSampler {
             fanouts: &self.fanouts[hop],
             rule: self.rule,
             disjoint: self.disjoint,
-            positions: self.edge_attributes.any(),
+            positions: self.draws_positions(),
         }
     }
 

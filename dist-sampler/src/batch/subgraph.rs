@@ -44,6 +44,6 @@ pub struct SampledEdges {
     pub indptr: Vec<u32>,
     /// The number of each edge's source in the batch. Within a row in the order of the original edge list.
     pub indices: Vec<u32>,
-    /// The position of each edge among the in-edges of its destination. Empty unless edge attributes are requested.
+    /// The position of each edge among the in-edges of its destination. Empty unless positions are kept or edge attributes are requested.
     pub positions: Vec<u32>,
 }

@@ -28,6 +28,8 @@ pub struct SamplerConfig {
     pub disjoint: bool,
     /// The attributes to fetch for the sampled edges.
     pub edge_attributes: WantedOfEdges,
+    /// True to keep the position of each sampled edge among the in-edges of its destination, which identifies the edge.
+    pub positions: bool,
 }
 
 impl SamplerConfig {
@@ -41,6 +43,7 @@ impl SamplerConfig {
             temporal: None,
             disjoint: false,
             edge_attributes: WantedOfEdges::default(),
+            positions: false,
         }
     }
 
@@ -65,6 +68,18 @@ impl SamplerConfig {
     /// Sets the attributes to fetch for the sampled edges.
     pub fn with_edge_attributes(mut self, edge_attributes: WantedOfEdges) -> Self {
         self.edge_attributes = edge_attributes;
+        self
+    }
+
+    /// Sets whether the positions of the sampled edges are kept.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    /// let config = SamplerConfig::new(vec![Fanout::Count(15)]).with_positions(true);
+    /// assert!(config.positions && !config.edge_attributes.any());
+    /// ```
+    pub fn with_positions(mut self, positions: bool) -> Self {
+        self.positions = positions;
         self
     }
 

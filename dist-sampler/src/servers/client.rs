@@ -87,7 +87,7 @@ impl DistNeighborSampler {
             num_hops: self.num_hops(),
             seeds: seeds.nodes.clone(),
             disjoint: self.is_disjoint(),
-            positions: self.edge_attributes().any(),
+            positions: self.draws_positions(),
         };
         let read = move || decode_subgraph(&meta, &expected, &reply);
         let subgraph = node.workers.run(read).await?.map_err(|why| peer.failed(&request, why))?;

@@ -1,0 +1,186 @@
+"""A loader of mini-batches of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import integers
+from .loader import SPLITS, Loader, by_type
+from .store import Store
+
+__all__ = ["LinkNeighborLoader"]
+
+
+class LinkNeighborLoader(Loader):
+    """A loader of mini-batches of edges that samples neighbors around their ends.
+
+    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
+    :class:`NeighborLoader`.
+
+    Parameters
+    ----------
+    data : Store
+        The graph.
+    num_neighbors : list of int, or dict of edge type to list of int
+        The number of neighbors per hop.
+    edge_label_index : str, array of int, or pair of edge type and one of these; optional
+        The edges to load: an array of the shape [2, E] with ids in the dataset; ``"train"`` for the edges that carry
+        messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
+        partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
+        in all processes, which take its batches in turn.
+    edge_label_time : array of int, optional
+        The time of each edge, for arrays.
+    neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
+        The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
+        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
+    exclude_seed_edges : bool, default True
+        Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
+
+    Raises
+    ------
+    ValueError
+        If an argument does not fit the graph.
+    EdgecutError
+        If another process has failed.
+
+    Notes
+    -----
+    A batch has what those of :class:`NeighborLoader` have of nodes and edges. With ``neg_sampling='binary'`` it has
+    ``edge_label_index``, in the numbering of the batch, with the negatives after the edges, and ``edge_label``, 1 for edges
+    and 0 for negatives. With ``'triplet'`` it has ``src_index``, ``dst_pos_index`` and ``dst_neg_index``, which has a row per
+    edge if ``amount`` is not 1. Without negatives it has ``edge_label_index``. If ``edge_label_index`` is an array,
+    ``input_id`` has the position in it of each edge of the batch.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import edgecut
+    >>> import numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/edge_index.npy", np.array([[3, 0, 1], [0, 1, 2]]))
+    >>> with edgecut.open(folder) as store:
+    ...     loader = edgecut.LinkNeighborLoader(store, [-1], neg_sampling="binary", batch_size=2, output="numpy")
+    ...     batch = next(iter(loader))
+    >>> batch["edge_label"].tolist(), batch["edge_label_index"].shape
+    ([1.0, 1.0, 0.0, 0.0], (2, 4))
+    """
+
+    def __init__(
+        self,
+        data: Store,
+        num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
+        edge_label_index: Any = None,
+        edge_label_time: Any = None,
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        neg_sampling: Any = None,
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        *,
+        exclude_seed_edges: bool = True,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        num_workers: int = 2,
+        seed: int = 0,
+        even_batches: bool | None = None,
+        output: str | None = None,
+        edge_index: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        edge_type, split, ends = _input_edges(data, edge_label_index)
+        self._mode, self._amount = _negatives(neg_sampling)
+        settings = {
+            "node_type": None,
+            "seeds": None,
+            "seed_times": None,
+            "split": None,
+            "links": {
+                "edge_type": edge_type,
+                "src": None if ends is None else ends[0],
+                "dst": None if ends is None else ends[1],
+                "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
+                "split": split,
+                "num_negatives": self._amount,
+                "exclude_seed_edges": exclude_seed_edges,
+            },
+        }
+        self._edge_type = data.edge_types[edge_type].name
+        names = [t.name for t in data.node_types]
+        self._ends = [names.index(self._edge_type[0]), names.index(self._edge_type[2])]
+        self._keys = None
+        if ends is not None:
+            self._keys = self._key(data, *ends)
+            self._order = np.argsort(self._keys, kind="stable")
+        self._start(data, settings, locals())
+
+    def _key(self, data: Store, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        """Return a number for each pair of ids. There are fewer than 2^32 nodes of a type."""
+        return src.astype(np.uint64) * np.uint64(data.node_types[self._ends[1]].num_nodes) + dst.astype(np.uint64)
+
+    def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
+        store = self._store
+        of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
+        if self._keys is not None:
+            ids = [arrays["nodes"][t]["n_id"][end] for t, end in zip(self._ends, (src, dst))]
+            of_edges["input_id"] = self._order[np.searchsorted(self._keys, self._key(store, *ids), sorter=self._order)]
+        if self._mode == "triplet":
+            rows = negatives if self._amount == 1 else negatives.reshape(len(src), self._amount)
+            return {
+                **by_type(store, self._edge_type, of_edges),
+                **by_type(store, self._edge_type[0], {"src_index": src}),
+                **by_type(store, self._edge_type[2], {"dst_pos_index": dst, "dst_neg_index": rows}),
+            }
+        pairs = np.stack([src, dst])
+        if self._mode == "binary":
+            pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
+            of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
+        of_edges["edge_label_index"] = pairs
+        return by_type(store, self._edge_type, of_edges)
+
+
+def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarray | None]:
+    """Return the number of the edge type, the split, and the ids of the ends or None."""
+    names = [t.name for t in data.edge_types]
+    edge_type, edges = None, edge_label_index
+    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
+        edge_type, edges = edges
+    elif isinstance(edges, tuple) and len(edges) == 3:
+        edge_type, edges = edges, None
+    if edge_type is None and len(names) > 1:
+        raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
+    if edge_type is not None and edge_type not in names:
+        raise ValueError(f"`edge_label_index`: there is no edge type {edge_type!r}, only {', '.join(map(str, names))}")
+    number = 0 if edge_type is None else names.index(edge_type)
+    if edges is None or isinstance(edges, str):
+        split = "train" if edges is None else edges
+        if split not in SPLITS:
+            raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(SPLITS)}")
+        return number, split, None
+    ends = np.asarray(edges)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
+    return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
+
+
+def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
+    """Return the mode of the negatives and their number per edge."""
+    if neg_sampling is None:
+        return None, 0
+    mode, amount = neg_sampling, 1
+    if isinstance(neg_sampling, Mapping):
+        mode, amount = neg_sampling.get("mode"), neg_sampling.get("amount", 1)
+    elif hasattr(neg_sampling, "mode"):
+        mode, amount = neg_sampling.mode, neg_sampling.amount
+    mode = getattr(mode, "value", mode)
+    if mode not in ("binary", "triplet"):
+        raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
+    if amount != int(amount) or amount < 1:
+        raise ValueError(f"`neg_sampling`: the amount is {amount}, but must be a whole number from 1")
+    return mode, int(amount)

@@ -1,0 +1,107 @@
+"""Memberships in jobs, which end with the program."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Membership"]
+
+_Self = TypeVar("_Self", bound="Membership")
+
+
+class _Native(Protocol):
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def close(self) -> None: ...
+    def abort(self, reason: str) -> None: ...
+    def leave_at_exit(self) -> None: ...
+
+
+class Membership:
+    """Data that is open in all processes of a job, which close it together.
+
+    A process closes it by :meth:`close`, at the end of a ``with`` block, or at the end of the program. If the block or
+    the program ends with an exception, or the program with an exit status other than 0, the other processes raise an
+    error with this reason.
+    """
+
+    _native: Any
+
+    def __init__(self, native: _Native) -> None:
+        self._native = native
+        self._is_open = True
+        self._process = os.getpid()
+        _memberships.add(self)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process in its job."""
+        return self._native.rank
+
+    @property
+    def world_size(self) -> int:
+        """The number of processes of the job."""
+        return self._native.world_size
+
+    def close(self) -> None:
+        """Leave the job. Waits until all processes of the job have called this.
+
+        Raises
+        ------
+        EdgecutError
+            If another process has failed, or does not call this in time.
+        """
+        if self._is_open:
+            self._is_open = False
+            self._native.close()
+
+    def abort(self, reason: str) -> None:
+        """End the job. The other processes raise an error with this reason.
+
+        Parameters
+        ----------
+        reason : str
+            The text of the error.
+        """
+        if self._is_open:
+            self._is_open = False
+            self._native.abort(reason)
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self.close()
+        else:
+            self.abort(_text(error))
+
+
+_memberships: weakref.WeakSet[Membership] = weakref.WeakSet()
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"the program ended with exit status {error.code}"
+    return f"{type(error).__name__}: {error}"
+
+
+@atexit.register
+def _leave_all() -> None:
+    # The exception that ends the program, if there is one. A SystemExit is not kept, so the exit status decides later.
+    error = getattr(sys, "last_value", None)
+    for membership in list(_memberships):
+        # A child process that was forked has copies of the memberships of its parent.
+        if not membership._is_open or membership._process != os.getpid():
+            continue
+        if error is None:
+            membership._is_open = False
+            membership._native.leave_at_exit()
+        else:
+            membership.abort(_text(error))

@@ -1,0 +1,157 @@
+//! Loaders of batches of whole graphs.
+
+use crate::batch::{set_matrix, wide};
+use crate::batches::{Batches, PreparedBatch};
+use crate::errors::{failed_in, invalid};
+use crate::graph_set::GraphSet;
+use edgecut_dist_loader::{
+    DEFAULT_PREFETCH_BYTES, GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing,
+};
+use numpy::{IntoPyArray, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The settings of a loader of graphs.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct GraphLoaderSettings<'py> {
+    /// The numbers of the graphs, or else all graphs.
+    graphs: Option<PyReadonlyArray1<'py, i64>>,
+    batch_size: usize,
+    /// The most nodes per batch, in place of `batch_size`.
+    max_nodes: Option<usize>,
+    shuffle: bool,
+    drop_last: bool,
+    seed: u64,
+    concurrency: usize,
+}
+
+/// A loader of batches of whole graphs.
+#[pyclass(frozen, module = "edgecut._edgecut")]
+pub(crate) struct GraphLoader {
+    set: Py<GraphSet>,
+    loader: GraphDataLoader,
+}
+
+#[pymethods]
+impl GraphLoader {
+    #[new]
+    fn new(set: Py<GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
+        let opened = set.get();
+        let num_graphs = opened.graphs().num_graphs();
+        let graphs = match &settings.graphs {
+            Some(graphs) => {
+                let number = |&graph: &i64| match u32::try_from(graph) {
+                    Ok(small) if (small as usize) < num_graphs => Ok(small),
+                    _ => Err(invalid(format!("`graphs`: {graph} is not one of the {num_graphs} graphs"))),
+                };
+                graphs.as_slice()?.iter().map(number).collect::<PyResult<_>>()?
+            }
+            None => (0..num_graphs as u32).collect(),
+        };
+        let config = GraphLoaderConfig {
+            packing: settings.max_nodes.map_or(Packing::Graphs(settings.batch_size), Packing::Nodes),
+            shuffle: settings.shuffle,
+            drop_last: settings.drop_last,
+            seed: settings.seed,
+            concurrency: settings.concurrency,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+        };
+        let cluster = opened.cluster();
+        let loader =
+            GraphDataLoader::new(opened.graphs().clone(), graphs, config, cluster.rank(), cluster.world_size());
+        let loader = loader.map_err(|error| match error {
+            LoaderError::Config { what } => invalid(what),
+            error => failed_in(cluster, &error),
+        })?;
+        Ok(Self { set, loader })
+    }
+
+    /// Returns the number of batches of this rank in an epoch, including an empty one after its last graphs.
+    fn num_batches(&self, epoch: u64) -> usize {
+        self.loader.num_steps(epoch)
+    }
+
+    /// Starts to make the batches of an epoch.
+    fn epoch(&self, epoch: u64) -> PyResult<Batches> {
+        let set = self.set.get();
+        let edge_dim = set.edge_dim();
+        let batches = self.loader.epoch_map(epoch, move |batch| PreparedGraphs::new(batch, edge_dim));
+        let num_steps = batches.size_hint().1.unwrap_or(0);
+        Batches::start(set.cluster().clone(), num_steps, move || batches)
+    }
+}
+
+/// A batch of graphs in the layout of PyG.
+struct PreparedGraphs {
+    graphs: Vec<i64>,
+    /// The start of the nodes of each graph.
+    ptr: Vec<i64>,
+    /// The start of the edges of each graph.
+    edge_ptr: Vec<i64>,
+    /// The position of the graph of each node.
+    batch: Vec<i64>,
+    labels: Vec<i64>,
+    features: Vec<f32>,
+    feature_dim: usize,
+    /// All sources, then all destinations.
+    ends: Vec<i64>,
+    /// One-hot labels of edges.
+    edge_features: Vec<f32>,
+    edge_dim: usize,
+}
+
+impl PreparedGraphs {
+    /// Converts a batch. The thread that makes it does this.
+    fn new(batch: GraphBatch, edge_dim: usize) -> Self {
+        let num_edges = batch.num_edges();
+        let mut ends = Vec::with_capacity(2 * num_edges);
+        ends.extend(batch.indices.iter().map(|&source| i64::from(source)));
+        for (row, of_row) in batch.indptr.windows(2).enumerate() {
+            ends.extend(std::iter::repeat_n(row as i64, (of_row[1] - of_row[0]) as usize));
+        }
+        let mut graph_of = Vec::with_capacity(batch.num_nodes());
+        for (graph, of_graph) in batch.node_offsets.windows(2).enumerate() {
+            graph_of.extend(std::iter::repeat_n(graph as i64, (of_graph[1] - of_graph[0]) as usize));
+        }
+        let first_edge = |&node: &u32| i64::from(batch.indptr[node as usize]);
+        let edge_ptr = batch.node_offsets.iter().map(first_edge).collect();
+        let mut edge_features = vec![0.0; edge_dim * num_edges];
+        for (edge, &label) in batch.edge_labels.iter().enumerate() {
+            edge_features[edge * edge_dim + label as usize] = 1.0;
+        }
+        Self {
+            graphs: wide(&batch.graphs),
+            ptr: wide(&batch.node_offsets),
+            edge_ptr,
+            batch: graph_of,
+            labels: batch.labels,
+            features: batch.features,
+            feature_dim: batch.feature_dim,
+            ends,
+            edge_features,
+            edge_dim,
+        }
+    }
+}
+
+impl PreparedBatch for PreparedGraphs {
+    fn into_python(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let dict = PyDict::new(py);
+        let num_edges = self.ends.len() / 2;
+        if self.feature_dim > 0 {
+            set_matrix(&dict, "x", self.batch.len(), self.feature_dim, self.features)?;
+        }
+        set_matrix(&dict, "edge_index", 2, num_edges, self.ends)?;
+        if self.edge_dim > 0 {
+            set_matrix(&dict, "edge_attr", num_edges, self.edge_dim, self.edge_features)?;
+        }
+        dict.set_item("y", self.labels.into_pyarray(py))?;
+        dict.set_item("batch", self.batch.into_pyarray(py))?;
+        dict.set_item("ptr", self.ptr.into_pyarray(py))?;
+        dict.set_item("num_graphs", self.graphs.len())?;
+        dict.set_item("input_id", self.graphs.into_pyarray(py))?;
+        dict.set_item("edge_ptr", self.edge_ptr.into_pyarray(py))?;
+        Ok(dict)
+    }
+}

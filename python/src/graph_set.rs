@@ -1,0 +1,187 @@
+//! Sets of small graphs.
+
+use crate::at_exit::leave_at_exit;
+use crate::errors::{failed_in, invalid};
+use crate::job::{JobSettings, leave};
+use crate::signals::interruptible;
+use edgecut_cluster::{Cluster, Protection};
+use edgecut_dist_sampler::share_graphs;
+use edgecut_graph::small_graphs::{
+    FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, load_graphs, split_dataset, stratified_folds,
+};
+use edgecut_graph::{GraphDataset, GraphError};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Numbers of graphs.
+type Numbers<'py> = Bound<'py, PyArray1<i64>>;
+
+/// A set of small graphs, and the membership of this process in its job.
+#[pyclass(frozen, module = "edgecut._edgecut")]
+pub(crate) struct GraphSet {
+    graphs: Arc<GraphDataset>,
+    cluster: Cluster,
+    num_edge_labels: usize,
+}
+
+/// A set of graphs to generate.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct FakeSettings {
+    num_graphs: usize,
+    avg_num_nodes: usize,
+    num_classes: usize,
+    seed: u64,
+}
+
+#[pymethods]
+impl GraphSet {
+    /// Reads the set in the folder `path`.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf, degrees_as_features: bool, job: JobSettings) -> PyResult<Self> {
+        let path = std::path::absolute(path)?;
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(invalid(format!("{} is not the folder of a set of graphs", path.display())));
+        };
+        if !path.is_dir() {
+            return Err(invalid(format!("there is no folder {}", path.display())));
+        }
+        let mut source = GraphSource::new(name.to_string_lossy(), parent);
+        if source.name == FAKE_GRAPHS_NAME {
+            // Such a folder would not be read, since this name stands for generated graphs.
+            return Err(invalid(format!("{}: the name {FAKE_GRAPHS_NAME} is reserved: rename it", path.display())));
+        }
+        source.fake = FakeGraphsOptions::default();
+        interruptible(py, move || Self::share(&source, degrees_as_features, &job))?
+    }
+
+    /// Generates a set.
+    #[staticmethod]
+    fn generate(py: Python<'_>, settings: FakeSettings, job: JobSettings) -> PyResult<Self> {
+        let FakeSettings { num_graphs, avg_num_nodes, num_classes, seed } = settings;
+        let mut source = GraphSource::new(FAKE_GRAPHS_NAME, "");
+        source.fake = FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed };
+        interruptible(py, move || Self::share(&source, true, &job))?
+    }
+
+    /// The number of this process in the job.
+    #[getter]
+    fn rank(&self) -> usize {
+        self.cluster.rank()
+    }
+
+    /// The number of processes of the job.
+    #[getter]
+    fn world_size(&self) -> usize {
+        self.cluster.world_size()
+    }
+
+    /// The name of the set.
+    #[getter]
+    fn name(&self) -> &str {
+        self.graphs.name()
+    }
+
+    /// The number of nodes of all graphs.
+    #[getter]
+    fn num_nodes(&self) -> usize {
+        self.graphs.num_nodes()
+    }
+
+    /// The number of edges of all graphs.
+    #[getter]
+    fn num_edges(&self) -> usize {
+        self.graphs.num_edges()
+    }
+
+    /// The number of features per node.
+    #[getter]
+    fn num_features(&self) -> usize {
+        self.graphs.feature_dim()
+    }
+
+    /// The number of distinct labels of edges, 0 without labels.
+    #[getter]
+    fn num_edge_labels(&self) -> usize {
+        self.num_edge_labels
+    }
+
+    /// The original label of each class.
+    #[getter]
+    fn classes<'py>(&self, py: Python<'py>) -> Numbers<'py> {
+        self.graphs.classes().to_vec().into_pyarray(py)
+    }
+
+    /// The class of each graph.
+    #[getter]
+    fn labels<'py>(&self, py: Python<'py>) -> Numbers<'py> {
+        self.graphs.labels().iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    /// Splits the graphs at random into sets for training, validation and test.
+    fn split<'py>(&self, py: Python<'py>, shares: [f64; 3], seed: u64) -> PyResult<Vec<Numbers<'py>>> {
+        let sets = split_dataset(self.graphs.num_graphs(), shares, seed).map_err(invalid)?;
+        Ok(sets.into_iter().map(|set| numbers(py, &set)).collect())
+    }
+
+    /// Splits the graphs into folds, each with graphs for training and for test.
+    fn folds<'py>(&self, py: Python<'py>, num_folds: usize, seed: u64) -> PyResult<Vec<(Numbers<'py>, Numbers<'py>)>> {
+        let folds = stratified_folds(self.graphs.labels(), num_folds, seed).map_err(invalid)?;
+        Ok(folds.into_iter().map(|fold| (numbers(py, &fold.train), numbers(py, &fold.test))).collect())
+    }
+
+    /// Leaves the job when all processes have called this.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        leave(py, &self.cluster)
+    }
+
+    /// Ends the job. The other processes fail with `reason`.
+    fn abort(&self, py: Python<'_>, reason: &str) {
+        py.detach(|| self.cluster.abort(reason));
+    }
+
+    /// Leaves the job when the process ends, or fails it if the exit status is not 0.
+    fn leave_at_exit(&self) {
+        leave_at_exit(self.cluster.clone(), None);
+    }
+}
+
+impl GraphSet {
+    /// Joins the job and shares one copy of the set with the processes of this machine.
+    fn share(source: &GraphSource, degrees_as_features: bool, job: &JobSettings) -> PyResult<Self> {
+        let cluster = job.join(format!("graphs {}", source.name), Protection::Unprotected)?;
+        let load = || -> Result<GraphDataset, GraphError> {
+            let graphs = load_graphs(source)?;
+            let needs_features = degrees_as_features && graphs.feature_dim() == 0;
+            Ok(if needs_features { graphs.with_degrees_as_labels() } else { graphs })
+        };
+        let graphs = share_graphs(&cluster, load).map_err(|error| {
+            let error = failed_in(&cluster, &error);
+            // The other ranks need not wait for the deadline.
+            cluster.abort(&error.to_string());
+            error
+        })?;
+        let labels = (0..graphs.num_graphs()).filter_map(|graph| graphs.edge_labels_of(graph)).flatten();
+        let num_edge_labels = labels.max().map_or(0, |&last| last as usize + 1);
+        Ok(Self { graphs: Arc::new(graphs), cluster, num_edge_labels })
+    }
+
+    pub(crate) fn graphs(&self) -> &Arc<GraphDataset> {
+        &self.graphs
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Returns the number of columns of the features of edges.
+    pub(crate) fn edge_dim(&self) -> usize {
+        self.num_edge_labels
+    }
+}
+
+fn numbers<'py>(py: Python<'py>, graphs: &[u32]) -> Numbers<'py> {
+    graphs.iter().map(|&graph| i64::from(graph)).collect::<Vec<_>>().into_pyarray(py)
+}

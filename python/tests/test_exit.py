@@ -1,0 +1,73 @@
+"""The end of a program, as the other processes of its job see it."""
+
+import pytest
+from conftest import start
+
+WAIT = """
+import sys, edgecut
+edgecut.distributed.init()
+{opened}
+{end_of_rank_1}
+if store.rank == 0:
+    store.close()
+"""
+GRAPH = 'store = edgecut.open(sys.argv[1])'
+GRAPHS = "store = edgecut.fake_graphs(20)"
+
+
+def run(parts, opened, end):
+    """Run two ranks, of which the first waits for the end of the other. Returns their exit statuses and errors."""
+    end = "if store.rank == 1:\n    " + end.replace("\n", "\n    ")
+    ranks = start(WAIT.replace("{opened}", opened).replace("{end_of_rank_1}", end), 2, parts[2])
+    # Without a report, the others would wait for minutes.
+    errors = [rank.communicate(timeout=60)[1] for rank in ranks]
+    return [rank.returncode for rank in ranks], errors
+
+
+@pytest.mark.parametrize("opened", [GRAPH, GRAPHS])
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [
+        ("sys.exit(1)", 1, "exit status 1"),
+        ("sys.exit('no more data')", 1, "exit status 1"),
+        ("raise SystemExit(7)", 7, "exit status 7"),
+        ("with store:\n    sys.exit(3)", 3, "exit status 3"),
+        ("1 / 0", 1, "ZeroDivisionError"),
+    ],
+)
+def test_a_failed_program_fails_the_others(parts, opened, end, status, reason):
+    statuses, errors = run(parts, opened, end)
+    assert statuses == [1, status], errors
+    assert "EdgecutError" in errors[0] and "rank 1" in errors[0] and reason in errors[0], errors[0]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sys.exit()",
+        "with store:\n    sys.exit(0)",
+        "try:\n    sys.exit(1)\nexcept SystemExit:\n    pass",
+        # A child process ends without an effect on the job of its parent.
+        "import os\nchild = os.fork()\nif child == 0:\n    sys.exit(5)\nassert os.waitpid(child, 0)[1] >> 8 == 5",
+    ],
+)
+def test_a_program_that_ends_well_leaves_the_job(parts, end):
+    for opened in (GRAPH, GRAPHS):
+        statuses, errors = run(parts, opened, end)
+        assert statuses == [0, 0] and "Error" not in errors[0], errors
+
+
+def test_a_rank_serves_the_others_after_the_end_of_its_program(parts):
+    program = """
+import sys, time, edgecut
+edgecut.distributed.init()
+store = edgecut.open(sys.argv[1])
+loader = edgecut.NeighborLoader(store, [5, 5], batch_size=10, even_batches=False, output="numpy")
+if store.rank == 0:
+    time.sleep(1)
+    print(sum(batch["batch_size"] for batch in loader))
+"""
+    ranks = start(program, 2, parts[2])
+    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert 900 < int(outputs[0][0]) < 1100
