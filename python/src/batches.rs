@@ -1,6 +1,6 @@
 //! The batches of an epoch, which a thread takes from a loader.
 
-use crate::errors::failed_in;
+use crate::errors::{EdgecutError, failed_in};
 use crate::signals::SIGNALS;
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{BatchIter, LoaderError};
@@ -77,7 +77,11 @@ impl Batches {
         loop {
             let received = py.detach(|| self.pending.lock().unwrap_or_else(PoisonError::into_inner).next());
             match received {
-                Ok(Ok(batch)) => return batch.into_python(py).map(Some),
+                Ok(Ok(batch)) => match self.cluster.failure() {
+                    // A loader of whole graphs sends no requests that would fail.
+                    Some(failure) => return Err(EdgecutError::new_err(format!("another rank failed: {failure}"))),
+                    None => return batch.into_python(py).map(Some),
+                },
                 Ok(Err(error)) => return Err(failed_in(&self.cluster, &error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,

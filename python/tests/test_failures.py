@@ -78,8 +78,22 @@ while True:
 """
 
 
-def test_the_death_of_a_rank_is_an_error_of_the_others(parts):
-    ranks = start(WORK, 2, parts[2])
+# A loader of whole graphs, which needs nothing from other processes.
+WORK_ON_GRAPHS = """
+import sys, time, edgecut
+edgecut.distributed.init()
+store = edgecut.fake_graphs(200)
+loader = edgecut.GraphDataLoader(store, batch_size=10, output="numpy")
+print("working", flush=True)
+while True:
+    for batch in loader:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("program", [WORK, WORK_ON_GRAPHS])
+def test_the_death_of_a_rank_is_an_error_of_the_others(parts, program):
+    ranks = start(program, 2, parts[2])
     for rank in ranks:
         assert rank.stdout.readline() == "working\n", rank.communicate()
     ranks[1].kill()
