@@ -36,10 +36,11 @@ class Loader:
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
         time_attr = arguments["time_attr"]
-        even_batches = arguments["even_batches"]
+        even_batches = data.world_size > 1 if arguments["even_batches"] is None else arguments["even_batches"]
         self._store = data
         self._transform = arguments["transform"]
-        self._drop_last = arguments["drop_last"]
+        # Even batches are all about as large, and none is incomplete.
+        self._drop_last = arguments["drop_last"] and not even_batches
         self._convert = _converter(arguments["output"])
         edge_index = arguments["edge_index"]
         self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
@@ -51,7 +52,7 @@ class Loader:
             {
                 **{name: arguments[name] for name in shared},
                 "num_neighbors": _fan_outs(arguments["num_neighbors"]),
-                "even_batches": data.world_size > 1 if even_batches is None else even_batches,
+                "even_batches": even_batches,
                 "concurrency": arguments["num_workers"],
                 "weighted": weight_attr is not None,
                 "edge_positions": edge_index is not None,
@@ -125,7 +126,8 @@ class NeighborLoader(Loader):
     shuffle : bool, default False
         Shuffle the input nodes anew in each epoch.
     drop_last : bool, default False
-        Leave out a batch of fewer than ``batch_size`` input nodes.
+        Leave out a batch of fewer than ``batch_size`` input nodes. Even batches are never left out, so that all
+        processes have the same number of them.
     num_workers : int, default 2
         The number of batches that are made at the same time, by threads. 0 makes each batch on request.
     seed : int, default 0

@@ -191,6 +191,8 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert np.array_equal(seeds(load(mask)), np.flatnonzero(mask))
         assert len(seeds(load("valid"))) == store.node_types[0].split_sizes[1]
         assert [batch["batch_size"] for batch in load(ids, drop_last=True)] == [100, 100]
+        even = [batch["batch_size"] for batch in load("train", drop_last=True, even_batches=True)]
+        assert even == [batch["batch_size"] for batch in load("train", even_batches=True)] and sum(even) == len(store.split("train"))
         shuffled = load(ids, shuffle=True)
         assert np.array_equal(ids[np.concatenate([b["input_id"] for b in shuffled])], seeds(shuffled))
         assert not np.array_equal(seeds(shuffled), ids)
