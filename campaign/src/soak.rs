@@ -16,8 +16,8 @@ pub(crate) struct SoakArgs {
     minutes: u64,
 }
 
-/// The share of the test after which the first measurement is taken: 10 of 60 minutes.
-const WARM_UP: u32 = 6;
+/// The test has this many windows, of 10 minutes each if it takes 60. The first and the last one are compared.
+const WINDOWS: u32 = 6;
 /// The growth of memory that is allowed: a share, and a constant for what the allocator keeps.
 const GROWTH: f64 = 0.05;
 const GROWTH_MB: f64 = 8.0;
@@ -40,6 +40,27 @@ struct Resources {
     epochs: usize,
 }
 
+/// The largest measurements of a window. Those of single moments vary with the batches in progress, and with the pages
+/// that the kernel takes back.
+#[derive(Default)]
+struct Window {
+    programs: BTreeMap<&'static str, Resources>,
+    files: usize,
+}
+
+impl Window {
+    fn add(&mut self, now: &BTreeMap<&'static str, Resources>, files: usize) {
+        for (name, found) in now {
+            let most = self.programs.entry(name).or_default();
+            most.memory_mb = most.memory_mb.max(found.memory_mb);
+            most.descriptors = most.descriptors.max(found.descriptors);
+            most.threads = most.threads.max(found.threads);
+            most.epochs = most.epochs.max(found.epochs);
+        }
+        self.files = self.files.max(files);
+    }
+}
+
 pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let dir = tempfile::tempdir().context("make a temporary folder")?;
     let temporary = dir.path().join("tmp");
@@ -47,9 +68,11 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let mut running = start(dir.path(), &temporary)?;
     let begin = Instant::now();
     let length = Duration::from_secs(args.minutes * 60);
-    let mut first: Option<(BTreeMap<&str, Resources>, usize)> = None;
+    let window = length / WINDOWS;
+    let mut first = Window::default();
+    let mut last = Window::default();
     loop {
-        let next = begin.elapsed() + INTERVAL.min(length / WARM_UP);
+        let next = begin.elapsed() + INTERVAL.min(window);
         let ended = |running: &mut Vec<Running>| running.iter_mut().any(|one| one.process.status().is_some());
         if wait_until(begin + next.min(length), || ended(&mut running)) {
             let output = |one: &mut Running| {
@@ -58,15 +81,17 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
             let outputs: Vec<String> = running.iter_mut().filter_map(output).collect();
             bail!("a program has ended: {}", outputs.join("\n"));
         }
-        let now: BTreeMap<&str, Resources> = running.iter().map(|one| (one.name, one.resources())).collect();
+        let now: BTreeMap<&'static str, Resources> = running.iter().map(|one| (one.name, one.resources())).collect();
         let files = count_files(&temporary);
         eprintln!("{:.0} s: {now:?}, {files} temporary files", begin.elapsed().as_secs_f64());
-        if first.is_none() && begin.elapsed() >= length / WARM_UP {
-            first = Some((now.clone(), files));
+        if begin.elapsed() < window + INTERVAL / 2 {
+            first.add(&now, files);
+        }
+        if begin.elapsed() + window >= length {
+            last.add(&now, files);
         }
         if begin.elapsed() >= length {
-            let (before, files_before) = first.context("a measurement")?;
-            return compare(&before, &now, files_before, files);
+            return compare(&first, &last);
         }
     }
 }
@@ -143,18 +168,13 @@ fn count_files(dir: &Path) -> usize {
     entries.map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum()
 }
 
-/// Prints both measurements, and fails if something has grown.
-fn compare(
-    before: &BTreeMap<&str, Resources>,
-    after: &BTreeMap<&str, Resources>,
-    files_before: usize,
-    files_after: usize,
-) -> anyhow::Result<()> {
+/// Prints both windows, and fails if something has grown.
+fn compare(before: &Window, after: &Window) -> anyhow::Result<()> {
     println!("| program | epochs | memory | file descriptors | threads |");
     println!("|---|---|---|---|---|");
     let mut grown = Vec::new();
-    for (name, last) in after {
-        let first = before.get(name).copied().unwrap_or_default();
+    for (name, last) in &after.programs {
+        let first = before.programs.get(name).copied().unwrap_or_default();
         println!(
             "| {name} | {} | {:.1} -> {:.1} MB | {} -> {} | {} -> {} |",
             last.epochs,
@@ -172,7 +192,7 @@ fn compare(
             grown.push(*name);
         }
     }
-    println!("\ntemporary files: {files_before} -> {files_after}");
-    ensure!(grown.is_empty() && files_after <= files_before, "these have grown: {grown:?}");
+    println!("\ntemporary files: {} -> {}", before.files, after.files);
+    ensure!(grown.is_empty() && after.files <= before.files, "these have grown: {grown:?}");
     Ok(())
 }

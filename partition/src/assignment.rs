@@ -82,8 +82,10 @@ pub(crate) fn assign_grouped(
             progress.phase(Phase::Assigning);
             let mut parts = match used {
                 Method::Metis { recursive } => {
-                    // Removed when dropped, and by the next run if this process is killed.
-                    let levels = options.scratch_dir.as_ref().map(|dir| Staging::create(&dir.join("metis"), false));
+                    // Removed when dropped, and by the next run if this process is killed. A run with a limit of memory
+                    // leaves nothing even then, so METIS writes no files there.
+                    let dir = options.scratch_dir.as_ref().filter(|_| options.memory_limit.is_none());
+                    let levels = dir.map(|dir| Staging::create(&dir.join("metis"), false));
                     let levels = levels.transpose()?;
                     let scratch_dir = levels.as_ref().map(Staging::dir);
                     metis::split(graph, &constraints, num_parts, recursive, options.seed, scratch_dir)?

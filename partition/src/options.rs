@@ -31,8 +31,8 @@ pub struct PartitionOptions {
     /// The rule by which the nodes of other parts are ranked for each part, so that training caches the features that
     /// it reads most often. `None` writes no ranking.
     pub hotness: Option<HotnessRule>,
-    /// A folder on a disk for temporary files of METIS, which then takes about half as much memory. `None` keeps its data in
-    /// memory. The folder is created if it does not exist.
+    /// A folder on a disk for temporary files of METIS, which then takes about half as much memory. `None`, or a limit of
+    /// memory, keeps its data in memory. The folder is created if it does not exist.
     pub scratch_dir: Option<PathBuf>,
     /// True to replace an existing partitioned graph at the output folder.
     pub overwrite: bool,

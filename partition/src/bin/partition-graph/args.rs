@@ -154,9 +154,9 @@ pub(crate) struct PartitionArgs {
     /// are the same as without a limit. For .npy arrays and --dataset fake.
     #[arg(long, alias = "memory_limit", value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<u64>,
-    /// A folder on a disk with space for several times the edges. METIS keeps its larger graphs in files there, and takes half
-    /// as much memory. With --memory-limit, it is the folder of the scratch files, which have no names and end with the
-    /// process [default: with --memory-limit, the folder that the output folder is in, or will be].
+    /// A folder on a disk with space for several times the edges. With --memory-limit, it is the folder of the scratch files,
+    /// which have no names and end with the process [default: the folder that the output folder is in, or will be]. Without
+    /// --memory-limit, METIS keeps its larger graphs in files there, and takes half as much memory.
     #[arg(long, alias = "scratch_dir", value_name = "DIR")]
     scratch_dir: Option<PathBuf>,
     /// Print the memory, disk space and time that the job takes, from the headers of its files, and end.
