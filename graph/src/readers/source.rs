@@ -156,8 +156,9 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 /// * [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
 ///   `overlap` allows or removes them.
 /// * An error for a split scheme of a dataset without a choice of schemes.
-/// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
-///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
+/// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`](super::read_npy_folder),
+///   [`read_npy_types`](super::read_npy_types), [`read_triples`], [`fake`](fn@super::fake) and
+///   [`fake_hetero`](fn@super::fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
     check_space(source)?;
     let generated = match source.name.as_str() {
