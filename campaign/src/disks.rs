@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time by which a slow disk delays a program in all.
-const SLOWER_BY: Duration = Duration::from_secs(3);
+const SLOWER_BY: Duration = Duration::from_secs(1);
 
 /// A program that writes to a disk, or reads from it.
 #[derive(Clone, Copy)]

@@ -76,7 +76,7 @@ fn a_killed_partitioning_leaves_nothing_half_written() {
 
 #[test]
 fn disks_that_fail_give_one_error() {
-    passes(&["disks", "--rounds", "40", "--seed", "11"]);
+    passes(&["disks", "--rounds", "24", "--seed", "11"]);
 }
 
 #[test]
