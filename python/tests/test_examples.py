@@ -83,6 +83,9 @@ def typed_parts(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["homogeneous", "typed"])
 def test_the_program_after_pygs_example_learns(request, tmp_path, monkeypatch, kind):
+    torch = pytest.importorskip("torch")
+    if kind == "typed" and int(torch.__version__.split(".")[0]) < 2:
+        pytest.skip("PyG 2.8 traces models for to_hetero on PyTorch 2 only")
     parts = request.getfixturevalue(f"{kind}_parts")
     monkeypatch.chdir(tmp_path)
     flags = ("--num_neighbors", "5,3", "--num_epochs", 5, "--batch_size", 20, "--num_workers", 1, "--logging")
