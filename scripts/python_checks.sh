@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
 
-"$python" -m pip install --quiet pytest mypy safetensors ./python
+"$python" -m pip install --quiet pytest mypy==2.4.1 safetensors ./python
 (cd python/tests && "$python" -m pytest -q -p no:cacheprovider --durations=3)
 
 if "$python" -c "import torch_geometric" 2>/dev/null; then
