@@ -83,20 +83,34 @@ impl Dataset {
     /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
     /// ```
     pub fn add_inverse_edges(&mut self) {
+        // Nothing fails in memory.
+        let _ = self.add_inverse_edges_in(&Workspace::default());
+    }
+
+    /// Like [`Dataset::add_inverse_edges`], with arrays in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub(crate) fn add_inverse_edges_in(&mut self, space: &Workspace) -> Result<(), GraphError> {
+        const STEP: &str = "adding inverse edges";
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            let num_edges = edges.src.len();
-            let either = |at: usize, first: &[u32], second: &[u32]| {
-                if at.is_multiple_of(2) { first[at / 2] } else { second[at / 2] }
+            let num_stored = 2 * edges.src.len();
+            let alternate = |first: &[u32], second: &[u32]| {
+                let at = |at: usize| if at.is_multiple_of(2) { first[at / 2] } else { second[at / 2] };
+                space.build(num_stored, STEP, |range| {
+                    Ok(parallel::map_indices(range.len(), |offset| at(range.start + offset)))
+                })
             };
-            let src = parallel::map_indices(2 * num_edges, |at| either(at, &edges.src, &edges.dst));
-            let dst = parallel::map_indices(2 * num_edges, |at| either(at, &edges.dst, &edges.src));
+            let src = alternate(&edges.src, &edges.dst)?;
+            let dst = alternate(&edges.dst, &edges.src)?;
             if !edges.attributes.is_empty() {
-                let positions: Vec<u64> = (0..2 * num_edges as u64).map(|at| at / 2).collect();
-                edges.attributes = edges.attributes.select(&positions);
+                let positions = space.filter_map(num_stored, STEP, |at| Some(at as u64 / 2))?;
+                edges.attributes = edges.attributes.select_in(space, &positions)?;
             }
-            edges.src = src.into();
-            edges.dst = dst.into();
+            edges.src = src;
+            edges.dst = dst;
         }
+        Ok(())
     }
 
     /// Adds a reverse type to each edge type, such as `rev_writes` from papers to authors for `writes` from authors to

@@ -1,7 +1,7 @@
 //! Selection of held-out edges.
 
-use super::{Dataset, EdgeData, EdgeList, HeldOutEdges};
-use crate::memory::Buffer;
+use super::{Dataset, EdgeData, EdgeList, HeldOutEdges, Split};
+use crate::memory::{Buffer, Workspace};
 use crate::rng::{CounterRng, combine};
 use crate::{EdgeTypeId, GraphError, parallel};
 use bytemuck::Pod;
@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 /// A constant that is mixed into the seed, so that the choice of held-out edges is independent of other uses of the
 /// seed.
 const HOLD_OUT: u64 = 0x686f_6c64_206f_7574;
+
+/// The name of the step in progress reports.
+const STEP: &str = "holding out edges";
 
 /// The prefix of the shares that requests the latest edges.
 const LATEST: &str = "latest:";
@@ -103,15 +106,6 @@ impl HoldOut {
     }
 }
 
-/// The list that an edge is moved to.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Side {
-    #[default]
-    Kept,
-    Valid,
-    Test,
-}
-
 impl Dataset {
     /// Moves edges of the given types, with their times, to their [held-out](EdgeData::held_out) lists. The other edges
     /// keep their order and attributes. Pass [`Dataset::edge_type_ids`] for all types.
@@ -142,6 +136,19 @@ impl Dataset {
     /// fractions, an edge type does not exist or already has held-out edges, an edge type has no times but the latest
     /// edges are requested, or no edge would remain.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
+        self.hold_out_edges_in(&Workspace::default(), edge_types, hold_out)
+    }
+
+    /// Like [`Dataset::hold_out_edges`], with arrays in `space`.
+    ///
+    /// # Errors
+    /// As for [`Dataset::hold_out_edges`], and [`GraphError::Scratch`].
+    pub fn hold_out_edges_in(
+        &mut self,
+        space: &Workspace,
+        edge_types: &[EdgeTypeId],
+        hold_out: &HoldOut,
+    ) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         if let Err(why) = hold_out.check() {
             return fail(why);
@@ -169,7 +176,7 @@ impl Dataset {
         let chosen: BTreeSet<EdgeTypeId> = edge_types.iter().copied().collect();
         if !latest {
             for edge_type in chosen {
-                self.edge_types[edge_type.index()].hold_out_at_random(hold_out);
+                self.edge_types[edge_type.index()].hold_out_at_random(space, hold_out)?;
             }
             return Ok(());
         }
@@ -183,7 +190,7 @@ impl Dataset {
             );
         }
         for edge_type in chosen {
-            self.edge_types[edge_type.index()].hold_out_latest(cutoffs, hold_out.seed);
+            self.edge_types[edge_type.index()].hold_out_latest(space, cutoffs, hold_out.seed)?;
         }
         Ok(())
     }
@@ -204,52 +211,92 @@ struct Cutoffs {
 impl Cutoffs {
     /// Finds the cutoffs that meet the shares over all types. Returns `None` if there are no edges.
     fn find(types: &[&EdgeData], hold_out: &HoldOut) -> Option<Self> {
-        let times = types.iter().filter_map(|edges| edges.attributes.times.as_deref());
-        let mut times = times.collect::<Vec<_>>().concat();
-        if times.is_empty() {
+        let num_edges: usize = types.iter().map(|edges| edges.src.len()).sum();
+        if num_edges == 0 {
             return None;
         }
-        let share = |fraction: f64| ((times.len() as f64 * fraction).round() as usize).min(times.len());
+        let share = |fraction: f64| ((num_edges as f64 * fraction).round() as usize).min(num_edges);
         let num_test = share(hold_out.test_fraction);
         let num_held_out = share(hold_out.test_fraction + hold_out.valid_fraction).max(num_test);
-        let num_edges = times.len();
         // Ages at these ranks are those of the first held-out edges, because ages are ascending.
-        let mut at_rank = |rank: usize| age_at_rank(types, &mut times, rank, hold_out.seed);
+        let at_rank = |rank: usize| age_at_rank(types, rank, hold_out.seed);
         let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
         let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
         Some(Self { valid, test })
     }
 
-    fn side(self, age: Age) -> Side {
+    fn side(self, age: Age) -> Split {
         if self.test.is_some_and(|test| age >= test) {
-            Side::Test
+            Split::Test
         } else if self.valid.is_some_and(|valid| age >= valid) {
-            Side::Valid
+            Split::Valid
         } else {
-            Side::Kept
+            Split::Train
         }
     }
 
     fn leave_nothing(self, types: &[&EdgeData], seed: u64) -> bool {
         let is_held_out = |edges: &&EdgeData| {
-            parallel::find_first(edges.src.len(), &|at| self.side(edges.age(at, seed)) == Side::Kept).is_none()
+            parallel::find_first(edges.src.len(), &|at| self.side(edges.age(at, seed)) == Split::Train).is_none()
         };
         types.iter().all(is_held_out)
     }
 }
 
-/// Returns the age at position `rank` of the ascending ages of all types. `times` are all times, in any order.
-fn age_at_rank(types: &[&EdgeData], times: &mut [i64], rank: usize, seed: u64) -> Age {
-    // Selects by time first, then by random number among the edges of that time. So only the ages of these ties are
-    // computed.
-    let time = *times.select_nth_unstable(rank).1;
-    let earlier = parallel::count(times.len(), |at| times[at] < time);
-    let ties = types.iter().flat_map(|edges| {
-        let is_at_time = |at: usize| edges.attributes.times.as_ref().is_some_and(|times| times[at] == time);
-        parallel::filter_map(edges.src.len(), |at| is_at_time(at).then(|| edges.age(at, seed).1))
-    });
-    let mut ties: Vec<u64> = ties.collect();
-    (time, *ties.select_nth_unstable(rank - earlier).1)
+/// Returns the age at position `rank` of the ascending ages of all types.
+fn age_at_rank(types: &[&EdgeData], rank: usize, seed: u64) -> Age {
+    // Selects by time first, then by random number among the edges of that time.
+    let (time, earlier) = key_at_rank(types, rank, |edges, at| Some(in_order(edges.age_time(at))));
+    let drawn =
+        |edges: &EdgeData, at: usize| (in_order(edges.age_time(at)) == time).then(|| edges.draws(at, seed).next_u64());
+    let (number, _) = key_at_rank(types, rank - earlier, drawn);
+    ((time ^ SIGN) as i64, number)
+}
+
+/// The bit that is inverted so that times have the order of unsigned numbers.
+const SIGN: u64 = 1 << 63;
+
+fn in_order(time: i64) -> u64 {
+    time as u64 ^ SIGN
+}
+
+/// Returns the key at position `rank` of the ascending keys of edges, and the number of smaller keys. Edges are read four
+/// times, and counted by 16 bits of the key each time, so that no array of all keys is needed.
+fn key_at_rank(types: &[&EdgeData], rank: usize, key: impl Fn(&EdgeData, usize) -> Option<u64> + Sync) -> (u64, usize) {
+    const DIGITS: usize = 1 << 16;
+    let mut found = 0;
+    let mut smaller = 0;
+    for shift in [48, 32, 16, 0] {
+        let mut counts = vec![0; DIGITS];
+        for edges in types {
+            // The digits so far are those of `found`.
+            let digit = |key: u64| {
+                let before = key.checked_shr(shift + 16).unwrap_or(0);
+                (before == found).then_some((key >> shift) as usize % DIGITS)
+            };
+            let num_ranges = rayon::current_num_threads();
+            let length = edges.src.len().div_ceil(num_ranges);
+            let of_range = |range: usize| {
+                let mut counts: Vec<usize> = vec![0; DIGITS];
+                for at in (range * length).min(edges.src.len())..((range + 1) * length).min(edges.src.len()) {
+                    if let Some(digit) = key(edges, at).and_then(digit) {
+                        counts[digit] += 1;
+                    }
+                }
+                counts
+            };
+            for of_range in parallel::collect(num_ranges, &of_range) {
+                counts.iter_mut().zip(of_range).for_each(|(sum, count)| *sum += count);
+            }
+        }
+        let mut digit = 0;
+        while smaller + counts[digit] <= rank {
+            smaller += counts[digit];
+            digit += 1;
+        }
+        found = found << 16 | digit as u64;
+    }
+    (found, smaller)
 }
 
 impl EdgeData {
@@ -264,52 +311,76 @@ impl EdgeData {
     }
 
     fn age(&self, at: usize, seed: u64) -> Age {
-        let time = self.attributes.times.as_ref().map_or(i64::MIN, |times| times[at]);
-        (time, self.draws(at, seed).next_u64())
+        (self.age_time(at), self.draws(at, seed).next_u64())
     }
 
-    fn hold_out_at_random(&mut self, hold_out: &HoldOut) {
-        self.hold_out(|edges, at| {
+    fn age_time(&self, at: usize) -> i64 {
+        self.attributes.times.as_ref().map_or(i64::MIN, |times| times[at])
+    }
+
+    fn hold_out_at_random(&mut self, space: &Workspace, hold_out: &HoldOut) -> Result<(), GraphError> {
+        self.hold_out(space, |edges, at| {
             // All edges between the same two nodes draw the same number, so they go to the same list.
             let drawn = edges.draws(at, hold_out.seed).unit();
             if drawn < hold_out.valid_fraction {
-                Side::Valid
+                Split::Valid
             } else if drawn < hold_out.valid_fraction + hold_out.test_fraction {
-                Side::Test
+                Split::Test
             } else {
-                Side::Kept
+                Split::Train
             }
-        });
+        })
     }
 
-    fn hold_out_latest(&mut self, cutoffs: Cutoffs, seed: u64) {
-        self.hold_out(|edges, at| cutoffs.side(edges.age(at, seed)));
+    fn hold_out_latest(&mut self, space: &Workspace, cutoffs: Cutoffs, seed: u64) -> Result<(), GraphError> {
+        self.hold_out(space, |edges, at| cutoffs.side(edges.age(at, seed)))
     }
 
-    /// Moves each edge to the list that `side` returns for it.
-    fn hold_out(&mut self, side: impl Fn(&Self, usize) -> Side + Sync) {
-        let sides: Vec<Side> = parallel::map_indices(self.src.len(), |at| side(self, at));
-        let of = |wanted: Side| EdgeList {
-            src: pick(&self.src, &sides, wanted),
-            dst: pick(&self.dst, &sides, wanted),
-            times: self.attributes.times.as_ref().map(|times| pick(times, &sides, wanted)),
-            negatives: None,
+    /// Moves each edge to the list that `side` returns for it and its position, with arrays in `space`. Replaces the lists of
+    /// held-out edges.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub fn hold_out(
+        &mut self,
+        space: &Workspace,
+        side: impl Fn(&Self, usize) -> Split + Sync,
+    ) -> Result<(), GraphError> {
+        let num_edges = self.src.len();
+        let sides = space.build(num_edges, STEP, |range| {
+            Ok(parallel::map_indices(range.len(), |at| side(self, range.start + at) as u8))
+        })?;
+        let of = |wanted: Split| -> Result<EdgeList, GraphError> {
+            let times = self.attributes.times.as_ref();
+            Ok(EdgeList {
+                src: pick(space, &self.src, &sides, wanted)?,
+                dst: pick(space, &self.dst, &sides, wanted)?,
+                times: times.map(|times| pick(space, times, &sides, wanted)).transpose()?,
+                negatives: None,
+            })
         };
-        let kept = of(Side::Kept);
-        let held_out = HeldOutEdges { valid: of(Side::Valid), test: of(Side::Test) };
+        let kept = of(Split::Train)?;
+        let held_out = HeldOutEdges { valid: of(Split::Valid)?, test: of(Split::Test)? };
         if !self.attributes.is_empty() {
-            let position = |at: usize| (sides[at] == Side::Kept).then_some(at as u64);
-            self.attributes = self.attributes.select(&parallel::filter_map(sides.len(), position));
+            let position = |at: usize| (sides[at] == Split::Train as u8).then_some(at as u64);
+            let positions = space.filter_map(num_edges, STEP, position)?;
+            self.attributes = self.attributes.select_in(space, &positions)?;
         }
         self.src = kept.src;
         self.dst = kept.dst;
         self.held_out = held_out;
+        Ok(())
     }
 }
 
 /// Returns the values of the edges on one side.
-fn pick<T: Pod + Send + Sync>(values: &[T], sides: &[Side], wanted: Side) -> Buffer<T> {
-    parallel::filter_map(values.len(), |at| (sides[at] == wanted).then_some(values[at])).into()
+fn pick<T: Pod + Send + Sync>(
+    space: &Workspace,
+    values: &[T],
+    sides: &[u8],
+    wanted: Split,
+) -> Result<Buffer<T>, GraphError> {
+    space.filter_map(values.len(), STEP, |at| (sides[at] == wanted as u8).then_some(values[at]))
 }
 
 #[cfg(test)]

@@ -45,11 +45,7 @@ impl Features {
     ///
     /// # Errors
     /// [`GraphError::Scratch`]. The inner error is that of [`Features::to_dtype`].
-    pub(crate) fn to_dtype_in(
-        &self,
-        space: &Workspace,
-        dtype: FeatureDtype,
-    ) -> Result<Result<Self, OutOfRange>, GraphError> {
+    pub fn to_dtype_in(&self, space: &Workspace, dtype: FeatureDtype) -> Result<Result<Self, OutOfRange>, GraphError> {
         let dim = self.dim();
         if !space.is_scratch() || dtype == self.dtype() || dim == 0 {
             return Ok(self.to_dtype(dtype));

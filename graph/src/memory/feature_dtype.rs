@@ -165,7 +165,7 @@ impl FeatureDtypes {
     }
 
     /// Returns the first named type that is not among `names`.
-    pub(crate) fn unknown<'a>(&'a self, names: &[&str]) -> Option<&'a str> {
+    pub fn unknown<'a>(&'a self, names: &[&str]) -> Option<&'a str> {
         self.of_named.keys().map(String::as_str).find(|name| !names.contains(name))
     }
 }

@@ -60,7 +60,7 @@ pub enum Features {
 
 impl Features {
     /// Returns features of no rows.
-    pub(crate) fn empty(dim: usize, dtype: FeatureDtype) -> Self {
+    pub fn empty(dim: usize, dtype: FeatureDtype) -> Self {
         match dtype {
             FeatureDtype::F32 => Self::F32 { values: Buffer::default(), dim },
             FeatureDtype::F16 => Self::F16 { values: Buffer::default(), dim },

@@ -25,6 +25,7 @@ pub(crate) struct ScratchWriter<'a, T> {
     step: &'static str,
     file: File,
     written: usize,
+    /// The announced number of values, 0 if it is unknown.
     len: usize,
     element: PhantomData<T>,
 }
@@ -44,8 +45,10 @@ impl<'a, T: Pod> ScratchWriter<'a, T> {
         for piece in values.chunks((WRITE_BYTES / size).max(1)) {
             self.file.write_all(bytemuck::cast_slice(piece)).map_err(|error| self.scratch.failed(error))?;
             self.written += piece.len();
-            let total = self.len.max(self.written);
-            self.scratch.worked(self.step, (self.written * size) as u64, (total * size) as u64);
+            if self.len > 0 {
+                let total = self.len.max(self.written);
+                self.scratch.worked(self.step, (self.written * size) as u64, (total * size) as u64);
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The place for the large arrays of a job: memory, or scratch files.
 
-use super::Buffer;
 use super::scratch_file::{ScatterFile, ScratchWriter};
+use super::{Buffer, GrowingArray};
 use crate::{GraphError, parallel};
 use bytemuck::Pod;
 use std::fmt;
@@ -38,7 +38,11 @@ impl WorkObserver for () {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Workspace(Option<Arc<Scratch>>);
+pub struct Workspace {
+    scratch: Option<Arc<Scratch>>,
+    /// The observer without scratch files.
+    observer: Option<Arc<dyn WorkObserver>>,
+}
 
 /// The folder of scratch files, and the bytes that a step may take.
 pub(crate) struct Scratch {
@@ -61,12 +65,27 @@ impl Workspace {
         let create = || std::fs::create_dir_all(&dir).and_then(|()| tempfile::tempfile_in(&dir));
         create().map_err(|source| GraphError::Scratch { dir: dir.clone(), source })?;
         let work_bytes = work_bytes.max(MIN_WORK_BYTES);
-        Ok(Self(Some(Arc::new(Scratch { dir, work_bytes, observer: Box::new(observer) }))))
+        let scratch = Scratch { dir, work_bytes, observer: Box::new(observer) };
+        Ok(Self { scratch: Some(Arc::new(scratch)), observer: None })
+    }
+
+    /// Uses the memory of the process. The observer is told about steps that read files in pieces.
+    pub fn in_memory(observer: impl WorkObserver + 'static) -> Self {
+        Self { scratch: None, observer: Some(Arc::new(observer)) }
+    }
+
+    /// Tells the observer that `done` of `total` bytes of a step are processed.
+    pub fn worked(&self, step: &'static str, done: u64, total: u64) {
+        match (&self.scratch, &self.observer) {
+            (Some(scratch), _) => scratch.worked(step, done, total),
+            (None, Some(observer)) => observer.worked(step, done, total),
+            (None, None) => {}
+        }
     }
 
     /// Returns true if arrays are in scratch files.
     pub fn is_scratch(&self) -> bool {
-        self.0.is_some()
+        self.scratch.is_some()
     }
 
     /// Checks that the array in `path` is mapped, which a matrix in Fortran order is not.
@@ -84,7 +103,7 @@ impl Workspace {
 
     /// Returns the scratch folder, if arrays are in scratch files.
     pub(crate) fn get(&self) -> Option<&Scratch> {
-        self.0.as_deref()
+        self.scratch.as_deref()
     }
 
     /// Builds an array of `len` values, which `values` returns for ranges in ascending order. In memory there is a single
@@ -104,8 +123,56 @@ impl Workspace {
         self.build_rows(len, 1, step, values)
     }
 
+    /// Returns the values that `value` has for `0..len`, in order, without those that are `None`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub(crate) fn filter_map<T: Pod + Send>(
+        &self,
+        len: usize,
+        step: &'static str,
+        value: impl Fn(usize) -> Option<T> + Sync,
+    ) -> Result<Buffer<T>, GraphError> {
+        let Some(scratch) = self.get() else { return Ok(parallel::filter_map(len, value).into()) };
+        let piece = (scratch.work_bytes / 2 / size_of::<T>()).max(1);
+        let mut kept = self.growing()?;
+        for start in (0..len).step_by(piece) {
+            let end = len.min(start + piece);
+            kept.append(parallel::filter_map(end - start, |at| value(start + at)))?;
+            self.worked(step, end as u64, len as u64);
+        }
+        kept.finish()
+    }
+
+    /// Starts an array whose length becomes known when all values are appended.
+    ///
+    /// ```
+    /// use edgecut_graph::Workspace;
+    /// let space = Workspace::default();
+    /// let mut ids = space.growing::<u32>()?;
+    /// ids.append(vec![3, 1])?;
+    /// ids.append(vec![2])?;
+    /// assert_eq!(ids.finish()?[..], [3, 1, 2]);
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub fn growing<T: Pod>(&self) -> Result<GrowingArray<'_, T>, GraphError> {
+        Ok(match self.get() {
+            None => GrowingArray::in_memory(),
+            Some(scratch) => GrowingArray::in_scratch(scratch.writer("", 0)?),
+        })
+    }
+
     /// Like [`Workspace::build`], for rows of `width` values.
-    pub(crate) fn build_rows<T: Pod + Send + Sync>(
+    ///
+    /// # Errors
+    /// As for [`Workspace::build`].
+    ///
+    /// # Panics
+    /// As for [`Workspace::build`].
+    pub fn build_rows<T: Pod + Send + Sync>(
         &self,
         num_rows: usize,
         width: usize,
@@ -176,7 +243,7 @@ impl Scratch {
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.scratch {
             None => f.write_str("memory"),
             Some(scratch) => write!(f, "scratch files in {}", scratch.dir.display()),
         }

@@ -50,9 +50,8 @@ impl Layout {
     /// Returns the description of a layout that is always read into memory.
     pub(super) fn read_whole(self) -> Option<&'static str> {
         match self {
-            Self::Npy | Self::NpyTypes | Self::Mag240m => None,
+            Self::Npy | Self::NpyTypes | Self::OgbBinary | Self::Mag240m => None,
             Self::Ogb | Self::OgbHetero => Some("OGB's CSV files"),
-            Self::OgbBinary => Some("OGB's data.npz"),
             Self::DglChunks => Some("DGL's chunks"),
             Self::Triples => Some("triples"),
         }

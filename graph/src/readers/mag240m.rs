@@ -1,7 +1,10 @@
 //! The arrays of MAG240M, OGB's large-scale challenge for nodes.
 
-use super::npy_folder::{EdgeFiles, Integers, read_features, read_labels, read_splits, read_times};
+use super::npy_folder::{
+    EdgeFiles, Integers, edge_shape, feature_shape, num_rows, read_features, read_labels, read_splits, read_times,
+};
 use super::row_count::RowCount;
+use super::shape::{GraphShape, NodeShape};
 use super::splits::count_classes;
 use crate::dataset::{Dataset, NodeData};
 use crate::memory::Workspace;
@@ -55,14 +58,7 @@ pub fn read_mag240m(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
 pub(super) fn read_mag240m_in(space: &Workspace, name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let root = folder.join(PROCESSED_FOLDER);
     let relations = relations(&root)?;
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for Relation { names: [src, _, dst], dir } in &relations {
-        let largest = largest_ids(&dir.join("edge_index.npy"))?;
-        for (node_type, largest) in [src, dst].into_iter().zip(largest) {
-            let count = counts.entry(node_type).or_default();
-            *count = (*count).max(usize::try_from(largest.saturating_add(1)).unwrap_or(0));
-        }
-    }
+    let counts = counts_by_edges(&relations)?;
     let mut node_types = Vec::with_capacity(counts.len());
     for (node_type, by_edges) in counts {
         node_types.push(read_nodes(space, &root, node_type, by_edges)?);
@@ -75,6 +71,56 @@ pub(super) fn read_mag240m_in(space: &Workspace, name: &str, folder: &Path) -> R
         edge_types.push(EdgeFiles::open(dir)?.read(space, ends.map(|t| NodeTypeId(t as u16)), relation, counts)?);
     }
     Ok(Dataset { name: name.into(), node_types, edge_types })
+}
+
+/// Returns the sizes of MAG240M. The ids of edges are read, because they determine the number of nodes of some types.
+pub(super) fn mag240m_shape(folder: &Path) -> Result<GraphShape, GraphError> {
+    let root = folder.join(PROCESSED_FOLDER);
+    let relations = relations(&root)?;
+    let mut shape = GraphShape::default();
+    for (name, by_edges) in counts_by_edges(&relations)? {
+        let dir = root.join(name);
+        let mut num_in_splits = 0;
+        for split in ["train", "valid", "test"] {
+            num_in_splits += num_rows(&dir, &format!("{split}_idx.npy"))?;
+        }
+        shape.node_types.push(NodeShape {
+            name: name.to_owned(),
+            num_nodes: count_nodes(&dir, by_edges)? as u64,
+            features: feature_shape(&dir.join("node_feat.npy"))?,
+            has_labels: dir.join("node_label.npy").exists(),
+            has_times: dir.join("node_year.npy").exists(),
+            num_in_splits,
+        });
+    }
+    for Relation { names: [src, _, dst], dir } in &relations {
+        let find = |wanted: &str| shape.node_types.iter().position(|nodes| nodes.name == wanted).unwrap_or(0);
+        let ends = [find(src), find(dst)];
+        shape.edge_types.push(edge_shape(dir, ends)?);
+    }
+    Ok(shape)
+}
+
+/// Returns the number of nodes of each type that the edges name.
+fn counts_by_edges(relations: &[Relation]) -> Result<BTreeMap<&str, usize>, GraphError> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for Relation { names: [src, _, dst], dir } in relations {
+        let largest = largest_ids(&dir.join("edge_index.npy"))?;
+        for (node_type, largest) in [src, dst].into_iter().zip(largest) {
+            let count = counts.entry(node_type).or_default();
+            *count = (*count).max(usize::try_from(largest.saturating_add(1)).unwrap_or(0));
+        }
+    }
+    Ok(counts)
+}
+
+/// Returns the number of rows of the arrays of a type, or the number of nodes that its edges name.
+fn count_nodes(dir: &Path, by_edges: usize) -> Result<usize, GraphError> {
+    let files = ["node_feat", "node_label", "node_year"].map(|stem| dir.join(stem).with_extension("npy"));
+    match files.iter().find(|path| path.exists()) {
+        Some(path) => Ok(npy_shape(path)?.0.first().copied().unwrap_or(0)),
+        None => Ok(by_edges),
+    }
 }
 
 /// Returns the edge types, in the order of their folders.
@@ -108,11 +154,7 @@ fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: usize) -> Re
     let dir = root.join(name);
     let [feature_file, label_file, year_file] =
         ["node_feat", "node_label", "node_year"].map(|n| dir.join(n).with_extension("npy"));
-    let with_rows = [&feature_file, &label_file, &year_file].into_iter().find(|path| path.exists());
-    let num_nodes = match with_rows {
-        Some(path) => npy_shape(path)?.0.first().copied().unwrap_or(0),
-        None => by_edges,
-    };
+    let num_nodes = count_nodes(&dir, by_edges)?;
     if num_nodes > u32::MAX as usize {
         return Err(GraphError::format(dir, format!("{num_nodes} nodes are more than 2^32 - 1")));
     }

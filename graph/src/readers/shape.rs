@@ -3,7 +3,9 @@
 use super::DatasetSource;
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions};
 use super::layout::Layout;
+use super::mag240m::mag240m_shape;
 use super::npy_folder::{npy_folder_shape, npy_types_shape};
+use super::ogb::ogb_binary_shape;
 use super::source::fake_options;
 use crate::GraphError;
 use crate::dataset::{Dataset, EdgeData, NodeData, Split};
@@ -24,6 +26,8 @@ pub struct GraphShape {
     pub node_types: Vec<NodeShape>,
     /// The edge types.
     pub edge_types: Vec<EdgeShape>,
+    /// The bytes of arrays that are unpacked before they are read.
+    pub unpacked_bytes: u64,
 }
 
 /// The sizes of a node type.
@@ -82,8 +86,10 @@ impl GraphShape {
         match layout {
             Layout::Npy => npy_folder_shape(&folder),
             Layout::NpyTypes => npy_types_shape(&folder),
-            layout => {
-                let what = layout.read_whole().unwrap_or("MAG240M's arrays");
+            Layout::OgbBinary => ogb_binary_shape(&source.name, &folder),
+            Layout::Mag240m => mag240m_shape(&folder),
+            Layout::Ogb | Layout::OgbHetero | Layout::DglChunks | Layout::Triples => {
+                let what = layout.read_whole().unwrap_or("other files");
                 let why = format!("it holds {what}, whose sizes are known only once they are read: save .npy arrays");
                 Err(GraphError::format(folder, why))
             }
@@ -95,6 +101,7 @@ impl GraphShape {
         Self {
             node_types: dataset.node_types.iter().map(node_shape).collect(),
             edge_types: dataset.edge_types.iter().map(edge_shape).collect(),
+            unpacked_bytes: 0,
         }
     }
 
@@ -117,7 +124,7 @@ impl GraphShape {
             has_times: options.edge_attributes,
             ..EdgeShape::default()
         };
-        Self { node_types: vec![nodes], edge_types: vec![edges] }
+        Self { node_types: vec![nodes], edge_types: vec![edges], unpacked_bytes: 0 }
     }
 
     /// Returns the number of nodes of all types.

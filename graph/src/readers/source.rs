@@ -7,7 +7,7 @@ use super::mag240m::read_mag240m_in;
 use super::npy_folder::{
     EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder_in, read_npy_types_in, stray_arrays,
 };
-use super::ogb::{OgbProperties, read_ogb, read_ogb_binary, read_ogb_hetero};
+use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
@@ -160,9 +160,12 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
 ///   [`read_npy_types`](super::read_npy_types), [`read_triples`], [`fake`](fn@super::fake) and
 ///   [`fake_hetero`](fn@super::fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
-    check_space(source)?;
     let generated = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake_in(&source.space, fake_options(source)?)?,
+        FAKE_HETERO_NAME if source.folder.is_none() && source.space.is_scratch() => {
+            let why = "a generated heterogeneous graph is made in memory".into();
+            return Err(GraphError::MemoryLimit { why });
+        }
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
             let mut warnings = Vec::new();
@@ -203,30 +206,12 @@ fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, Gr
     // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
     // well.
     if let Some(hold_out) = &source.hold_out_edges {
-        dataset.hold_out_edges(&dataset.edge_type_ids(), hold_out)?;
+        dataset.hold_out_edges_in(&source.space, &dataset.edge_type_ids(), hold_out)?;
     }
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
     Ok(loaded)
-}
-
-/// Checks that the options of `source` need no arrays in memory that have a row per edge, if these are in scratch files.
-fn check_space(source: &DatasetSource) -> Result<(), GraphError> {
-    let is_generated = source.folder.is_none() && source.name == FAKE_HETERO_NAME;
-    let why = match source {
-        source if !source.space.is_scratch() => return Ok(()),
-        _ if is_generated => "a generated heterogeneous graph is made in memory",
-        DatasetSource { hold_out_edges: Some(_), .. } => {
-            "`hold_out_edges` takes memory for each edge: save the held-out edges as valid_edge_index.npy and \
-             test_edge_index.npy"
-        }
-        DatasetSource { overlap: OverlapPolicy::Remove, .. } => {
-            "`overlap=remove` takes memory for each edge: remove the overlap from the data, or set `overlap=allow`"
-        }
-        _ => return Ok(()),
-    };
-    Err(GraphError::MemoryLimit { why: why.into() })
 }
 
 /// Applies the overlap policy of `source`, and returns warnings about overlaps.
@@ -248,7 +233,7 @@ fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<
             return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
         }
         OverlapPolicy::Remove => {
-            dataset.remove_overlaps(source.to_undirected);
+            dataset.remove_overlaps(&source.space, source.to_undirected)?;
             format!("removed overlaps: {leaks}")
         }
         OverlapPolicy::Allow => format!("allowed overlaps, so metrics will be too high: {leaks}"),
@@ -302,7 +287,7 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
     match layout {
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
-        Layout::OgbBinary => read_ogb_binary(&source.name, folder, split),
+        Layout::OgbBinary => read_ogb_binary_in(&source.space, &source.name, folder, split),
         Layout::Mag240m => read_mag240m_in(&source.space, &source.name, folder),
         Layout::DglChunks => {
             let (dataset, unread) = read_dgl_chunks(&source.name, folder)?;

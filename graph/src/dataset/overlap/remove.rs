@@ -3,8 +3,12 @@
 use super::typed_edges::{Relation, is_declared_reverse};
 use crate::dataset::held_out_index::{Candidate, HeldOutIndex};
 use crate::dataset::{Dataset, EdgeData, EdgeList, Splits};
-use crate::memory::Buffer;
-use crate::{NodeTypeId, parallel};
+use crate::memory::{Buffer, Workspace};
+use crate::{GraphError, NodeTypeId, parallel};
+use bytemuck::Pod;
+
+/// The name of the step in progress reports.
+const STEP: &str = "removing overlaps";
 
 impl Dataset {
     /// Removes overlaps between splits and between training and held-out edges:
@@ -15,8 +19,11 @@ impl Dataset {
     /// * Nodes in two splits, which stay only in the last of them.
     ///
     /// If `undirected` is true, an edge and its reverse are the same edge. The other edges keep their order and
-    /// attributes.
-    pub(crate) fn remove_overlaps(&mut self, undirected: bool) {
+    /// attributes. Arrays are made in `space`.
+    ///
+    /// # Errors
+    /// [`GraphError::Scratch`].
+    pub(crate) fn remove_overlaps(&mut self, space: &Workspace, undirected: bool) -> Result<(), GraphError> {
         for nodes in &mut self.node_types {
             let Splits { train, valid, test } = &nodes.splits;
             let not_in = |ids: &[u32], others: [&[u32]; 2]| -> Buffer<u32> {
@@ -52,10 +59,11 @@ impl Dataset {
                     || reverse.iter().any(|index| index.contains(edge.reversed()))
             };
             let is_test_edge = |edge: Candidate| own.is_test_edge(edge) || mirrors && own.is_test_edge(edge.reversed());
-            edges.keep_training_edges(|edge| !is_held_out(edge));
+            edges.keep_training_edges(space, |edge| !is_held_out(edge))?;
             let valid = std::mem::take(&mut edges.held_out.valid);
-            edges.held_out.valid = kept(valid, |edge| !is_test_edge(edge));
+            edges.held_out.valid = kept(valid, |edge| !is_test_edge(edge))?;
         }
+        Ok(())
     }
 }
 
@@ -65,36 +73,52 @@ fn index(edges: &EdgeData) -> HeldOutIndex {
 }
 
 impl EdgeData {
-    fn keep_training_edges(&mut self, keep: impl Fn(Candidate) -> bool + Sync) {
-        let positions = positions(&self.src, &self.dst, self.attributes.times.as_deref(), keep);
+    fn keep_training_edges(
+        &mut self,
+        space: &Workspace,
+        keep: impl Fn(Candidate) -> bool + Sync,
+    ) -> Result<(), GraphError> {
+        let positions = positions(space, &self.src, &self.dst, self.attributes.times.as_deref(), keep)?;
         if positions.len() == self.src.len() {
-            return;
+            return Ok(());
         }
-        self.src = select(&self.src, &positions);
-        self.dst = select(&self.dst, &positions);
-        self.attributes = self.attributes.select(&positions);
+        self.src = select(space, &self.src, &positions)?;
+        self.dst = select(space, &self.dst, &positions)?;
+        self.attributes = self.attributes.select_in(space, &positions)?;
+        Ok(())
     }
 }
 
-fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> EdgeList {
-    let positions = positions(&list.src, &list.dst, list.times.as_deref(), keep);
+fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> Result<EdgeList, GraphError> {
+    let space = &Workspace::default();
+    let positions = positions(space, &list.src, &list.dst, list.times.as_deref(), keep)?;
     if positions.len() == list.len() {
-        return list;
+        return Ok(list);
     }
-    EdgeList {
-        src: select(&list.src, &positions),
-        dst: select(&list.dst, &positions),
-        times: list.times.as_ref().map(|times| select(times, &positions)),
+    Ok(EdgeList {
+        src: select(space, &list.src, &positions)?,
+        dst: select(space, &list.dst, &positions)?,
+        times: list.times.as_ref().map(|times| select(space, times, &positions)).transpose()?,
         negatives: list.negatives.as_ref().map(|negatives| negatives.select(&positions)),
-    }
+    })
 }
 
 /// Returns the positions of the edges to keep, ascending.
-fn positions(src: &[u32], dst: &[u32], times: Option<&[i64]>, keep: impl Fn(Candidate) -> bool + Sync) -> Vec<u64> {
+fn positions(
+    space: &Workspace,
+    src: &[u32],
+    dst: &[u32],
+    times: Option<&[i64]>,
+    keep: impl Fn(Candidate) -> bool + Sync,
+) -> Result<Buffer<u64>, GraphError> {
     let edge = |at: usize| Candidate { src: src[at], dst: dst[at], time: times.map(|times| times[at]) };
-    parallel::filter_map(src.len(), |at| keep(edge(at)).then_some(at as u64))
+    space.filter_map(src.len(), STEP, |at| keep(edge(at)).then_some(at as u64))
 }
 
-fn select<T: Copy + Default + Send + Sync>(values: &[T], positions: &[u64]) -> Buffer<T> {
-    parallel::map(positions, |&at| values[at as usize]).into()
+fn select<T: Pod + Default + Send + Sync>(
+    space: &Workspace,
+    values: &[T],
+    positions: &[u64],
+) -> Result<Buffer<T>, GraphError> {
+    space.build(positions.len(), STEP, |range| Ok(parallel::map(&positions[range], |&at| values[at as usize])))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::memory::Workspace;
 use crate::{Dataset, EdgeData, EdgeList, HeldOutEdges, NodeData, NodeTypeId, Splits};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ proptest! {
         }
         dataset.edge_types[0].attributes.weights =
             Some((0..train_pairs.len()).map(|at| at as f32).collect::<Vec<_>>().into());
-        dataset.remove_overlaps(undirected);
+        dataset.remove_overlaps(&Workspace::default(), undirected).unwrap();
         prop_assert!(dataset.overlaps().leaks(undirected).is_empty());
         let is_held_out = |pair: &(u32, u32)| valid.contains(pair) || test.contains(pair);
         let kept = train_pairs.iter().copied().enumerate().filter(|(_, pair)| {
@@ -106,7 +107,7 @@ fn the_declared_reverse_type_is_compared_too() {
     let leaks = overlaps.leaks(false);
     assert_eq!(leaks.len(), 1);
     assert!(leaks[0].contains("1 of 2 validation edges are training edges of the reverse type"), "{leaks:?}");
-    dataset.remove_overlaps(false);
+    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
     assert_eq!(train(&dataset.edge_types[1]), [(1, 0), (9, 9)]);
     assert_eq!(train(&dataset.edge_types[2]), [(5, 4)]);
     assert!(dataset.overlaps().is_empty());
@@ -130,7 +131,7 @@ fn edges_with_times_are_the_same_if_their_times_are() {
     let overlaps = dataset.overlaps();
     assert_eq!(overlaps.edge_types, [expected]);
     assert_eq!(overlaps.remarks(false).len(), 2);
-    dataset.remove_overlaps(false);
+    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
     assert_eq!(train(&dataset.edge_types[0]), [(0, 1), (2, 3), (5, 4)]);
     assert_eq!(dataset.edge_types[0].attributes.times.as_ref().unwrap()[..], [5, 5, 7]);
     let valid = &dataset.edge_types[0].held_out.valid;
@@ -152,7 +153,7 @@ fn nodes_in_two_splits_are_counted_and_stay_in_the_last() {
     let words = "node type item: 2 training nodes are validation nodes, 1 training nodes are test nodes, 2 validation nodes \
                  are test nodes";
     assert_eq!(overlaps.leaks(false), [words]);
-    dataset.remove_overlaps(false);
+    dataset.remove_overlaps(&Workspace::default(), false).unwrap();
     let splits = &dataset.node_types[1].splits;
     assert_eq!((&splits.train[..], &splits.valid[..], &splits.test[..]), (&[0, 1][..], &[2][..], &[3, 4, 5][..]));
 }

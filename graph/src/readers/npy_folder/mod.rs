@@ -16,4 +16,4 @@ pub(super) use integers::{Integers, read_mask};
 pub(super) use read::{read_labels, read_splits};
 pub use read::{read_npy_folder, read_npy_types};
 pub(super) use read::{read_npy_folder_in, read_npy_types_in};
-pub(super) use shape::{npy_folder_shape, npy_types_shape};
+pub(super) use shape::{edge_shape, feature_shape, npy_folder_shape, npy_types_shape, num_rows};

@@ -19,7 +19,7 @@ pub(in crate::readers) fn npy_folder_shape(folder: &Path) -> Result<GraphShape, 
         None => super::EdgeFiles::open(folder)?.largest_id().map_or(0, |largest| largest.saturating_add(1) as u64),
     };
     let nodes = node_shape(folder, crate::DEFAULT_NODE_TYPE, num_nodes)?;
-    Ok(GraphShape { node_types: vec![nodes], edge_types: vec![edge_shape(folder, [0; 2])?] })
+    Ok(GraphShape { node_types: vec![nodes], edge_types: vec![edge_shape(folder, [0; 2])?], unpacked_bytes: 0 })
 }
 
 /// Returns the sizes of the graph in `folder`, as [`read_npy_types`](super::read_npy_types) reads it.
@@ -60,7 +60,7 @@ fn node_shape(folder: &Path, name: &str, num_nodes: u64) -> Result<NodeShape, Gr
     })
 }
 
-fn edge_shape(folder: &Path, [src_type, dst_type]: [usize; 2]) -> Result<EdgeShape, GraphError> {
+pub(in crate::readers) fn edge_shape(folder: &Path, [src_type, dst_type]: [usize; 2]) -> Result<EdgeShape, GraphError> {
     let has = |name: &str| folder.join(name).exists();
     let columns = |name: &str| -> Result<u64, GraphError> {
         let path = folder.join(name);
@@ -90,7 +90,7 @@ fn edge_shape(folder: &Path, [src_type, dst_type]: [usize; 2]) -> Result<EdgeSha
 }
 
 /// Returns the number of rows of an array, or 0 if it does not exist.
-fn num_rows(folder: &Path, name: &str) -> Result<u64, GraphError> {
+pub(in crate::readers) fn num_rows(folder: &Path, name: &str) -> Result<u64, GraphError> {
     let path = folder.join(name);
     if !path.exists() {
         return Ok(0);
@@ -98,7 +98,7 @@ fn num_rows(folder: &Path, name: &str) -> Result<u64, GraphError> {
     Ok(npy_shape(&path)?.0.first().map_or(0, |&n| n as u64))
 }
 
-fn feature_shape(path: &Path) -> Result<Option<(usize, FeatureDtype)>, GraphError> {
+pub(in crate::readers) fn feature_shape(path: &Path) -> Result<Option<(usize, FeatureDtype)>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }

@@ -6,8 +6,8 @@ mod hetero;
 mod homogeneous;
 mod master;
 
-pub(super) use binary::DATA_FILE;
 pub use binary::read_ogb_binary;
+pub(super) use binary::{DATA_FILE, ogb_binary_shape, read_ogb_binary_in};
 pub(super) use hetero::TRIPLETS;
 pub use hetero::read_ogb_hetero;
 pub use homogeneous::read_ogb;
