@@ -11,6 +11,8 @@ use edgecut_graph::readers::GraphShape;
 pub(crate) const BASE_BYTES: u64 = 32 << 20;
 /// The further memory of each thread.
 const THREAD_BYTES: u64 = 4 << 20;
+/// The memory of a thread that reads tables: a page of each column of a row group, and the batches that wait.
+const TABLE_THREAD_BYTES: u64 = 16 << 20;
 /// The most work bytes of a step. More would leave less of the memory to the page cache, without saving time.
 const MAX_WORK_BYTES: u64 = 1 << 30;
 /// The fewest work bytes of a step.
@@ -46,6 +48,21 @@ pub(crate) struct Sizes {
     pub(crate) is_ranked: bool,
     pub(crate) is_given: bool,
     pub(crate) is_generated: bool,
+    /// The sizes of the tables that the graph is read from.
+    pub(crate) tables: Option<TableSizes>,
+}
+
+/// The sizes of tables in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableSizes {
+    /// The memory of the ids of nodes.
+    pub(crate) ids: u64,
+    /// The further memory that reading takes.
+    pub(crate) fits: u64,
+    /// The bytes of the files.
+    pub(crate) input: u64,
+    /// The bytes of features, labels, times and weights.
+    pub(crate) arrays: u64,
 }
 
 /// The estimated memory of each phase in bytes.
@@ -84,13 +101,15 @@ impl Sizes {
         if options.add_reverse_edges {
             stored = stored.with_reverse_types();
         }
+        let share = options.hold_out_edges.map_or(0.0, |hold_out| hold_out.valid_fraction + hold_out.test_fraction);
+        let held_out = (share * shape.num_edges() as f64) as u64;
         let num_types = shape.node_types.iter().filter(|nodes| nodes.num_nodes > 0).count() as u64;
         Self {
             num_nodes: shape.num_nodes(),
             num_read: shape.num_edges(),
             num_edges: stored.num_edges(),
             num_in_splits: shape.node_types.iter().map(|nodes| nodes.num_in_splits).sum(),
-            num_held_out: shape.edge_types.iter().map(|edges| edges.num_held_out).sum(),
+            num_held_out: shape.edge_types.iter().map(|edges| edges.num_held_out).sum::<u64>() + held_out,
             num_constraints: num_types.clamp(1, MAX_CONSTRAINTS - 2) + 2,
             num_parts: u64::from(options.num_parts),
             num_threads: rayon::current_num_threads() as u64,
@@ -99,6 +118,7 @@ impl Sizes {
             is_ranked: options.hotness.is_some(),
             is_given,
             is_generated: false,
+            tables: None,
         }
     }
 
@@ -107,7 +127,7 @@ impl Sizes {
         let n = self.num_nodes;
         // Splits are lists of ids, which are copied once. Held-out edges have two ids, perhaps a time, and entries in an index.
         let held = 8 * self.num_in_splits + 48 * self.num_held_out + if self.is_given { 4 * n } else { 0 };
-        let base = BASE_BYTES + THREAD_BYTES * self.num_threads;
+        let base = BASE_BYTES + THREAD_BYTES * self.num_threads + self.tables.map_or(0, |tables| tables.ids);
         let c = self.num_constraints;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
         // Grouping counts the edges of each node, and balance constraints are made column by column.
@@ -118,13 +138,18 @@ impl Sizes {
         let ranked = if self.is_ranked { 20 * n * self.num_parts.min(4) } else { 0 };
         PhaseBytes {
             // The generator has classes, weights and tables of nodes to draw from.
-            reading: if self.is_generated { 48 * n } else { 8 * n },
+            reading: if self.is_generated { 48 * n } else { 8 * n } + self.table_bytes(),
             preparing: (8 * n).max(constraints),
             assigning: if self.is_given { 4 * n } else { self.method_bytes(method) },
             // The assignment, and both directions of the new numbering.
             writing: 12 * n + 4 * self.num_in_splits + 16 * self.num_held_out + measures + ranked,
         }
         .plus(held + base)
+    }
+
+    /// Returns the memory that reading tables takes besides arrays: pieces of files, and fits.
+    fn table_bytes(&self) -> u64 {
+        self.tables.map_or(0, |tables| tables.fits + TABLE_THREAD_BYTES * self.num_threads)
     }
 
     /// Returns the memory of the assignment, with its constraints, for a graph in scratch files that has both directions of
@@ -161,11 +186,16 @@ impl Sizes {
         let offsets = 8 * self.num_nodes;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
         let graph = if has_graph { 4 * e + offsets } else { 0 };
+        let arrays = self.tables.map_or(0, |tables| tables.arrays);
+        // A growing array is copied when it is full.
+        let growing = if self.tables.is_some() { arrays.max(8 * e) } else { 0 };
         PhaseBytes {
-            reading: fixed.reading + (8 * e).max(undirected),
-            preparing: fixed.preparing + (12 * e + positions + offsets).max(4 * e + positions + graph + offsets),
-            assigning: fixed.assigning + 4 * e + positions + graph + offsets,
-            writing: fixed.writing + 8 * e + 2 * positions + 3 * offsets,
+            reading: fixed.reading + arrays + growing + (8 * e).max(undirected),
+            preparing: fixed.preparing
+                + arrays
+                + (12 * e + positions + offsets).max(4 * e + positions + graph + offsets),
+            assigning: fixed.assigning + arrays + 4 * e + positions + graph + offsets,
+            writing: fixed.writing + arrays + 8 * e + 2 * positions + 3 * offsets,
         }
     }
 

@@ -59,7 +59,7 @@ pub use balances::Balances;
 pub use cut_matrix::cut_matrix;
 pub use error::PartitionError;
 pub use options::{Balance, MemoryLimit, Method, PartitionOptions};
-pub use plan::{PhasePlan, Plan, PlanInput, RankPlan};
+pub use plan::{PhasePlan, Plan, PlanInput, RankPlan, TableBytes};
 pub use progress::{Phase, Progress};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;

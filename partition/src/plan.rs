@@ -1,6 +1,6 @@
 //! The memory, disk space and time that a job takes, before it runs.
 
-use crate::estimate::{Sizes, batches_of};
+use crate::estimate::{Sizes, TableSizes, batches_of};
 use crate::{Method, PartitionError, PartitionOptions};
 use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
 use edgecut_graph::{FeatureDtype, FeatureDtypes};
@@ -9,6 +9,8 @@ use serde::Serialize;
 /// The time constants, in nanoseconds per edge or node, of two cores at 2.5 GHz with the files in the page cache.
 mod nanoseconds {
     pub(super) const READ_EDGE: f64 = 6.0;
+    /// For all passes over a table.
+    pub(super) const TABLE_BYTE: f64 = 20.0;
     pub(super) const UNDIRECTED_EDGE: f64 = 60.0;
     pub(super) const GROUP_EDGE: f64 = 25.0;
     pub(super) const SYMMETRIC_EDGE: f64 = 15.0;
@@ -39,6 +41,19 @@ pub struct PlanInput<'a> {
     pub is_generated: bool,
     /// The stored types of node features, if not those of the dataset.
     pub feature_dtypes: &'a FeatureDtypes,
+    /// The sizes of the tables that the graph is read from, if it is not read from arrays.
+    pub tables: Option<TableBytes>,
+}
+
+/// The sizes of the tables that a graph is read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableBytes {
+    /// The memory of the ids of nodes, which are kept until the parts are written.
+    pub ids: u64,
+    /// The further memory that reading takes, for fits of transforms.
+    pub fits: u64,
+    /// The bytes of the files.
+    pub input: u64,
 }
 
 /// The memory, disk space and time that a job takes.
@@ -50,7 +65,7 @@ pub struct PlanInput<'a> {
 /// let shape = GraphShape::read(&DatasetSource::new("fake", "data"))?;
 /// let options = PartitionOptions { method: Method::Ldg, ..PartitionOptions::new(2) };
 /// let feature_dtypes = &FeatureDtypes::default();
-/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, is_generated: true, feature_dtypes })?;
+/// let plan = Plan::new(&PlanInput { shape: &shape, options: &options, is_given: false, is_generated: true, feature_dtypes, tables: None })?;
 /// assert_eq!(plan.phases.len(), 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -116,7 +131,7 @@ impl Plan {
     /// [`PartitionError::MemoryLimit`] if the limit is too small, also for the method that was chosen by the user.
     pub fn new(input: &PlanInput) -> Result<Self, PartitionError> {
         let PlanInput { shape, options, is_given, is_generated, .. } = *input;
-        let sizes = Sizes { is_generated, ..Sizes::new(shape, options, is_given) };
+        let sizes = Sizes { is_generated, tables: tables_of(input), ..Sizes::new(shape, options, is_given) };
         let mut method = options.method;
         let mut instead = None;
         let mut work_bytes = None;
@@ -163,13 +178,27 @@ impl Plan {
     }
 }
 
+/// Returns the sizes of tables, with the memory of the arrays that are in mapped files in other layouts.
+fn tables_of(input: &PlanInput) -> Option<TableSizes> {
+    let TableBytes { ids, fits, input: files } = input.tables?;
+    let of_nodes = |nodes: &NodeShape| {
+        let features = nodes.features.map_or(0, |(dim, dtype)| dtype.row_bytes(dim) as u64);
+        nodes.num_nodes * (features + node_bytes(nodes))
+    };
+    let of_edges = |edges: &EdgeShape| edges.num_edges * attribute_bytes(edges);
+    let arrays = input.shape.node_types.iter().map(of_nodes).sum::<u64>()
+        + input.shape.edge_types.iter().map(of_edges).sum::<u64>();
+    Some(TableSizes { ids, fits, input: files, arrays })
+}
+
 /// Returns the seconds of each phase.
 fn seconds(sizes: &Sizes, method: Method, is_given: bool, output_bytes: u64) -> [f64; 4] {
     use nanoseconds::*;
     let e = sizes.num_edges as f64;
     let n = sizes.num_nodes as f64;
     let read = sizes.num_read as f64;
-    let reading = READ_EDGE * read + if sizes.is_made_undirected { UNDIRECTED_EDGE * read } else { 0.0 };
+    let tables = TABLE_BYTE * sizes.tables.map_or(0, |tables| tables.input) as f64;
+    let reading = tables + READ_EDGE * read + if sizes.is_made_undirected { UNDIRECTED_EDGE * read } else { 0.0 };
     let has_graph = !is_given && method != Method::Random && sizes.num_parts > 1;
     let grouped = if sizes.has_attributes { 2.0 } else { 1.0 };
     let preparing = GROUP_EDGE * e * grouped + if has_graph { SYMMETRIC_EDGE * e } else { 0.0 };
@@ -196,10 +225,16 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
         (Some((dim, from)), Some(to)) if from != to => nodes.num_nodes * to.row_bytes(dim) as u64,
         _ => 0,
     };
+    // The arrays of tables may be joined or converted once.
+    let of_tables = sizes.tables.map_or(0, |tables| 2 * tables.arrays + 8 * read);
+    // The lists of edges, their splits, and the positions and attributes of those that stay.
+    let held_out = if input.options.hold_out_edges.is_some() { 9 * read + attributed(20 * read) } else { 0 };
     let moved =
         |edges: &EdgeShape| if sizes.is_made_undirected { 2 * edges.num_edges * (attribute_bytes(edges)) } else { 0 };
     let kept: u64 = input.shape.node_types.iter().map(converted).sum::<u64>()
-        + input.shape.edge_types.iter().map(moved).sum::<u64>();
+        + input.shape.edge_types.iter().map(moved).sum::<u64>()
+        + input.shape.unpacked_bytes
+        + of_tables;
     // The edges, the buckets of both directions, and the sorted rows.
     let value = if sizes.has_attributes { 12 } else { 4 };
     let undirected = if sizes.is_made_undirected { 8 * read + 2 * read * (4 + 2 * value) + offsets } else { 0 };
@@ -208,7 +243,7 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
     let symmetric = 4 * e + attributed(8 * e) + 4 * e + 12 * e + 8 * e + 4 * offsets;
     let writing = 8 * e + attributed(16 * e) + 2 * offsets;
     let has_graph = !input.is_given && input.options.method != Method::Random && sizes.num_parts > 1;
-    kept + undirected.max(grouping).max(if has_graph { symmetric } else { 0 }).max(writing)
+    kept + undirected.max(held_out).max(grouping).max(if has_graph { symmetric } else { 0 }).max(writing)
 }
 
 /// Returns the bytes of an edge's features, weight and time.

@@ -1,6 +1,7 @@
 //! The options for reading tables.
 
 use crate::Transforms;
+use edgecut_graph::Workspace;
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,6 +16,10 @@ pub struct TableOptions {
     pub unsupported: Unsupported,
     /// The transforms to apply instead of fitting new ones.
     pub transforms: Option<Transforms>,
+    /// True to leave the features of nodes to [`build_part_features`](crate::build_part_features).
+    pub defers_features: bool,
+    /// The place for arrays with a row per node or edge. Its observer is told about the tables that are read.
+    pub space: Workspace,
 }
 
 /// The treatment of rows that cannot be used: rows with values that are not finite numbers, without an id or with one

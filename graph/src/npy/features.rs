@@ -1,6 +1,6 @@
 //! Feature matrices in `.npy` files.
 
-use super::{NpyWriter, map_npy};
+use super::{FileMeta, NpyWriter, map_npy};
 use crate::GraphError;
 use crate::memory::{FeatureDtype, Features};
 use std::path::Path;
@@ -12,19 +12,29 @@ use std::path::Path;
 /// # Errors
 /// Any I/O error, with `path`.
 pub fn write_features(path: &Path, features: &Features) -> Result<(), GraphError> {
+    write_features_with(path, features, false).map(drop)
+}
+
+/// Like [`write_features`], and syncs the file to disk if `is_synced`. Returns its size and checksum.
+pub(crate) fn write_features_with(path: &Path, features: &Features, is_synced: bool) -> Result<FileMeta, GraphError> {
     let shape = [features.num_rows(), features.stored_width()];
     match features {
-        Features::F32 { values, .. } => write(path, &shape, values),
-        Features::F16 { values, .. } => write(path, &shape, values),
-        Features::Bf16 { values, .. } => write(path, &shape, bytemuck::cast_slice::<_, u16>(values)),
-        Features::Int8 { rows, .. } => write(path, &shape, rows),
+        Features::F32 { values, .. } => write(path, &shape, values, is_synced),
+        Features::F16 { values, .. } => write(path, &shape, values, is_synced),
+        Features::Bf16 { values, .. } => write(path, &shape, bytemuck::cast_slice::<_, u16>(values), is_synced),
+        Features::Int8 { rows, .. } => write(path, &shape, rows, is_synced),
     }
 }
 
-fn write<T: super::NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+fn write<T: super::NpyElement>(
+    path: &Path,
+    shape: &[usize],
+    values: &[T],
+    is_synced: bool,
+) -> Result<FileMeta, GraphError> {
     let mut writer = NpyWriter::create(path, shape)?;
     writer.write(values)?;
-    writer.finish_unsynced().map(drop)
+    if is_synced { writer.finish() } else { writer.finish_unsynced() }
 }
 
 /// Maps features of a shape `[rows, dim]` and a stored type.

@@ -8,6 +8,7 @@ mod writer;
 
 pub use checksum::{FileMeta, checksum};
 pub use element::NpyElement;
+pub(crate) use features::write_features_with;
 pub use features::{map_features, write_features};
 pub(crate) use map::map_npy_bool;
 pub use map::{map_npy, npy_shape};

@@ -1,6 +1,7 @@
 //! Mapping and validation of the files of a part.
 
 use super::arrays::{HotNodes, PartEdges, PartNodes};
+use super::deferred_features;
 use super::folders::{edge_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
@@ -22,8 +23,11 @@ pub(super) struct PartFiles<'a> {
 
 impl PartFiles<'_> {
     /// Maps and checks the arrays of the node type `t`.
-    pub(super) fn map_nodes(&self, t: &NodeTypeMeta) -> Result<PartNodes, GraphError> {
+    pub(super) fn map_nodes(&self, t: &NodeTypeMeta, meta: &Meta) -> Result<PartNodes, GraphError> {
         let dir = self.root.join(node_dir(&t.name));
+        if t.has_deferred_features {
+            deferred_features::check_size(&dir, self.part, meta)?;
+        }
         let rows = t.book.range(self.part).len();
         let ids_file = dir.join("original_ids.npy");
         let original_ids: Buffer<u32> = array(ids_file.clone(), &[rows])?;

@@ -53,7 +53,7 @@ impl Part {
         meta.check_part(dir, part, verify)?;
         let root = dir.join(part_dir(part));
         let files = PartFiles { root: &root, part };
-        let nodes = meta.node_types.iter().map(|t| files.map_nodes(t)).collect::<Result<Vec<_>, _>>()?;
+        let nodes = meta.node_types.iter().map(|t| files.map_nodes(t, &meta)).collect::<Result<Vec<_>, _>>()?;
         let edges = meta.edge_types.iter().map(|e| files.map_edges(e, &meta)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { id: part, meta: Arc::new(meta), nodes, edges })
     }

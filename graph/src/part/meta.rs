@@ -170,7 +170,7 @@ impl Meta {
         for part in (0..self.num_parts).map(|p| part_dir(PartitionId(p))) {
             for t in &self.node_types {
                 let dir = format!("{part}/{}", node_dir(&t.name));
-                let features = (t.feature_dim > 0).then_some("features");
+                let features = (t.feature_dim > 0 && !t.has_deferred_features).then_some("features");
                 let labels = t.has_labels.then_some("labels");
                 let times = t.has_times.then_some("times");
                 let present = ["original_ids", "train", "valid", "test"].into_iter();

@@ -3,6 +3,7 @@
 mod arrays;
 mod book;
 mod csc;
+mod deferred_features;
 mod digest;
 mod folders;
 mod format;
@@ -21,6 +22,7 @@ mod verify_files;
 pub use arrays::{HotNodes, PartEdges, PartNodes};
 pub use book::PartitionBook;
 pub use csc::Csc;
+pub use deferred_features::{BUILT_FEATURES_FILE, FEATURES_FILE, has_built_features, write_built_features};
 pub(crate) use digest::with_digest;
 pub(crate) use folders::edge_dir_name;
 pub use folders::{edge_dir, is_folder_name, node_dir, part_dir};

@@ -31,6 +31,9 @@ pub struct NodeTypeMeta {
     /// True if each part maps its nodes to the ids that users know them by.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_id_map: bool,
+    /// True if the features of each part are built after the parts, and described in the part.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_deferred_features: bool,
 }
 
 impl NodeTypeMeta {

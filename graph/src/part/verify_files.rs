@@ -1,6 +1,7 @@
 //! Comparison of files with their checksums.
 
-use super::folders::part_dir;
+use super::deferred_features;
+use super::folders::{node_dir, part_dir};
 use super::meta::{META_FILE, Meta};
 use crate::memory::MappedFile;
 use crate::npy::{FileMeta, checksum};
@@ -29,7 +30,9 @@ impl Meta {
     /// # Errors
     /// Names the first file, in order of paths, that is missing, truncated or altered.
     pub fn verify_files(&self, dir: &Path, part: Option<PartitionId>) -> Result<(), GraphError> {
-        self.check_listed(dir, part, &|_| true)
+        self.check_listed(dir, part, &|_| true)?;
+        let parts = part.map_or(0..self.num_parts, |part| part.0..part.0 + 1);
+        parts.map(PartitionId).try_for_each(|part| self.check_deferred(dir, part))
     }
 
     /// Checks the size of each file of `part`, and the checksum of each except those of features. With `verify`, also
@@ -39,7 +42,18 @@ impl Meta {
     /// As [`Meta::verify_files`].
     pub(super) fn check_part(&self, dir: &Path, part: PartitionId, verify: bool) -> Result<(), GraphError> {
         // Opening a part reads the other files anyway. Features are by far the largest, and are read on demand.
-        self.check_listed(dir, Some(part), &|name| verify || !name.ends_with(FEATURES))
+        self.check_listed(dir, Some(part), &|name| verify || !name.ends_with(FEATURES))?;
+        if verify { self.check_deferred(dir, part) } else { Ok(()) }
+    }
+
+    /// Checks the checksums of the features of a part that were built after the parts.
+    fn check_deferred(&self, dir: &Path, part: PartitionId) -> Result<(), GraphError> {
+        let root = dir.join(part_dir(part));
+        let deferred = self.node_types.iter().filter(|of_type| of_type.has_deferred_features);
+        deferred.map(|of_type| root.join(node_dir(&of_type.name))).try_for_each(|dir| {
+            deferred_features::check_size(&dir, part, self)?;
+            deferred_features::check_content(&dir, part, self)
+        })
     }
 
     /// Checks the sizes of files, and the checksums of those that `has_checksum` chooses by their paths.

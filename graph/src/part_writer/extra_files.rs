@@ -1,6 +1,7 @@
 //! Files that a caller adds to parts.
 
 use super::WriteError;
+use crate::memory::FeatureDtype;
 use crate::npy::{FileMeta, checksum};
 use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, node_dir, part_dir};
 use crate::{GraphError, PartitionId, parallel};
@@ -40,11 +41,14 @@ pub struct ExtraFiles<'a> {
     pub nodes: &'a dyn NodeFiles,
     /// The content of `transforms.json`, if there is one.
     pub transforms: Option<&'a str>,
+    /// For each node type whose features are built after the parts, their number and stored type. Types past the end of the
+    /// list have no such features.
+    pub deferred_features: &'a [Option<(usize, FeatureDtype)>],
 }
 
 impl Default for ExtraFiles<'_> {
     fn default() -> Self {
-        Self { nodes: &(), transforms: None }
+        Self { nodes: &(), transforms: None, deferred_features: &[] }
     }
 }
 

@@ -99,7 +99,11 @@ pub fn write_parts_with(
             .iter()
             .zip(types)
             .zip(has_id_map)
-            .map(|((nodes, t), has_id_map)| NodeTypeMeta { has_id_map, ..node_type_meta(nodes, t, is_ranked) })
+            .enumerate()
+            .map(|(at, ((nodes, t), has_id_map))| {
+                let deferred = extra.deferred_features.get(at).copied().flatten();
+                NodeTypeMeta { has_id_map, ..node_type_meta(nodes, t, is_ranked, deferred) }
+            })
             .collect(),
         edge_types,
         report,
@@ -128,18 +132,26 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
     }
 }
 
-fn node_type_meta(nodes: &NodeData, numbering: Renumbering, is_ranked: bool) -> NodeTypeMeta {
+fn node_type_meta(
+    nodes: &NodeData,
+    numbering: Renumbering,
+    is_ranked: bool,
+    deferred: Option<(usize, FeatureDtype)>,
+) -> NodeTypeMeta {
+    let features = nodes.features.as_ref().map(|f| (f.dim(), f.dtype())).or(deferred);
+    let (feature_dim, feature_dtype) = features.unwrap_or((0, FeatureDtype::F32));
     NodeTypeMeta {
         name: nodes.name.clone(),
         book: numbering.book,
-        feature_dim: nodes.features.as_ref().map_or(0, |f| f.dim()),
-        feature_dtype: nodes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        feature_dim,
+        feature_dtype,
         has_labels: nodes.labels.is_some(),
         num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
         split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
         has_times: nodes.times.is_some(),
         has_hotness: is_ranked && nodes.features.is_some(),
         has_id_map: false,
+        has_deferred_features: nodes.features.is_none() && deferred.is_some(),
     }
 }
 

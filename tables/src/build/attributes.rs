@@ -4,10 +4,12 @@ use super::bad_rows::{BadInPiece, DropCounts};
 use super::kept::Dropped;
 use super::labels::{LabelProbe, LabelRule};
 use super::spec::{Decoded, FeatureCells, Spec};
-use crate::table::{Rows, Table, scan};
+use crate::table::{Results, Rows, Stop, Table, scan, scan_in_steps};
 use crate::transform::{Fitted, Partial, apply};
 use crate::{OnBadRows, TableError};
 use arrow_array::{Array, StringArray};
+use edgecut_graph::{Buffer, GrowingArray, Workspace};
+use std::path::Path;
 
 /// The rows of a table: their number and those of each piece.
 #[derive(Default)]
@@ -18,16 +20,38 @@ pub(super) struct PieceStarts {
     pub(super) num_rows: u64,
 }
 
-/// The arrays of the used rows of a table.
+/// The arrays of some used rows of a table.
 #[derive(Default)]
+struct SomeRows {
+    /// The features, row-major.
+    features: Vec<f32>,
+    /// The number of columns of each feature.
+    widths: Vec<usize>,
+    labels: Vec<i64>,
+    times: Vec<i64>,
+    weights: Vec<f32>,
+    num_rows: u64,
+}
+
+/// The arrays of the used rows of a table, while they are read.
+struct GrowingRows<'a> {
+    features: GrowingArray<'a, f32>,
+    widths: Vec<usize>,
+    labels: GrowingArray<'a, i64>,
+    times: GrowingArray<'a, i64>,
+    weights: GrowingArray<'a, f32>,
+    num_rows: u64,
+}
+
+/// The arrays of the used rows of a table.
 pub(super) struct Attributes {
     /// The features, row-major.
-    pub(super) features: Vec<f32>,
+    pub(super) features: Buffer<f32>,
     /// The number of columns of each feature.
     pub(super) widths: Vec<usize>,
-    pub(super) labels: Vec<i64>,
-    pub(super) times: Vec<i64>,
-    pub(super) weights: Vec<f32>,
+    pub(super) labels: Buffer<i64>,
+    pub(super) times: Buffer<i64>,
+    pub(super) weights: Buffer<f32>,
     /// The number of used rows.
     pub(super) num_rows: u64,
 }
@@ -46,6 +70,23 @@ impl PieceStarts {
         self.num_rows += num_rows;
     }
 
+    /// Counts the rows of a table.
+    pub(super) fn count(table: &Table) -> Result<Self, TableError> {
+        let mut starts = Self::default();
+        let map = |_, mut rows: Rows| {
+            let mut num_rows = 0;
+            while let Some(batch) = rows.next()? {
+                num_rows += batch.num_rows as u64;
+            }
+            Ok(num_rows)
+        };
+        scan(table, "counting rows", &[], map, |_, num_rows| {
+            starts.push(num_rows);
+            Ok(())
+        })?;
+        Ok(starts)
+    }
+
     /// Returns the row that a piece starts with. Without known starts no row is left out, and the start is not used.
     pub(super) fn start(&self, piece: usize) -> u64 {
         self.starts.get(piece).copied().unwrap_or(0)
@@ -62,7 +103,7 @@ pub(super) fn check(
     let mut dropped = Vec::new();
     let map = |_, mut rows: Rows| {
         let mut bad = BadInPiece::default();
-        let mut widths = spec.unknown_widths();
+        let mut widths = spec.widths.clone();
         let mut offset = 0;
         while let Some(batch) = rows.next()? {
             for wrong in spec.decode(&batch, &mut widths)?.bad {
@@ -72,7 +113,7 @@ pub(super) fn check(
         }
         Ok((offset, bad))
     };
-    scan(table, &spec.columns(), map, |_, (num_rows, bad)| {
+    scan(table, "checking rows", &spec.columns(), map, |_, (num_rows, bad)| {
         counts.add(&table.at, &bad);
         dropped.extend(bad.rows.iter().map(|row| starts.num_rows + row));
         starts.push(num_rows);
@@ -81,25 +122,25 @@ pub(super) fn check(
     Ok((starts, dropped))
 }
 
-/// Visits the used rows of a piece, batch by batch.
-fn visit(
+/// Visits the used rows of a piece, batch by batch. `take` gets the result of each visit.
+fn visit<T>(
     rows: &mut Rows,
     spec: &Spec,
     start: u64,
     dropped: &Dropped,
-    mut visit: impl FnMut(&Decoded, &mut dyn Iterator<Item = usize>) -> Result<(), (usize, String)>,
-) -> Result<(), TableError> {
-    let mut widths = spec.unknown_widths();
+    mut visit: impl FnMut(&Decoded, &mut dyn Iterator<Item = usize>) -> Result<T, (usize, String)>,
+    mut take: impl FnMut(T) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let mut widths = spec.widths.clone();
     let mut row = start;
     while let Some(batch) = rows.next()? {
         let decoded = spec.decode(&batch, &mut widths)?;
         let end = row + batch.num_rows as u64;
-        if dropped.len() == 0
-            && let Some((row, _, why)) = decoded.bad.first()
-        {
-            return Err(batch.wrong(*row, why.as_str()));
+        if let Some((bad, _, why)) = decoded.bad.iter().find(|(bad, ..)| dropped.uses(row + *bad as u64)) {
+            return Err(batch.wrong(*bad, why.as_str()).into());
         }
-        visit(&decoded, &mut dropped.kept(row..end)).map_err(|(row, why)| batch.wrong_value(row, why))?;
+        let result = visit(&decoded, &mut dropped.kept(row..end)).map_err(|(row, why)| batch.wrong_value(row, why))?;
+        take(result)?;
         row = end;
     }
     Ok(())
@@ -114,12 +155,16 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     if fitted.is_empty() && spec.label.is_none() {
         return Ok(fits);
     }
-    let spec =
-        Spec { features: fitted.iter().map(|&at| spec.features[at]).collect(), label: spec.label, ..Spec::default() };
-    let map = |piece: usize, mut rows: Rows| {
+    let spec = Spec {
+        features: fitted.iter().map(|&at| spec.features[at]).collect(),
+        widths: fitted.iter().map(|&at| spec.widths[at].clone()).collect(),
+        label: spec.label,
+        ..Spec::default()
+    };
+    let map = |piece: usize, mut rows: Rows, results: &Results<(Vec<Partial>, LabelProbe)>| {
         let mut partials: Vec<Partial> = fitted.iter().filter_map(|&at| needs[at].clone()).collect();
         let mut probe = LabelProbe::default();
-        visit(&mut rows, &spec, starts.start(piece), dropped, |decoded, rows| {
+        let add = |decoded: &Decoded, rows: &mut dyn Iterator<Item = usize>| {
             let mut row_numbers = Vec::new();
             for row in rows {
                 for ((partial, cells), feature) in partials.iter_mut().zip(&decoded.features).zip(&spec.features) {
@@ -140,10 +185,11 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
                 probe.add(decoded.label.as_ref(), row).map_err(|why| (row, why))?;
             }
             Ok(())
-        })?;
-        Ok((partials, probe))
+        };
+        visit(&mut rows, &spec, starts.start(piece), dropped, add, |()| Ok(()))?;
+        results.push((partials, probe))
     };
-    scan(table, &spec.columns(), map, |piece, (partials, probe)| {
+    scan_in_steps(table, "fitting transforms", &spec.columns(), 0, map, |piece, (partials, probe)| {
         for (&at, later) in fitted.iter().zip(partials) {
             if let Some(partial) = &mut fits.features[at] {
                 let named =
@@ -165,55 +211,64 @@ impl Spec<'_> {
     }
 }
 
-/// Computes the arrays of the used rows.
+/// Computes the arrays of the used rows, in `space`.
 pub(super) fn transform(
+    space: &Workspace,
     table: &Table,
     spec: &Spec,
     fitted: &[Fitted],
     labels: &LabelRule,
     (starts, dropped): (&PieceStarts, &Dropped),
 ) -> Result<Attributes, TableError> {
-    let map = |piece: usize, mut rows: Rows| {
-        let mut out = Attributes::default();
-        visit(&mut rows, spec, starts.start(piece), dropped, |decoded, rows| {
-            let mut rows = rows.peekable();
-            if let Some(&first) = rows.peek() {
-                out.check_widths(decoded, spec, fitted).map_err(|why| (first, why))?;
-            }
-            let mut row_numbers = Vec::new();
-            for row in rows {
-                out.num_rows += 1;
-                for (cells, fitted) in decoded.features.iter().zip(fitted) {
-                    match cells {
-                        FeatureCells::Numbers(columns) => {
-                            row_numbers.clear();
-                            columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
-                            apply(fitted, &row_numbers, &mut out.features);
-                        }
-                        FeatureCells::Texts(texts) => fitted.apply_text(text_at(texts, row), &mut out.features),
+    let rows_of = |decoded: &Decoded, rows: &mut dyn Iterator<Item = usize>| {
+        let mut out = SomeRows::default();
+        let mut rows = rows.peekable();
+        if let Some(&first) = rows.peek() {
+            out.check_widths(decoded, spec, fitted).map_err(|why| (first, why))?;
+        }
+        let mut row_numbers = Vec::new();
+        for row in rows {
+            out.num_rows += 1;
+            for (cells, fitted) in decoded.features.iter().zip(fitted) {
+                match cells {
+                    FeatureCells::Numbers(columns) => {
+                        row_numbers.clear();
+                        columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
+                        apply(fitted, &row_numbers, &mut out.features);
                     }
+                    FeatureCells::Texts(texts) => fitted.apply_text(text_at(texts, row), &mut out.features),
                 }
-                if let Some(cells) = &decoded.label {
-                    out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?);
-                }
-                out.times.extend(decoded.times.as_ref().map(|times| times[row]));
-                out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
             }
-            Ok(())
-        })?;
+            if let Some(cells) = &decoded.label {
+                out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?);
+            }
+            out.times.extend(decoded.times.as_ref().map(|times| times[row]));
+            out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
+        }
         Ok(out)
     };
-    let mut all = Attributes::default();
-    scan(table, &spec.columns(), map, |piece, part| {
-        all.append(part).map_err(|why| TableError::file(table.path_of(piece), why))
+    let map = |piece: usize, mut rows: Rows, results: &Results<SomeRows>| {
+        visit(&mut rows, spec, starts.start(piece), dropped, rows_of, |some| results.push(some))
+    };
+    let mut all = GrowingRows {
+        features: space.growing()?,
+        widths: Vec::new(),
+        labels: space.growing()?,
+        times: space.growing()?,
+        weights: space.growing()?,
+        num_rows: 0,
+    };
+    let row_bytes = size_of::<f32>() * spec.output_widths(fitted).into_iter().flatten().sum::<usize>();
+    scan_in_steps(table, "computing attributes", &spec.columns(), row_bytes, map, |piece, some| {
+        all.append(some, || table.path_of(piece))
     })?;
     if all.num_rows == 0 && dropped.len() == 0 {
         return Err(TableError::file(table.first_path(), format!("the table {} has no rows", table.at)));
     }
-    Ok(all)
+    all.finish()
 }
 
-impl Attributes {
+impl SomeRows {
     /// Checks that transforms take as many numbers as the columns have, and remembers the number of features.
     fn check_widths(&mut self, decoded: &Decoded, spec: &Spec, fitted: &[Fitted]) -> Result<(), String> {
         let mut widths = Vec::with_capacity(fitted.len());
@@ -228,25 +283,37 @@ impl Attributes {
         self.widths = widths;
         Ok(())
     }
+}
 
-    /// Adds the rows of the next piece.
-    fn append(&mut self, mut later: Self) -> Result<(), String> {
+impl GrowingRows<'_> {
+    /// Adds the next rows, which are from the file that `path` returns.
+    fn append<'p>(&mut self, later: SomeRows, path: impl Fn() -> &'p Path) -> Result<(), TableError> {
         if later.num_rows == 0 {
             return Ok(());
         }
         if self.num_rows > 0 && self.widths != later.widths {
-            return Err(format!(
-                "its features have {:?} numbers per row, but {:?} in earlier files",
-                later.widths, self.widths
-            ));
+            let why =
+                format!("its features have {:?} numbers per row, but {:?} in earlier rows", later.widths, self.widths);
+            return Err(TableError::file(path(), why));
         }
         self.widths = later.widths;
-        self.features.append(&mut later.features);
-        self.labels.append(&mut later.labels);
-        self.times.append(&mut later.times);
-        self.weights.append(&mut later.weights);
+        self.features.append(later.features)?;
+        self.labels.append(later.labels)?;
+        self.times.append(later.times)?;
+        self.weights.append(later.weights)?;
         self.num_rows += later.num_rows;
         Ok(())
+    }
+
+    fn finish(self) -> Result<Attributes, TableError> {
+        Ok(Attributes {
+            features: self.features.finish()?,
+            widths: self.widths,
+            labels: self.labels.finish()?,
+            times: self.times.finish()?,
+            weights: self.weights.finish()?,
+            num_rows: self.num_rows,
+        })
     }
 }
 

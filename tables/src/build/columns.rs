@@ -1,15 +1,16 @@
 //! Fits and arrays over the tables of one type.
 
+use super::Context;
 use super::attributes::{self, Attributes, PieceStarts};
 use super::bad_rows::DropCounts;
 use super::kept::Dropped;
 use super::labels::LabelRule;
 use super::spec::Spec;
 use crate::TableError;
-use crate::conf::Feature;
+use crate::conf::{Feature, Source};
 use crate::table::Table;
 use crate::transform::{Fitted, SavedFeature, SavedType};
-use edgecut_graph::{FeatureDtype, Features, GraphError};
+use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, Workspace};
 use std::path::Path;
 
 /// A table and the columns that become attributes.
@@ -19,16 +20,35 @@ pub(super) struct SpecTable<'a> {
     pub(super) starts: PieceStarts,
 }
 
+impl<'a> SpecTable<'a> {
+    pub(super) fn open(context: &Context, at: &str, source: &Source, mut spec: Spec<'a>) -> Result<Self, TableError> {
+        let table = Table::open(context.conf, at, source, &context.options.space)?;
+        spec.learn_widths(&table)?;
+        Ok(Self { table, spec, starts: PieceStarts::default() })
+    }
+}
+
+/// The treatment of the features of a type.
+#[derive(Clone, Copy)]
+pub(super) struct FeatureRules<'a> {
+    /// The transforms to apply instead of fitting new ones.
+    pub(super) saved: Option<&'a SavedType>,
+    /// True to fit features only.
+    pub(super) defer: bool,
+}
+
 /// The attributes of all nodes or edges of a type.
 pub(super) struct TypeColumns {
     pub(super) features: Option<Features>,
-    pub(super) labels: Option<Vec<i64>>,
-    pub(super) times: Option<Vec<i64>>,
-    pub(super) weights: Option<Vec<f32>>,
+    pub(super) labels: Option<Buffer<i64>>,
+    pub(super) times: Option<Buffer<i64>>,
+    pub(super) weights: Option<Buffer<f32>>,
     /// The number of used rows, if a table has attributes.
     pub(super) num_rows: Option<u64>,
     /// The transforms and classes.
     pub(super) saved: SavedType,
+    /// The number and the type of features that are built after the parts.
+    pub(super) deferred: Option<(usize, FeatureDtype)>,
 }
 
 /// Finds the bad rows of all tables of a type.
@@ -51,23 +71,32 @@ pub(super) fn check_all(tables: &mut [SpecTable], counts: &mut DropCounts) -> Re
     Ok(dropped)
 }
 
-/// Fits the transforms of all tables of a type, unless they are `saved`, and computes the arrays. `num_rows` is the
-/// number of used rows if it is known.
+/// Fits the transforms of all tables of a type, unless they are `saved`, and computes the arrays in the place of the
+/// options. `num_rows` is the number of used rows if it is known.
 pub(super) fn compute(
-    conf: &Path,
+    context: &Context,
     name: &str,
     tables: &[SpecTable],
     dropped: &Dropped,
-    saved: Option<&SavedType>,
+    FeatureRules { saved, defer }: FeatureRules,
     num_rows: Option<u64>,
 ) -> Result<TypeColumns, TableError> {
+    let conf = context.conf;
+    let space = &context.options.space;
     let features: Vec<&Feature> = tables.iter().flat_map(|of_type| of_type.spec.features.iter().copied()).collect();
     check_names(conf, name, &features)?;
     if let Some(saved) = saved {
         check_saved(conf, name, &features, saved)?;
     }
-    let mut columns =
-        TypeColumns { features: None, labels: None, times: None, weights: None, num_rows, saved: SavedType::default() };
+    let mut columns = TypeColumns {
+        features: None,
+        labels: None,
+        times: None,
+        weights: None,
+        num_rows,
+        saved: SavedType::default(),
+        deferred: None,
+    };
     let mut parts = Vec::new();
     for of_type in tables.iter().filter(|of_type| !of_type.spec.is_empty()) {
         let SpecTable { table, spec, starts } = of_type;
@@ -75,18 +104,38 @@ pub(super) fn compute(
             Some(saved) => saved_rules(spec, saved),
             None => fitted_rules(conf, table, spec, starts, dropped)?,
         };
-        let arrays = attributes::transform(table, spec, &fitted, &rule, (starts, dropped))?;
+        if spec.label.is_some() {
+            columns.saved.classes = rule.names().map(<[String]>::to_vec);
+        }
+        let mut fitted = fitted;
+        let mut computed = spec.clone();
+        if defer && !spec.features.is_empty() {
+            let known: Option<Vec<usize>> = spec.output_widths(&fitted).into_iter().collect();
+            let Some(widths) = known else {
+                let why = format!("no row of the table {} has all features", table.at);
+                return Err(TableError::file(table.first_path(), why));
+            };
+            columns.add_features(spec, &fitted, &widths);
+            computed.features.clear();
+            computed.widths.clear();
+            fitted.clear();
+        }
+        if computed.is_empty() {
+            continue;
+        }
+        let arrays = attributes::transform(space, table, &computed, &fitted, &rule, (starts, dropped))?;
         let expected = *columns.num_rows.get_or_insert(arrays.num_rows);
         if arrays.num_rows != expected {
             return Err(differ(table, arrays.num_rows, expected));
         }
-        if spec.label.is_some() {
-            columns.saved.classes = rule.names().map(<[String]>::to_vec);
-        }
-        columns.add_features(spec, &fitted, &arrays.widths);
-        parts.push((spec, arrays));
+        columns.add_features(&computed, &fitted, &arrays.widths);
+        parts.push((computed, arrays));
     }
-    columns.join(parts, &features)?;
+    columns.join(space, parts, &features)?;
+    let dim = columns.saved.features.last().map_or(0, |last| last.columns[1]);
+    if defer && dim > 0 {
+        columns.deferred = Some((dim, dtype(&features)));
+    }
     Ok(columns)
 }
 
@@ -143,7 +192,7 @@ fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType
         list => list.iter().map(|(name, transform)| format!("{name} ({transform})")).collect::<Vec<_>>().join(", "),
     };
     let why = format!(
-        "the features of {name} are {}, but those of `transforms` are {}: new data needs the same features in the same \
+        "the features of {name} are {}, but those of transforms.json are {}: its transforms need the same features in the same \
          order",
         show(&ours),
         show(&theirs)
@@ -164,27 +213,31 @@ impl TypeColumns {
     }
 
     /// Joins the arrays of all tables.
-    fn join(&mut self, parts: Vec<(&Spec, Attributes)>, features: &[&Feature]) -> Result<(), TableError> {
+    fn join(
+        &mut self,
+        space: &Workspace,
+        parts: Vec<(Spec, Attributes)>,
+        features: &[&Feature],
+    ) -> Result<(), TableError> {
         let dim = self.saved.features.last().map_or(0, |last| last.columns[1]);
         let num_rows = self.num_rows.unwrap_or(0) as usize;
-        let with_features: Vec<_> = parts.iter().filter(|(_, part)| !part.widths.is_empty()).collect();
-        let mut values = Vec::new();
-        if with_features.len() > 1 {
-            values = vec![0.0; num_rows * dim];
-            let mut start = 0;
-            for (_, part) in &with_features {
-                let width = part.widths.iter().sum::<usize>();
-                for (row, numbers) in part.features.chunks_exact(width).enumerate() {
-                    values[row * dim + start..][..width].copy_from_slice(numbers);
+        let with_features: Vec<&Attributes> =
+            parts.iter().map(|(_, part)| part).filter(|part| !part.widths.is_empty()).collect();
+        let values = match with_features[..] {
+            [] => None,
+            [single] => Some(single.features.clone()),
+            _ => Some(space.build_rows(num_rows, dim, "joining features", |range| {
+                let mut values = Vec::with_capacity(range.len() * dim);
+                for row in range {
+                    for part in &with_features {
+                        let width = part.widths.iter().sum::<usize>();
+                        values.extend_from_slice(&part.features[row * width..][..width]);
+                    }
                 }
-                start += width;
-            }
-        }
-        let is_single = with_features.len() == 1;
+                Ok(values)
+            })?),
+        };
         for (spec, part) in parts {
-            if is_single && !part.widths.is_empty() {
-                values = part.features;
-            }
             if spec.label.is_some() {
                 self.labels = Some(part.labels);
             }
@@ -195,16 +248,22 @@ impl TypeColumns {
                 self.weights = Some(part.weights);
             }
         }
-        if dim > 0 {
-            let wide = Features::F32 { values: values.into(), dim };
-            let is_half = features.iter().all(|feature| feature.is_half);
-            self.features = Some(if is_half { half(wide)? } else { wide });
+        if let Some(values) = values.filter(|_| dim > 0) {
+            let wide = Features::F32 { values, dim };
+            self.features = Some(match dtype(features) {
+                FeatureDtype::F16 => half(space, wide)?,
+                _ => wide,
+            });
         }
         Ok(())
     }
 }
 
-fn half(features: Features) -> Result<Features, TableError> {
+fn dtype(features: &[&Feature]) -> FeatureDtype {
+    if features.iter().all(|feature| feature.is_half) { FeatureDtype::F16 } else { FeatureDtype::F32 }
+}
+
+fn half(space: &Workspace, features: Features) -> Result<Features, TableError> {
     let failed = |source| GraphError::OutOfRange { node_type: "with out_dtype float16".into(), source };
-    Ok(features.to_dtype(FeatureDtype::F16).map_err(failed)?)
+    Ok(features.to_dtype_in(space, FeatureDtype::F16)?.map_err(failed)?)
 }

@@ -2,17 +2,17 @@
 
 use super::Context;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{SpecTable, check_all, compute};
+use super::columns::{FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::unknown_id;
-use crate::conf::{EdgeTable, Label, SplitFiles, SplitRule};
+use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
-use crate::table::{Rows, Table, id_cells, scan};
+use crate::table::{Results, Rows, Table, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{EdgeAttributes, EdgeData, EdgeList, Features, HeldOutEdges, NodeTypeId};
+use edgecut_graph::{Buffer, EdgeAttributes, EdgeData, GraphError, NodeTypeId, Split};
 use std::collections::HashMap;
 
 /// The edges of a relation, their transforms, and the shares of validation and test edges to hold out.
@@ -46,8 +46,7 @@ pub(super) fn read_edges(
     };
     let mut opened = Vec::with_capacity(tables.len());
     for table in tables {
-        let open = Table::open(context.conf, &table.at, &table.source)?;
-        opened.push(SpecTable { table: open, spec: Spec::of_edges(table), starts: Default::default() });
+        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let found = find_ends(context, tables[with_ends], &opened[with_ends], &dropped, ends)?;
@@ -56,15 +55,11 @@ pub(super) fn read_edges(
         let why = format!("the table {} has no rows", tables[with_ends].at);
         return Err(TableError::file(opened[with_ends].table.first_path(), why));
     }
-    let saved = context.saved_edges(name);
-    let columns = compute(context.conf, name, &opened, &dropped, saved, Some(found.src.len() as u64))?;
+    let rules = FeatureRules { saved: context.saved_edges(name), defer: false };
+    let columns = compute(context, name, &opened, &dropped, rules, Some(found.src.len() as u64))?;
     let relation = tables[0].relation[1].clone();
-    let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src.into(), found.dst.into());
-    data.attributes = EdgeAttributes {
-        features: columns.features,
-        weights: columns.weights.map(Into::into),
-        times: columns.times.map(Into::into),
-    };
+    let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
+    data.attributes = EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times };
     let mut held_out_shares = None;
     match tables[with_ends].split.as_ref().map(|label| (label, &label.split)) {
         Some((_, SplitRule::Shares([_, valid, test]))) if valid + test > 0.0 => held_out_shares = Some([*valid, *test]),
@@ -75,10 +70,9 @@ pub(super) fn read_edges(
 }
 
 /// The ends of the used edges.
-#[derive(Default)]
 struct FoundEnds {
-    src: Vec<u32>,
-    dst: Vec<u32>,
+    src: Buffer<u32>,
+    dst: Buffer<u32>,
     /// Rows with an end that does not exist.
     dropped: Vec<u64>,
 }
@@ -93,11 +87,11 @@ fn find_ends(
     let SpecTable { table, starts, .. } = of_type;
     let policy = context.options.on_bad_rows;
     let columns = edges.ends.as_ref().map_or(Vec::new(), |columns| columns.to_vec());
-    let map = |piece: usize, mut rows: Rows| {
-        let mut bad = BadInPiece::default();
-        let mut found = [Vec::new(), Vec::new()];
+    let map = |piece: usize, mut rows: Rows, results: &Results<_>| {
         let mut offset = 0;
         while let Some(batch) = rows.next()? {
+            let mut bad = BadInPiece::default();
+            let mut found = [Vec::new(), Vec::new()];
             let mut cells = Vec::with_capacity(2);
             for (column, name) in distinct(&batch.columns, &columns) {
                 cells.push(id_cells(column).map_err(|why| batch.wrong_column(name, why))?);
@@ -126,19 +120,22 @@ fn find_ends(
                 }
             }
             offset += batch.num_rows as u64;
+            results.push((found, bad))?;
         }
-        Ok((found, bad))
+        Ok(())
     };
-    let mut all = FoundEnds::default();
+    let space = &context.options.space;
+    let (mut all_src, mut all_dst) = (space.growing()?, space.growing()?);
+    let mut more = Vec::new();
     let counts = &mut context.counts;
-    scan(table, &unique(&columns), map, |piece, ([src, dst], bad)| {
-        all.src.extend(src);
-        all.dst.extend(dst);
+    scan_in_steps(table, "reading edges", &unique(&columns), 0, map, |piece, ([src, dst], bad)| {
+        all_src.append(src)?;
+        all_dst.append(dst)?;
         counts.add(&table.at, &bad);
-        all.dropped.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
+        more.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
         Ok(())
     })?;
-    Ok(all)
+    Ok(FoundEnds { src: all_src.finish()?, dst: all_dst.finish()?, dropped: more })
 }
 
 /// Returns the columns to read: one if both ends are in the same column.
@@ -160,28 +157,56 @@ fn show(id: Id) -> String {
     }
 }
 
-/// Adds the ids of one end of a table to those of a node type without a table.
-pub(super) fn collect_ids(context: &Context, table: &EdgeTable, end: usize, ids: &mut IdMap) -> Result<(), TableError> {
+/// Adds the ids that the edges name of a node type without a table.
+///
+/// # Errors
+/// Fails for ids that take more than `limit` bytes of memory.
+pub(super) fn collect_ids(
+    context: &Context,
+    conf: &Conf,
+    node_type: &str,
+    ids: &mut IdMap,
+    limit: u64,
+) -> Result<(), TableError> {
+    for table in &conf.edges {
+        for end in [0, 1] {
+            if table.relation[2 * end] == node_type {
+                collect_ids_of_end(context, table, end, ids, limit)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn collect_ids_of_end(
+    context: &Context,
+    table: &EdgeTable,
+    end: usize,
+    ids: &mut IdMap,
+    limit: u64,
+) -> Result<(), TableError> {
     let Some(columns) = &table.ends else { return Ok(()) };
     let column = &columns[end];
-    let opened = Table::open(context.conf, &table.at, &table.source)?;
-    let map = |_, mut rows: Rows| {
-        let mut batches = Vec::new();
+    let opened = Table::open(context.conf, &table.at, &table.source, &context.options.space)?;
+    let map = |_, mut rows: Rows, results: &Results<_>| {
         while let Some(batch) = rows.next()? {
-            batches.push(id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?);
+            results.push(id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?)?;
         }
-        Ok(batches)
+        Ok(())
     };
-    scan(&opened, std::slice::from_ref(column), map, |piece, batches| {
-        for cells in batches {
-            for row in 0..cells.len() {
-                // The edge is checked later.
-                let Some(id) = cells.id(row) else { continue };
-                if ids.insert(id) == Inserted::Full {
-                    let why = format!("column {column} has more than 2^32 - 1 different ids");
-                    return Err(TableError::file(opened.path_of(piece), why));
-                }
+    scan_in_steps(&opened, "finding nodes", std::slice::from_ref(column), 0, map, |piece, cells| {
+        for row in 0..cells.len() {
+            // The edge is checked later.
+            let Some(id) = cells.id(row) else { continue };
+            if ids.insert(id) == Inserted::Full {
+                let why = format!("column {column} has more than 2^32 - 1 different ids");
+                return Err(TableError::file(opened.path_of(piece), why));
             }
+        }
+        if ids.memory_bytes() as u64 > limit {
+            let node_type = &table.relation[2 * end];
+            let why = format!("the ids of {node_type} alone take more memory: use a larger limit, or numbers as ids");
+            return Err(GraphError::MemoryLimit { why }.into());
         }
         Ok(())
     })
@@ -196,56 +221,22 @@ fn hold_out_listed(
     ends: &Ends,
     edges: &mut EdgeData,
 ) -> Result<(), TableError> {
-    let mut listed: HashMap<(u32, u32), u8> = HashMap::new();
-    for split in 0..3 {
-        for row in read_split(context.conf, &label.at, files, split, 2)? {
+    let mut listed: HashMap<(u32, u32), Split> = HashMap::new();
+    for (split, number) in Split::ALL.into_iter().zip(0..) {
+        for row in read_split(context.conf, &label.at, files, number, 2)? {
             let end = |end: usize| ends.ids[end].get(row.ids[end].as_id());
             match (end(0), end(1)) {
                 (Some(src), Some(dst)) => {
-                    listed.entry((src, dst)).or_insert(split as u8);
+                    listed.entry((src, dst)).or_insert(split);
                 }
                 _ => unknown_id(context, label, &row, "an end of this edge does not exist")?,
             }
         }
     }
-    let mut positions: [Vec<u64>; 3] = Default::default();
-    for (at, (&src, &dst)) in edges.src.iter().zip(edges.dst.iter()).enumerate() {
-        let split = listed.get(&(src, dst)).copied().unwrap_or(0);
-        positions[usize::from(split)].push(at as u64);
-    }
-    let list = |positions: &[u64]| EdgeList {
-        times: edges.attributes.times.as_ref().map(|times| select(times, positions).into()),
-        ..EdgeList::new(select(&edges.src, positions).into(), select(&edges.dst, positions).into())
+    let split_of = |edges: &EdgeData, at: usize| {
+        let split = listed.get(&(edges.src[at], edges.dst[at]));
+        split.copied().unwrap_or(Split::Train)
     };
-    let [train, valid, test] = &positions;
-    let held_out = HeldOutEdges { valid: list(valid), test: list(test) };
-    let kept = list(train);
-    let attributes = EdgeAttributes {
-        features: edges.attributes.features.as_ref().map(|features| select_features(features, train)),
-        weights: edges.attributes.weights.as_ref().map(|weights| select(weights, train).into()),
-        times: kept.times,
-    };
-    edges.src = kept.src;
-    edges.dst = kept.dst;
-    edges.attributes = attributes;
-    edges.held_out = held_out;
+    edges.hold_out(&context.options.space, split_of)?;
     Ok(())
-}
-
-fn select<T: Copy>(values: &[T], positions: &[u64]) -> Vec<T> {
-    positions.iter().map(|&at| values[at as usize]).collect()
-}
-
-/// Returns some rows of features in their stored type.
-fn select_features(features: &Features, positions: &[u64]) -> Features {
-    let dim = features.dim();
-    match features {
-        Features::F16 { values, .. } => Features::F16 { values: select_rows(values, dim, positions).into(), dim },
-        Features::F32 { values, .. } => Features::F32 { values: select_rows(values, dim, positions).into(), dim },
-        Features::Bf16 { .. } | Features::Int8 { .. } => unreachable!("tables become 32-bit or 16-bit floats"),
-    }
-}
-
-fn select_rows<T: Copy>(values: &[T], dim: usize, positions: &[u64]) -> Vec<T> {
-    positions.iter().flat_map(|&at| &values[at as usize * dim..][..dim]).copied().collect()
 }

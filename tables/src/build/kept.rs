@@ -7,6 +7,8 @@ use std::ops::Range;
 pub(super) struct Dropped {
     /// The rows, ascending.
     rows: Vec<u64>,
+    /// The only rows that are used, ascending, if these are those of a part.
+    only: Option<Vec<u64>>,
 }
 
 impl Dropped {
@@ -17,9 +19,30 @@ impl Dropped {
         self.rows.dedup();
     }
 
+    /// Also leaves out all rows but those of some nodes, which are given by their ascending numbers among the other rows.
+    pub(super) fn with_only(self, nodes: &[u32]) -> Self {
+        let mut before = 0;
+        let row_of = |&node: &u32| {
+            while self.rows.get(before).is_some_and(|&dropped| dropped <= u64::from(node) + before as u64) {
+                before += 1;
+            }
+            u64::from(node) + before as u64
+        };
+        let only = nodes.iter().map(row_of).collect();
+        Self { only: Some(only), ..self }
+    }
+
     /// Returns the number of rows.
     pub(super) fn len(&self) -> u64 {
         self.rows.len() as u64
+    }
+
+    /// Returns true if a row is used.
+    pub(super) fn uses(&self, row: u64) -> bool {
+        match &self.only {
+            Some(only) => only.binary_search(&row).is_ok(),
+            None => self.rows.binary_search(&row).is_err(),
+        }
     }
 
     /// Returns the rows of `range` that are used, counted from its start.
@@ -27,7 +50,13 @@ impl Dropped {
         let first = self.rows.partition_point(|&row| row < range.start);
         let mut dropped = self.rows[first..].iter().copied().peekable();
         let start = range.start;
-        range.filter(move |row| dropped.next_if_eq(row).is_none()).map(move |row| (row - start) as usize)
+        let chosen = self.only.as_ref().map(|only| {
+            let within = only.partition_point(|&row| row < range.start)..only.partition_point(|&row| row < range.end);
+            only[within].iter().copied()
+        });
+        let others = if chosen.is_some() { 0..0 } else { range };
+        let others = others.filter(move |row| dropped.next_if_eq(row).is_none());
+        chosen.into_iter().flatten().chain(others).map(move |row| (row - start) as usize)
     }
 }
 
@@ -44,5 +73,10 @@ mod tests {
         assert_eq!(dropped.kept(0..5).collect::<Vec<_>>(), [0, 1, 4]);
         assert_eq!(dropped.kept(3..9).collect::<Vec<_>>(), [1, 2, 3, 5]);
         assert_eq!(dropped.kept(8..9).collect::<Vec<_>>(), [0]);
+        // The rows 0, 1, 4, 5, 6, 8 and 9 are the nodes 0 to 6.
+        let part = dropped.with_only(&[1, 2, 5]);
+        assert_eq!(part.kept(0..5).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(part.kept(5..10).collect::<Vec<_>>(), [3]);
+        assert_eq!((0..10).filter(|&row| part.uses(row)).collect::<Vec<_>>(), [1, 4, 8]);
     }
 }

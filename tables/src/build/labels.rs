@@ -37,6 +37,9 @@ impl LabelProbe {
             return Ok(());
         }
         let text = texts.value(row);
+        if is_missing(text) {
+            return Ok(());
+        }
         if !self.texts.contains(text) {
             self.are_numbers &= whole_text(text).is_ok();
             self.texts.insert(text.to_owned());
@@ -57,6 +60,11 @@ impl LabelProbe {
     pub(super) fn rule(self) -> LabelRule {
         if self.are_numbers { LabelRule::Numbers } else { LabelRule::of_names(self.texts.into_iter().collect()) }
     }
+}
+
+/// Returns true for a text of a node without a label.
+fn is_missing(text: &str) -> bool {
+    matches!(whole_text(text), Ok(None | Some(-1)))
 }
 
 impl LabelRule {
@@ -89,6 +97,9 @@ impl LabelRule {
             }
             (Self::Names { classes, .. }, LabelCells::Texts(texts)) => {
                 let name = texts.value(row);
+                if is_missing(name) {
+                    return Ok(-1);
+                }
                 classes.get(name).copied().ok_or_else(|| format!("the label {name:?} is not one of the known classes"))
             }
         }

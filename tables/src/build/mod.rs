@@ -7,14 +7,18 @@ mod edges;
 mod kept;
 mod labels;
 mod nodes;
+mod part_features;
 mod read;
+mod shape;
 mod spec;
 mod split_files;
 mod splits;
 
 pub(crate) use bad_rows::DropCounts;
 pub use bad_rows::DroppedRows;
+pub use part_features::{PartFeatures, build_part_features};
 pub use read::{TableGraph, read_tables};
+pub use shape::TableShape;
 
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions};

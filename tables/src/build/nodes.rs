@@ -1,18 +1,19 @@
 //! The nodes of one type, from their tables.
 
 use super::Context;
+use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{SpecTable, check_all, compute};
+use super::columns::{FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
 use super::spec::Spec;
 use super::splits;
 use crate::conf::{Label, NodeTable};
 use crate::ids::{Id, IdMap, Inserted};
-use crate::table::{Batch, IdCells, Rows, Table, id_cells, scan};
+use crate::table::{IdCells, Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use arrow_array::Array;
-use edgecut_graph::{Buffer, NodeData, Splits, count_distinct_labels, max_classes};
+use edgecut_graph::{FeatureDtype, NodeData, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
 /// The nodes of a type, their ids and transforms.
@@ -20,6 +21,8 @@ pub(super) struct BuiltNodes {
     pub(super) data: NodeData,
     pub(super) ids: IdMap,
     pub(super) saved: SavedType,
+    /// The number and the type of features that are built after the parts.
+    pub(super) deferred: Option<(usize, FeatureDtype)>,
 }
 
 /// Reads the tables of a node type.
@@ -31,8 +34,7 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     let label = context.only_one(tables.iter().map(|table| (&table.at, table.label.as_ref())), name, "labels")?;
     let mut opened = Vec::with_capacity(tables.len());
     for table in tables {
-        let open = Table::open(context.conf, &table.at, &table.source)?;
-        opened.push(SpecTable { table: open, spec: Spec::of_nodes(table), starts: Default::default() });
+        opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let mut ids = IdMap::new();
@@ -44,12 +46,12 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         dropped.extend(duplicates);
         num_rows = Some(ids.len() as u64);
     }
-    let saved = context.saved_nodes(name);
-    let columns = compute(context.conf, name, &opened, &dropped, saved, num_rows)?;
+    let rules = FeatureRules { saved: context.saved_nodes(name), defer: context.options.defers_features };
+    let columns = compute(context, name, &opened, &dropped, rules, num_rows)?;
     let num_nodes = match columns.num_rows {
         Some(num_rows) => num_rows,
         // Neither ids nor attributes: the table only tells the number of nodes.
-        None => count_rows(&opened[0].table)? - dropped.len(),
+        None => PieceStarts::count(&opened[0].table)?.num_rows - dropped.len(),
     };
     if num_nodes == 0 {
         return Err(TableError::file(opened[0].table.first_path(), format!("node type {name} has no rows")));
@@ -63,7 +65,7 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     if with_ids.is_none() {
         ids = row_ids(num_nodes, &dropped);
     }
-    let labels: Option<Buffer<i64>> = columns.labels.map(Into::into);
+    let labels = columns.labels;
     let num_classes =
         labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
     if let (Some(labels), Some(at)) = (labels.as_deref(), label) {
@@ -81,9 +83,9 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         num_classes: num_classes.max(named_classes),
         labels,
         splits,
-        times: columns.times.map(Into::into),
+        times: columns.times,
     };
-    Ok(BuiltNodes { data, ids, saved: columns.saved })
+    Ok(BuiltNodes { data, ids, saved: columns.saved, deferred: columns.deferred })
 }
 
 /// Checks that there are not many more classes than different labels.
@@ -101,10 +103,10 @@ fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(), TableErr
 }
 
 /// Adds the ids of a table, and returns the rows without an id and with the id of an earlier row.
-fn insert_ids(
+pub(super) fn insert_ids<'t>(
     context: &mut Context,
     name: &str,
-    of_type: &SpecTable,
+    of_type: &'t SpecTable,
     column: &str,
     dropped: &Dropped,
     ids: &mut IdMap,
@@ -113,56 +115,51 @@ fn insert_ids(
     let starts = &of_type.starts;
     let table = &of_type.table;
     let mut more = Vec::new();
+    // The piece of the last batch, and the rows of the piece before the batch.
+    let mut last_piece = 0;
+    let mut offset = 0;
     // Only reading runs in parallel: the number of an id is its position.
     let counts = &mut context.counts;
-    scan(
-        table,
-        &[column.to_owned()],
-        |_, rows| read_ids(rows, column),
-        |piece, batches| {
-            let mut bad = BadInPiece::default();
-            let mut offset = 0;
-            for (cells, batch) in &batches {
-                let start = starts.start(piece) + offset;
-                for row in dropped.kept(start..start + batch.num_rows as u64) {
-                    let wrong = match cells.id(row) {
-                        None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
-                        Some(id) => match ids.insert(id) {
-                            Inserted::New => None,
-                            Inserted::Duplicate(first) => {
-                                let shown = ids.ids().show(first);
-                                let why =
-                                    format!("column {column}: the id {shown} of {name} is that of an earlier row");
-                                Some((BadKind::DuplicateId, why))
-                            }
-                            Inserted::Full => {
-                                let why = format!("node type {name} has more than 2^32 - 1 nodes");
-                                return Err(TableError::file(table.path_of(piece), why));
-                            }
-                        },
-                    };
-                    if let Some((kind, why)) = wrong {
-                        bad.add(batch, offset, (row, kind, why), policy)?;
+    let columns = [column.to_owned()];
+    let read = |_, mut rows: Rows<'t>, results: &Results<_>| {
+        while let Some(batch) = rows.next()? {
+            let cells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+            results.push((cells, batch))?;
+        }
+        Ok(())
+    };
+    scan_in_steps(table, "reading ids", &columns, 0, read, |piece, (cells, batch)| {
+        if piece != last_piece {
+            (last_piece, offset) = (piece, 0);
+        }
+        let mut bad = BadInPiece::default();
+        let start = starts.start(piece) + offset;
+        for row in dropped.kept(start..start + batch.num_rows as u64) {
+            let wrong = match cells.id(row) {
+                None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
+                Some(id) => match ids.insert(id) {
+                    Inserted::New => None,
+                    Inserted::Duplicate(first) => {
+                        let shown = ids.ids().show(first);
+                        let why = format!("column {column}: the id {shown} of {name} is that of an earlier row");
+                        Some((BadKind::DuplicateId, why))
                     }
-                }
-                offset += batch.num_rows as u64;
+                    Inserted::Full => {
+                        let why = format!("node type {name} has more than 2^32 - 1 nodes");
+                        return Err(TableError::file(table.path_of(piece), why));
+                    }
+                },
+            };
+            if let Some((kind, why)) = wrong {
+                bad.add(&batch, 0, (row, kind, why), policy)?;
             }
-            counts.add(&table.at, &bad);
-            more.extend(bad.rows.iter().map(|row| starts.start(piece) + row));
-            Ok(())
-        },
-    )?;
+        }
+        offset += batch.num_rows as u64;
+        counts.add(&table.at, &bad);
+        more.extend(bad.rows.iter().map(|row| start + row));
+        Ok(())
+    })?;
     Ok(more)
-}
-
-/// Reads the ids of a piece.
-fn read_ids<'a>(mut rows: Rows<'a>, column: &str) -> Result<Vec<(IdCells, Batch<'a>)>, TableError> {
-    let mut batches = Vec::new();
-    while let Some(batch) = rows.next()? {
-        let cells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
-        batches.push((cells, batch));
-    }
-    Ok(batches)
 }
 
 impl IdCells {
@@ -185,22 +182,6 @@ fn row_ids(num_nodes: u64, dropped: &Dropped) -> IdMap {
         ids.insert(Id::Number(row as i64));
     }
     ids
-}
-
-fn count_rows(table: &Table) -> Result<u64, TableError> {
-    let mut num_rows = 0;
-    let map = |_, mut rows: Rows| {
-        let mut of_piece = 0;
-        while let Some(batch) = rows.next()? {
-            of_piece += batch.num_rows as u64;
-        }
-        Ok(of_piece)
-    };
-    scan(table, &[], map, |_, of_piece| {
-        num_rows += of_piece;
-        Ok(())
-    })?;
-    Ok(num_rows)
 }
 
 fn node_splits(

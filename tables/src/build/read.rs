@@ -7,7 +7,7 @@ use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, HoldOut, NodeData, NodeTypeId, Splits};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId, Splits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub struct TableGraph {
     pub id_maps: IdMaps,
     /// The transforms of all features.
     pub transforms: Transforms,
+    /// For each node type, the number and the stored type of features that are built after the parts.
+    pub deferred_features: Vec<Option<(usize, FeatureDtype)>>,
     /// The rows that were left out.
     pub dropped: Vec<DroppedRows>,
     /// One sentence each about features and labels that were left out, and about rows that were left out.
@@ -60,8 +62,10 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
     let mut dataset = Dataset { name: name.to_owned(), node_types: Vec::new(), edge_types: Vec::new() };
     let mut transforms = Transforms::default();
     let mut id_maps = Vec::new();
+    let mut deferred_features = Vec::new();
     let mut names = Vec::new();
-    for (node_type, BuiltNodes { data, ids, saved }) in node_types {
+    for (node_type, BuiltNodes { data, ids, saved, deferred }) in node_types {
+        deferred_features.push(deferred);
         dataset.node_types.push(data);
         id_maps.push(ids);
         names.push(node_type);
@@ -79,15 +83,16 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
         transforms.edge_types.insert(relation, built.saved);
     }
     for (edge_type, [valid, test]) in shares {
-        dataset.hold_out_edges(&[EdgeTypeId(edge_type as u16)], &HoldOut::random(valid, test, options.seed))?;
+        let hold_out = HoldOut::random(valid, test, options.seed);
+        dataset.hold_out_edges_in(&options.space, &[EdgeTypeId(edge_type as u16)], &hold_out)?;
     }
     let dropped = context.counts.into_list();
     warnings.extend(dropped.iter().map(ToString::to_string));
-    Ok(TableGraph { dataset, id_maps: IdMaps(id_maps), transforms, dropped, warnings })
+    Ok(TableGraph { dataset, id_maps: IdMaps(id_maps), transforms, deferred_features, dropped, warnings })
 }
 
 /// Returns warnings of the unsupported parts of a configuration, or the first one as an error.
-fn settle_unsupported(conf: &Conf, options: &TableOptions) -> Result<Vec<String>, TableError> {
+pub(super) fn settle_unsupported(conf: &Conf, options: &TableOptions) -> Result<Vec<String>, TableError> {
     if let (Unsupported::Error, Some(first)) = (options.unsupported, conf.unsupported.first()) {
         let why = format!("{first}: it is not supported. `unsupported=skip` leaves out what is not supported");
         return Err(TableError::file(&conf.path, why));
@@ -95,16 +100,25 @@ fn settle_unsupported(conf: &Conf, options: &TableOptions) -> Result<Vec<String>
     Ok(conf.unsupported.iter().map(|left_out| format!("not supported, left out: {left_out}")).collect())
 }
 
-fn tables_of_nodes(conf: &Conf) -> BTreeMap<&str, Vec<&NodeTable>> {
+pub(super) fn tables_of_nodes(conf: &Conf) -> BTreeMap<&str, Vec<&NodeTable>> {
     let mut types: BTreeMap<&str, Vec<&NodeTable>> = BTreeMap::new();
     conf.nodes.iter().for_each(|table| types.entry(&table.node_type).or_default().push(table));
     types
 }
 
-fn tables_of_edges(conf: &Conf) -> BTreeMap<String, Vec<&EdgeTable>> {
+pub(super) fn tables_of_edges(conf: &Conf) -> BTreeMap<String, Vec<&EdgeTable>> {
     let mut types: BTreeMap<String, Vec<&EdgeTable>> = BTreeMap::new();
     conf.edges.iter().for_each(|table| types.entry(table.relation.join("__")).or_default().push(table));
     types
+}
+
+impl Conf {
+    /// Returns the names of the node types without a table, ascending.
+    pub(super) fn types_without_table(&self) -> BTreeSet<&str> {
+        let ends = self.edges.iter().flat_map(|table| [&table.relation[0], &table.relation[2]]);
+        let has_table = |name: &&str| self.nodes.iter().any(|table| table.node_type == *name);
+        ends.map(String::as_str).filter(|name| !has_table(name)).collect()
+    }
 }
 
 /// Adds the node types that have no table, with the ids that edges name.
@@ -113,17 +127,9 @@ fn add_types_of_edges<'a>(
     conf: &'a Conf,
     node_types: &mut BTreeMap<&'a str, BuiltNodes>,
 ) -> Result<(), TableError> {
-    let ends = conf.edges.iter().flat_map(|table| [&table.relation[0], &table.relation[2]]);
-    let missing: BTreeSet<&str> = ends.map(String::as_str).filter(|name| !node_types.contains_key(name)).collect();
-    for name in missing {
+    for name in conf.types_without_table() {
         let mut ids = IdMap::new();
-        for table in &conf.edges {
-            for end in [0, 1] {
-                if table.relation[2 * end] == name {
-                    collect_ids(context, table, end, &mut ids)?;
-                }
-            }
-        }
+        collect_ids(context, conf, name, &mut ids, u64::MAX)?;
         let ids = ids.sorted();
         let data = NodeData {
             name: name.to_owned(),
@@ -134,7 +140,7 @@ fn add_types_of_edges<'a>(
             splits: Splits::default(),
             times: None,
         };
-        node_types.insert(name, BuiltNodes { data, ids, saved: SavedType::default() });
+        node_types.insert(name, BuiltNodes { data, ids, saved: SavedType::default(), deferred: None });
     }
     Ok(())
 }

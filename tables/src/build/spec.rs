@@ -3,7 +3,8 @@
 use super::bad_rows::BadKind;
 use crate::TableError;
 use crate::conf::{EdgeTable, Feature, NodeTable, Transform};
-use crate::table::{BadCell, Batch, Numbers, numbers, text_cells, whole_numbers};
+use crate::table::{BadCell, Batch, Numbers, Table, numbers, text_cells, whole_numbers};
+use crate::transform::Fitted;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::DataType;
 
@@ -11,6 +12,8 @@ use arrow_schema::DataType;
 #[derive(Clone, Default)]
 pub(super) struct Spec<'a> {
     pub(super) features: Vec<&'a Feature>,
+    /// The number of values per row of each column of each feature, where known.
+    pub(super) widths: Widths,
     pub(super) label: Option<&'a str>,
     pub(super) time: Option<&'a str>,
     pub(super) weight: Option<&'a str>,
@@ -50,6 +53,7 @@ impl<'a> Spec<'a> {
     pub(super) fn of_nodes(table: &'a NodeTable) -> Self {
         Self {
             features: table.features.iter().collect(),
+            widths: unknown_widths(&table.features),
             label: table.label.as_ref().and_then(|label| label.column.as_deref()),
             time: table.time_col.as_deref(),
             weight: None,
@@ -60,6 +64,7 @@ impl<'a> Spec<'a> {
     pub(super) fn of_edges(table: &'a EdgeTable) -> Self {
         Self {
             features: table.features.iter().collect(),
+            widths: unknown_widths(&table.features),
             label: None,
             time: table.time_col.as_deref(),
             weight: table.weight_col.as_deref(),
@@ -83,9 +88,30 @@ impl<'a> Spec<'a> {
         columns
     }
 
-    /// Returns widths of which none is known.
-    pub(super) fn unknown_widths(&self) -> Widths {
-        self.features.iter().map(|feature| vec![None; feature.columns.len()]).collect()
+    /// Learns the number of values per row of each column from the first row of a table that has numbers there, so that all
+    /// pieces of the table expect the same.
+    pub(super) fn learn_widths(&mut self, table: &Table) -> Result<(), TableError> {
+        let numeric = Self { label: None, time: None, weight: None, ..self.clone() };
+        let is_known = |(feature, widths): (&&Feature, &Vec<Option<usize>>)| {
+            matches!(feature.transform, Transform::Categorical { .. }) || widths.iter().all(Option::is_some)
+        };
+        let are_known = |widths: &Widths| numeric.features.iter().zip(widths).all(is_known);
+        if are_known(&self.widths) {
+            return Ok(());
+        }
+        table.find(&numeric.columns(), |batch| {
+            numeric.decode(batch, &mut self.widths)?;
+            Ok(are_known(&self.widths))
+        })
+    }
+
+    /// Returns the number of columns of each feature after its transform, where known.
+    pub(super) fn output_widths(&self, fitted: &[Fitted]) -> Vec<Option<usize>> {
+        let width = |((feature, widths), fitted): ((&&Feature, &Vec<Option<usize>>), &Fitted)| match feature.transform {
+            Transform::Categorical { .. } => Some(fitted.output_width(1)),
+            _ => widths.iter().copied().sum::<Option<usize>>().map(|width| fitted.output_width(width)),
+        };
+        self.features.iter().zip(&self.widths).zip(fitted).map(width).collect()
     }
 
     /// Decodes the columns of a batch, which are [`Spec::columns`].
@@ -146,6 +172,10 @@ impl<'a> Spec<'a> {
         bad.sort_by_key(|&(row, kind, _)| (row, kind));
         Ok(Decoded { features, label, times, weights, bad })
     }
+}
+
+fn unknown_widths(features: &[Feature]) -> Widths {
+    features.iter().map(|feature| vec![None; feature.columns.len()]).collect()
 }
 
 impl Transform {

@@ -4,6 +4,7 @@ use crate::TableError;
 use crate::conf::{Format, Source, SplitFiles};
 use crate::ids::Id;
 use crate::table::{IdCells, Rows, Table, id_cells, paths, scan};
+use edgecut_graph::Workspace;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -120,7 +121,7 @@ fn read_parquet(
     // The path was found already, so it is absolute or relative to the working directory.
     let absolute = std::path::absolute(path).map_err(|error| TableError::io(path, error))?;
     let files = vec![glob::Pattern::escape(&absolute.to_string_lossy())];
-    let table = Table::open(conf, at, &Source { files, format: Some(Format::Parquet) })?;
+    let table = Table::open(conf, at, &Source { files, format: Some(Format::Parquet) }, &Workspace::default())?;
     let shared = Arc::new(path.to_path_buf());
     let map = |_, mut table_rows: Rows| {
         let mut found: Vec<Vec<OwnedId>> = Vec::new();
@@ -137,7 +138,7 @@ fn read_parquet(
         Ok(found)
     };
     let mut number = 0;
-    scan(&table, columns, map, |_, found| {
+    scan(&table, "reading splits", columns, map, |_, found| {
         for ids in found {
             number += 1;
             rows.push(SplitRow { path: shared.clone(), row: number, ids });

@@ -1,6 +1,6 @@
 //! CSV files, also compressed with gzip or zstd.
 
-use super::scan::missing_column;
+use super::scan::{batch_rows, missing_column};
 use crate::TableError;
 use arrow_array::RecordBatch;
 use arrow_csv::reader::{BufReader as CsvReader, Format, ReaderBuilder};
@@ -10,9 +10,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of bytes that are read at a time.
-const BUFFER_BYTES: usize = 1 << 18;
+pub(super) const BUFFER_BYTES: usize = 1 << 18;
 /// The first bytes of gzip and of zstd files, and the mark that some programs write before UTF-8.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -27,8 +28,14 @@ pub(super) struct CsvRows {
 }
 
 impl CsvRows {
-    /// Opens a file and finds `columns` in its header.
-    pub(super) fn open(path: &Path, separator: u8, columns: &[String], batch_rows: usize) -> Result<Self, TableError> {
+    /// Opens a file and finds `columns` in its header. Adds the bytes that are read from the file to `num_read`.
+    pub(super) fn open(
+        path: &Path,
+        separator: u8,
+        columns: &[String],
+        num_read: &Arc<AtomicU64>,
+        row_bytes: usize,
+    ) -> Result<Self, TableError> {
         let names = header(path, separator)?;
         let mut projection = Vec::with_capacity(columns.len());
         for column in columns {
@@ -45,12 +52,16 @@ impl CsvRows {
         sorted.sort_unstable();
         let order = projection.iter().map(|position| sorted.partition_point(|other| other < position)).collect();
         let fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+        let mut text = open(path, num_read)?;
+        let start = text.fill_buf().map_err(|error| TableError::io(path, error))?;
+        let num_lines = start.iter().filter(|&&byte| byte == b'\n').count();
+        let row_bytes = row_bytes.max(start.len() / num_lines.max(1));
         let reader = ReaderBuilder::new(Arc::new(Schema::new(fields)))
             .with_header(true)
             .with_delimiter(separator)
-            .with_batch_size(batch_rows)
+            .with_batch_size(batch_rows(row_bytes))
             .with_projection(sorted)
-            .build_buffered(open(path)?)
+            .build_buffered(text)
             .map_err(|error| TableError::table(path, error))?;
         Ok(Self { path: path.to_path_buf(), reader, order })
     }
@@ -66,7 +77,8 @@ impl CsvRows {
 /// Returns the names in the first line.
 fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
     let format = Format::default().with_header(true).with_delimiter(separator);
-    let (schema, _) = format.infer_schema(open(path)?, Some(0)).map_err(|error| TableError::table(path, error))?;
+    let (schema, _) =
+        format.infer_schema(open(path, &Arc::default())?, Some(0)).map_err(|error| TableError::table(path, error))?;
     if schema.fields().is_empty() {
         return Err(TableError::file(path, "it is empty: expected a line with the names of the columns"));
     }
@@ -74,8 +86,9 @@ fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
 }
 
 /// Opens a file, which is decompressed if its first bytes say so.
-fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, TableError> {
+fn open(path: &Path, num_read: &Arc<AtomicU64>) -> Result<Box<dyn BufRead + Send>, TableError> {
     let file = File::open(path).map_err(|error| TableError::io(path, error))?;
+    let file = Counted { file, num_read: num_read.clone() };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let start = reader.fill_buf().map_err(|error| TableError::io(path, error))?;
     if start.starts_with(b"PAR1") {
@@ -93,4 +106,18 @@ fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, TableError> {
         text.consume(BYTE_ORDER_MARK.len());
     }
     Ok(Box::new(text))
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counted {
+    file: File,
+    num_read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let num_bytes = self.file.read(buffer)?;
+        self.num_read.fetch_add(num_bytes as u64, Ordering::Relaxed);
+        Ok(num_bytes)
+    }
 }

@@ -1,6 +1,6 @@
 //! Parquet files.
 
-use super::scan::missing_column;
+use super::scan::{batch_rows, missing_column};
 use crate::TableError;
 use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
@@ -34,13 +34,14 @@ impl ParquetFile {
         Ok(Self { path: path.to_path_buf(), metadata })
     }
 
-    /// Returns the number of rows of each row group.
-    pub(super) fn group_rows(&self) -> Vec<u64> {
-        self.metadata.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64).collect()
+    /// Returns the numbers of rows and of bytes of each row group.
+    pub(super) fn group_sizes(&self) -> Vec<(u64, u64)> {
+        let groups = self.metadata.metadata().row_groups().iter();
+        groups.map(|group| (group.num_rows().max(0) as u64, group.compressed_size().max(0) as u64)).collect()
     }
 
     /// Opens a row group.
-    pub(super) fn group(&self, group: usize, columns: &[String], batch_rows: usize) -> Result<ParquetRows, TableError> {
+    pub(super) fn group(&self, group: usize, columns: &[String], row_bytes: usize) -> Result<ParquetRows, TableError> {
         let schema = self.metadata.schema();
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let mut roots = Vec::with_capacity(columns.len());
@@ -53,10 +54,14 @@ impl ParquetFile {
         let order = roots.iter().map(|root| sorted.partition_point(|other| other < root)).collect();
         let file = File::open(&self.path).map_err(|error| TableError::io(&self.path, error))?;
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), sorted);
+        let of_group = self.metadata.metadata().row_group(group);
+        let leaves = of_group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
+        let num_bytes: i64 = leaves.map(|(_, leaf)| leaf.uncompressed_size()).sum();
+        let row_bytes = row_bytes.max(num_bytes.max(0) as usize / of_group.num_rows().max(1) as usize);
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![group])
             .with_projection(mask)
-            .with_batch_size(batch_rows)
+            .with_batch_size(batch_rows(row_bytes))
             .build()
             .map_err(|error| TableError::table(&self.path, error))?;
         Ok(ParquetRows { path: self.path.clone(), reader, order })

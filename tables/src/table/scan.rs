@@ -1,18 +1,29 @@
 //! Parallel scans of a table.
 
-use super::csv::CsvRows;
+use super::csv::{BUFFER_BYTES, CsvRows};
 use super::files::resolve;
 use super::parquet::{ParquetFile, ParquetRows};
 use crate::TableError;
 use crate::conf::{Format, Source};
 use arrow_array::ArrayRef;
-use rayon::prelude::*;
+use edgecut_graph::Workspace;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number of rows that are decoded together.
-const BATCH_ROWS: usize = 8192;
+/// The most rows that are decoded together, and the fewest, if they are long.
+const BATCH_ROWS: [usize; 2] = [8192, 16];
+/// The bytes of rows that are decoded together, if rows are long.
+const BATCH_BYTES: usize = 1 << 20;
+/// The number of batches that a sample has at most.
+const SAMPLE_BATCHES: usize = 16;
 /// The number of pieces per thread whose results are held at a time.
 const PIECES_PER_THREAD: usize = 2;
+/// The number of results of a piece that are held at a time.
+const RESULTS_PER_PIECE: usize = 4;
 
 /// The files of a table, cut into pieces that are read in parallel: row groups of Parquet files, whole CSV files.
 pub(crate) struct Table {
@@ -20,6 +31,7 @@ pub(crate) struct Table {
     pub(crate) at: String,
     files: Vec<OpenFile>,
     pieces: Vec<Piece>,
+    space: Workspace,
 }
 
 enum OpenFile {
@@ -33,6 +45,10 @@ struct Piece {
     group: usize,
     /// The row of the file that the piece starts with.
     first_row: u64,
+    /// The bytes of the piece in its file.
+    num_bytes: u64,
+    /// The number of rows of a row group.
+    num_rows: Option<u64>,
 }
 
 /// The rows of a piece, batch by batch.
@@ -40,6 +56,8 @@ pub(crate) struct Rows<'a> {
     path: &'a Path,
     reader: Reader,
     next_row: u64,
+    /// True if the rows are no longer needed.
+    stopped: Arc<AtomicBool>,
 }
 
 enum Reader {
@@ -59,28 +77,29 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Table {
-    /// Finds the files of a table and reads the descriptions of Parquet files.
-    pub(crate) fn open(conf: &Path, at: &str, source: &Source) -> Result<Self, TableError> {
+    /// Finds the files of a table and reads the descriptions of Parquet files. The observer of `space` is told about scans.
+    pub(crate) fn open(conf: &Path, at: &str, source: &Source, space: &Workspace) -> Result<Self, TableError> {
         let mut files = Vec::new();
         let mut pieces = Vec::new();
         for (path, format) in resolve(conf, at, source)? {
             match format {
                 Format::Csv { separator } => {
-                    pieces.push(Piece { file: files.len(), group: 0, first_row: 0 });
+                    let num_bytes = path.metadata().map_err(|error| TableError::io(&path, error))?.len();
+                    pieces.push(Piece { file: files.len(), group: 0, first_row: 0, num_bytes, num_rows: None });
                     files.push(OpenFile::Csv { path, separator });
                 }
                 Format::Parquet => {
                     let file = ParquetFile::open(&path)?;
                     let mut first_row = 0;
-                    for (group, rows) in file.group_rows().into_iter().enumerate() {
-                        pieces.push(Piece { file: files.len(), group, first_row });
+                    for (group, (rows, num_bytes)) in file.group_sizes().into_iter().enumerate() {
+                        pieces.push(Piece { file: files.len(), group, first_row, num_bytes, num_rows: Some(rows) });
                         first_row += rows;
                     }
                     files.push(OpenFile::Parquet { path, file });
                 }
             }
         }
-        Ok(Self { at: at.to_owned(), files, pieces })
+        Ok(Self { at: at.to_owned(), files, pieces, space: space.clone() })
     }
 
     /// Returns the first file, for errors of the whole table.
@@ -93,17 +112,81 @@ impl Table {
         self.files[self.pieces[piece].file].path()
     }
 
-    fn rows(&self, piece: &Piece, columns: &[String]) -> Result<Rows<'_>, TableError> {
+    /// Returns the bytes of all files.
+    pub(crate) fn num_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.num_bytes).sum()
+    }
+
+    /// Visits the first rows of the table, and returns the number of all its rows: that of Parquet files, and an estimate that
+    /// is rather too large for CSV files.
+    pub(crate) fn sample(
+        &self,
+        columns: &[String],
+        mut visit: impl FnMut(&Batch) -> Result<(), TableError>,
+    ) -> Result<u64, TableError> {
+        let known: u64 = self.pieces.iter().filter_map(|piece| piece.num_rows).sum();
+        let is_csv = |piece: &&Piece| piece.num_rows.is_none();
+        let in_csv: u64 = self.pieces.iter().filter(is_csv).map(|piece| piece.num_bytes).sum();
+        let (mut num_batches, mut rows_of_csv, mut bytes_of_csv) = (0, 0, 0);
+        for piece in self.pieces.iter().filter(is_csv).chain(self.pieces.iter().filter(|piece| !is_csv(piece))) {
+            let num_read = Arc::default();
+            let mut rows = self.rows(piece, columns, &num_read, 0)?;
+            let mut is_whole = true;
+            while let Some(batch) = rows.next()? {
+                num_batches += 1;
+                visit(&batch)?;
+                rows_of_csv += if piece.num_rows.is_none() { batch.num_rows as u64 } else { 0 };
+                if num_batches == SAMPLE_BATCHES {
+                    is_whole = false;
+                    break;
+                }
+            }
+            let read = num_read.load(Ordering::Relaxed);
+            // Some of the bytes that were read are in buffers, but most of a compressed file may be in them.
+            let used = if is_whole { read } else { read.saturating_sub(BUFFER_BYTES as u64).max(read / 2) };
+            bytes_of_csv += used;
+            if !is_whole {
+                break;
+            }
+        }
+        let of_all = (in_csv as f64 / bytes_of_csv.max(1) as f64).max(1.0);
+        Ok(known + (rows_of_csv as f64 * of_all).ceil() as u64)
+    }
+
+    /// Visits the rows of the table in order, until `visit` returns true.
+    pub(crate) fn find(
+        &self,
+        columns: &[String],
+        mut visit: impl FnMut(&Batch) -> Result<bool, TableError>,
+    ) -> Result<(), TableError> {
+        for piece in &self.pieces {
+            let mut rows = self.rows(piece, columns, &Arc::default(), 0)?;
+            while let Some(batch) = rows.next()? {
+                if visit(&batch)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a piece. The bytes of CSV files are counted in `num_read` as they are read. Batches have fewer rows if a row takes
+    /// many `row_bytes`.
+    fn rows(
+        &self,
+        piece: &Piece,
+        columns: &[String],
+        num_read: &Arc<AtomicU64>,
+        row_bytes: usize,
+    ) -> Result<Rows<'_>, TableError> {
         let file = &self.files[piece.file];
         let reader = match file {
             OpenFile::Csv { path, separator } => {
-                Reader::Csv(Box::new(CsvRows::open(path, *separator, columns, BATCH_ROWS)?))
+                Reader::Csv(Box::new(CsvRows::open(path, *separator, columns, num_read, row_bytes)?))
             }
-            OpenFile::Parquet { file, .. } => {
-                Reader::Parquet(Box::new(file.group(piece.group, columns, BATCH_ROWS)?))
-            }
+            OpenFile::Parquet { file, .. } => Reader::Parquet(Box::new(file.group(piece.group, columns, row_bytes)?)),
         };
-        Ok(Rows { path: file.path(), reader, next_row: piece.first_row })
+        Ok(Rows { path: file.path(), reader, next_row: piece.first_row, stopped: Arc::default() })
     }
 }
 
@@ -118,6 +201,9 @@ impl OpenFile {
 impl<'a> Rows<'a> {
     /// Returns the next rows.
     pub(crate) fn next(&mut self) -> Result<Option<Batch<'a>>, TableError> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let batch = match &mut self.reader {
             Reader::Csv(rows) => rows.next()?,
             Reader::Parquet(rows) => rows.next()?,
@@ -152,27 +238,134 @@ impl Batch<'_> {
     }
 }
 
+/// The end of the reading of a piece: an error, or an error elsewhere, after which no results are needed.
+pub(crate) enum Stop {
+    Failed(TableError),
+    Abandoned,
+}
+
+impl From<TableError> for Stop {
+    fn from(error: TableError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The results of a piece, in order.
+pub(crate) struct Results<T>(SyncSender<Result<T, TableError>>);
+
+impl<T> Results<T> {
+    /// Adds a result. Waits while there are many that are not taken yet.
+    pub(crate) fn push(&self, result: T) -> Result<(), Stop> {
+        self.0.send(Ok(result)).map_err(|_| Stop::Abandoned)
+    }
+}
+
 /// Reads `columns` of all pieces of a table: `map` in parallel, and `fold` in order, with the number of the piece. Few
-/// results are held at a time.
+/// results are held at a time. `step` names the scan in progress reports.
 ///
 /// # Errors
-/// Returns the error of the first piece that fails, in the order of the pieces.
+/// Returns the first error, in the order of the results.
 pub(crate) fn scan<'t, T: Send>(
     table: &'t Table,
+    step: &'static str,
     columns: &[String],
     map: impl Fn(usize, Rows<'t>) -> Result<T, TableError> + Sync,
+    fold: impl FnMut(usize, T) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    scan_in_steps(table, step, columns, 0, |piece, rows, results| results.push(map(piece, rows)?), fold)
+}
+
+/// Like [`scan`], with any number of results per piece. The results of a row take about `row_bytes`, or less than its columns.
+///
+/// # Errors
+/// As for [`scan`].
+pub(crate) fn scan_in_steps<'t, T: Send>(
+    table: &'t Table,
+    step: &'static str,
+    columns: &[String],
+    row_bytes: usize,
+    map: impl Fn(usize, Rows<'t>, &Results<T>) -> Result<(), Stop> + Sync,
     mut fold: impl FnMut(usize, T) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
-    let width = rayon::current_num_threads() * PIECES_PER_THREAD;
-    for (wave, pieces) in table.pieces.chunks(width).enumerate() {
-        let first = wave * width;
-        let results: Vec<Result<T, TableError>> =
-            pieces.par_iter().enumerate().map(|(at, piece)| map(first + at, table.rows(piece, columns)?)).collect();
-        for (at, result) in results.into_iter().enumerate() {
-            fold(first + at, result?)?;
+    let num_threads = rayon::current_num_threads();
+    let ahead = num_threads * PIECES_PER_THREAD;
+    let num_bytes = table.pieces.iter().map(|piece| piece.num_bytes).sum();
+    let num_read = Arc::new(AtomicU64::new(0));
+    // Set when results are no longer needed.
+    let stopped = Arc::new(AtomicBool::new(false));
+    let panic = Mutex::new(None);
+    let read = |at: usize, results: &Results<T>| -> Result<(), Stop> {
+        let piece = &table.pieces[at];
+        let rows = Rows { stopped: stopped.clone(), ..table.rows(piece, columns, &num_read, row_bytes)? };
+        map(at, rows, results)?;
+        if let OpenFile::Parquet { .. } = table.files[piece.file] {
+            num_read.fetch_add(piece.num_bytes, Ordering::Relaxed);
         }
+        Ok(())
+    };
+    let (jobs, taken) = channel::<(usize, Results<T>)>();
+    let taken = Mutex::new(taken);
+    // Threads take pieces in their order, so the piece whose results are next is always being read.
+    let next = || taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let work = || {
+        while let Ok((piece, results)) = next() {
+            if stopped.load(Ordering::Relaxed) {
+                continue;
+            }
+            match catch_unwind(AssertUnwindSafe(|| read(piece, &results))) {
+                Ok(Ok(()) | Err(Stop::Abandoned)) => {}
+                // There is nobody to tell if reading has ended already.
+                Ok(Err(Stop::Failed(error))) => drop(results.0.send(Err(error))),
+                Err(payload) => {
+                    stopped.store(true, Ordering::Relaxed);
+                    *panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+                }
+            }
+        }
+    };
+    let result = std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stopped);
+        // Dropped at the end of this closure, after which the threads end.
+        let jobs = jobs;
+        (0..num_threads.min(table.pieces.len())).for_each(|_| {
+            scope.spawn(work);
+        });
+        let mut waiting = VecDeque::new();
+        let mut started = 0;
+        for piece in 0..table.pieces.len() {
+            while started < table.pieces.len() && started < piece + ahead {
+                let (results, received) = sync_channel(RESULTS_PER_PIECE);
+                waiting.push_back(received);
+                // The threads end after this closure only.
+                let _ = jobs.send((started, Results(results)));
+                started += 1;
+            }
+            for result in waiting.pop_front().into_iter().flatten() {
+                fold(piece, result?)?;
+                table.space.worked(step, num_read.load(Ordering::Relaxed), num_bytes);
+            }
+        }
+        Ok(())
+    });
+    match panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(payload) => resume_unwind(payload),
+        None => result,
     }
-    Ok(())
+}
+
+/// Tells the threads of a scan to end.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Returns the number of rows of a mean size in bytes that are decoded together.
+pub(super) fn batch_rows(row_bytes: usize) -> usize {
+    let [most, fewest] = BATCH_ROWS;
+    (BATCH_BYTES / row_bytes.max(1)).clamp(fewest, most)
 }
 
 /// Creates the error of a column that a file lacks.

@@ -1,0 +1,233 @@
+//! The sizes of a graph in tables, from the descriptions and the first rows of its files.
+
+use super::edges::collect_ids;
+use super::read::{settle_unsupported, tables_of_edges, tables_of_nodes};
+use super::spec::{FeatureCells, Spec};
+use super::{Context, DropCounts};
+use crate::conf::{Conf, EdgeTable, Feature, Label, NodeTable, Source, SplitRule, Transform};
+use crate::ids::IdMap;
+use crate::table::{IdCells, Table, id_cells, paths};
+use crate::transform::{Partial, SavedType};
+use crate::{TableError, TableOptions};
+use edgecut_graph::FeatureDtype;
+use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The memory of an id map while it grows, compared with that of the finished map.
+const GROWTH: u64 = 2;
+/// The bytes that the rank of a value takes: the value twice, while the column grows, and the table of values and outputs.
+const RANK_BYTES: u64 = 40;
+/// The bytes of an edge in a file of a split, few enough that the memory of its ids is counted as well.
+const SPLIT_ROW_BYTES: u64 = 3;
+
+/// The sizes of a graph in tables, estimated from the descriptions of Parquet files and from the first rows of tables.
+///
+/// ```
+/// use edgecut_tables::{TableOptions, TableShape};
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// std::fs::write(dir.join("cites.csv"), "from,to\na,b\nb,c\n")?;
+/// let conf = r#"{"edges": [{"relation": ["paper", "cites", "paper"], "files": "cites.csv",
+///                           "source_id_col": "from", "dest_id_col": "to"}]}"#;
+/// std::fs::write(dir.join("graph.json"), conf)?;
+/// let shape = TableShape::read(&dir.join("graph.json"), &TableOptions::default(), u64::MAX)?;
+/// assert_eq!((shape.graph.num_nodes(), shape.graph.num_edges()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableShape {
+    /// The sizes of the graph.
+    pub graph: GraphShape,
+    /// The memory of the id maps while they grow.
+    pub id_bytes: u64,
+    /// The most memory that the fits of a type take.
+    pub fit_bytes: u64,
+    /// The bytes of all files of tables.
+    pub input_bytes: u64,
+}
+
+/// What the first rows of a table tell about all of them.
+#[derive(Default)]
+struct Sampled {
+    num_rows: u64,
+    /// The number of features.
+    dim: usize,
+    fit_bytes: u64,
+}
+
+impl TableShape {
+    /// Reads the sizes of the graph that the configuration file `path` describes. The ids of node types without a table are
+    /// read whole. Features that are [deferred](TableOptions::defers_features) do not count.
+    ///
+    /// # Errors
+    /// As for [`read_tables`](crate::read_tables), as far as the files are read, and for ids that take more than `limit` bytes
+    /// of memory.
+    pub fn read(path: &Path, options: &TableOptions, limit: u64) -> Result<Self, TableError> {
+        let conf = Conf::read(path)?;
+        settle_unsupported(&conf, options)?;
+        let context = Context { conf: path, options, counts: DropCounts::default() };
+        let mut shape = Self::default();
+        let mut node_types: BTreeMap<&str, NodeShape> = BTreeMap::new();
+        for (node_type, tables) in tables_of_nodes(&conf) {
+            node_types.insert(node_type, shape.nodes(&context, node_type, &tables)?);
+        }
+        for name in conf.types_without_table() {
+            let mut ids = IdMap::new();
+            collect_ids(&context, &conf, name, &mut ids, limit)?;
+            shape.id_bytes += GROWTH * ids.memory_bytes() as u64;
+            let nodes = NodeShape { name: name.to_owned(), num_nodes: ids.len() as u64, ..NodeShape::default() };
+            node_types.insert(name, nodes);
+        }
+        let names: Vec<&str> = node_types.keys().copied().collect();
+        for (relation, tables) in tables_of_edges(&conf) {
+            let ends = [0, 2].map(|end| names.iter().position(|name| *name == tables[0].relation[end]).unwrap_or(0));
+            let edges = shape.edges(&context, &relation, &tables, ends)?;
+            shape.graph.edge_types.push(edges);
+        }
+        shape.graph.node_types = node_types.into_values().collect();
+        Ok(shape)
+    }
+
+    fn nodes(&mut self, context: &Context, name: &str, tables: &[&NodeTable]) -> Result<NodeShape, TableError> {
+        let mut nodes = NodeShape { name: name.to_owned(), ..NodeShape::default() };
+        let saved = context.saved_nodes(name);
+        let mut dim = 0;
+        let mut fit_bytes = 0;
+        for table in tables {
+            let opened = self.open(context, &table.at, &table.source)?;
+            let sampled = sample(&opened, &Spec::of_nodes(table), saved)?;
+            dim += sampled.dim;
+            fit_bytes += sampled.fit_bytes;
+            nodes.num_nodes = nodes.num_nodes.max(sampled.num_rows);
+            nodes.has_times |= table.time_col.is_some();
+            nodes.has_labels |= table.label.as_ref().is_some_and(|label| label.column.is_some());
+            if let Some(label) = &table.label {
+                nodes.num_in_splits = match &label.split {
+                    SplitRule::Shares(shares) => (sampled.num_rows as f64 * shares.iter().sum::<f64>()) as u64,
+                    SplitRule::Files(_) => sampled.num_rows,
+                };
+            }
+            if let Some(column) = &table.id_col {
+                self.id_bytes += GROWTH * id_bytes(&opened, column)?;
+            }
+        }
+        let dim = if context.options.defers_features { 0 } else { dim };
+        nodes.features = (dim > 0).then(|| (dim, dtype(tables.iter().flat_map(|table| &table.features))));
+        self.fit_bytes = self.fit_bytes.max(fit_bytes);
+        Ok(nodes)
+    }
+
+    fn edges(
+        &mut self,
+        context: &Context,
+        name: &str,
+        tables: &[&EdgeTable],
+        [src_type, dst_type]: [usize; 2],
+    ) -> Result<EdgeShape, TableError> {
+        let mut edges = EdgeShape { src_type, dst_type, ..EdgeShape::default() };
+        let saved = context.saved_edges(name);
+        let mut dim = 0;
+        let mut fit_bytes = 0;
+        for table in tables {
+            let opened = self.open(context, &table.at, &table.source)?;
+            let sampled = sample(&opened, &Spec::of_edges(table), saved)?;
+            dim += sampled.dim;
+            fit_bytes += sampled.fit_bytes;
+            edges.num_edges = edges.num_edges.max(sampled.num_rows);
+            edges.has_times |= table.time_col.is_some();
+            edges.has_weights |= table.weight_col.is_some();
+            edges.num_held_out += held_out(context, table.split.as_ref(), sampled.num_rows)?;
+        }
+        edges.features = (dim > 0).then(|| (dim, dtype(tables.iter().flat_map(|table| &table.features))));
+        self.fit_bytes = self.fit_bytes.max(fit_bytes);
+        Ok(edges)
+    }
+
+    fn open(&mut self, context: &Context, at: &str, source: &Source) -> Result<Table, TableError> {
+        let opened = Table::open(context.conf, at, source, &context.options.space)?;
+        self.input_bytes += opened.num_bytes();
+        Ok(opened)
+    }
+}
+
+fn dtype<'a>(mut features: impl Iterator<Item = &'a Feature>) -> FeatureDtype {
+    if features.all(|feature| feature.is_half) { FeatureDtype::F16 } else { FeatureDtype::F32 }
+}
+
+/// Returns the most edges that a label holds out.
+fn held_out(context: &Context, label: Option<&Label>, num_rows: u64) -> Result<u64, TableError> {
+    let Some(label) = label else { return Ok(0) };
+    match &label.split {
+        SplitRule::Shares([_, valid, test]) => Ok((num_rows as f64 * (valid + test)).ceil() as u64),
+        SplitRule::Files(files) => {
+            let mut num_bytes = 0;
+            for patterns in files.files.iter().filter(|patterns| !patterns.is_empty()) {
+                for path in paths(context.conf, &label.at, patterns)? {
+                    num_bytes += path.metadata().map_err(|error| TableError::io(&path, error))?.len();
+                }
+            }
+            Ok(num_bytes / SPLIT_ROW_BYTES)
+        }
+    }
+}
+
+/// Estimates the sizes of a table.
+fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampled, TableError> {
+    let mut sampled = Sampled::default();
+    let mut widths = spec.widths.clone();
+    let mut partials: Vec<Option<Partial>> = Vec::new();
+    let mut columns: Vec<usize> = vec![1; spec.features.len()];
+    spec.features.iter().for_each(|feature| partials.push(Partial::new(&feature.transform)));
+    sampled.num_rows = table.sample(&spec.columns(), |batch| {
+        let decoded = spec.decode(batch, &mut widths)?;
+        for (at, (cells, feature)) in decoded.features.iter().zip(&spec.features).enumerate() {
+            match cells {
+                FeatureCells::Numbers(numbers) => columns[at] = numbers.iter().map(|column| column.width).sum(),
+                FeatureCells::Texts(texts) => {
+                    let Some(partial) = &mut partials[at] else { continue };
+                    // Reading tells which row has too many categories.
+                    for text in texts.iter().flatten() {
+                        let _ = partial.add_text(text, feature.transform.category_separator());
+                    }
+                }
+            }
+        }
+        Ok(())
+    })?;
+    for ((feature, partial), width) in spec.features.iter().zip(&partials).zip(columns) {
+        let of_saved = saved.and_then(|saved| saved.feature(&feature.name)).map(|fitted| fitted.output_width(width));
+        sampled.dim += of_saved.unwrap_or_else(|| output_width(&feature.transform, partial.as_ref(), width));
+        if saved.is_none() && matches!(feature.transform, Transform::RankGauss { .. }) {
+            sampled.fit_bytes += RANK_BYTES * sampled.num_rows * width as u64;
+        }
+    }
+    Ok(sampled)
+}
+
+/// Returns the number of features that a transform makes of `width` numbers.
+fn output_width(transform: &Transform, partial: Option<&Partial>, width: usize) -> usize {
+    match (transform, partial) {
+        (Transform::NoOp { truncate_dim, .. }, _) => truncate_dim.map_or(width, |dim| dim.min(width)),
+        (Transform::MaxMin { .. } | Transform::Standard { .. } | Transform::RankGauss { .. }, _) => width,
+        (Transform::Bucket { count, .. }, _) => count * width,
+        (Transform::Categorical { mapping: Some(mapping), .. }, _) => {
+            mapping.values().max().map_or(0, |&last| last as usize + 1)
+        }
+        (Transform::Categorical { .. }, Some(Partial::Categories(categories))) => categories.len(),
+        (Transform::Categorical { .. }, _) => 0,
+    }
+}
+
+/// Estimates the memory of the ids in a column.
+fn id_bytes(table: &Table, column: &str) -> Result<u64, TableError> {
+    let mut ids = IdMap::new();
+    let num_rows = table.sample(&[column.to_owned()], |batch| {
+        let cells: IdCells = id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?;
+        (0..cells.len()).filter_map(|row| cells.id(row)).for_each(|id| {
+            ids.insert(id);
+        });
+        Ok(())
+    })?;
+    Ok((ids.memory_bytes() as u128 * u128::from(num_rows) / ids.len().max(1) as u128) as u64)
+}
