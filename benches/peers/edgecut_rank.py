@@ -29,6 +29,7 @@ from measure import (
 from two_namespaces import INTERFACE
 
 PORT = 29511
+METRICS_TIMEOUT_S = 10
 
 
 def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
@@ -59,6 +60,17 @@ def seeds_per_epoch(parts: Path) -> float:
     return meta["node_types"][0]["split_sizes"][0] / meta["num_parts"]
 
 
+def metrics_of_epoch(metrics: Path, number: int) -> dict:
+    """Returns the metrics of an epoch, counted from 0. They may be written after the line of the epoch is printed."""
+    deadline = time.monotonic() + METRICS_TIMEOUT_S
+    while time.monotonic() < deadline:
+        lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
+        if len(lines) > number and lines[number].endswith("\n"):
+            return json.loads(lines[number])
+        time.sleep(0.001)
+    raise TimeoutError(f"{metrics} has no epoch {number}")
+
+
 def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list[Pass], float, int]:
     """Returns each epoch as a pass, the end of the first one in seconds of `time.time()`, and the peak MB."""
     passes, first_end, peak = [], 0.0, 0
@@ -70,7 +82,7 @@ def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list
         first_end = first_end or time.time()
         # With two ranks, the bytes that one sends are those that the other receives: half of the sum is the mean.
         now = (cpu_seconds(process.pid), sum(interface_bytes(INTERFACE)) / 2)
-        epoch = json.loads(metrics.read_text().splitlines()[len(passes)])
+        epoch = metrics_of_epoch(metrics, len(passes))
         passes.append(
             Pass(
                 wall=epoch["seconds"],

@@ -3,8 +3,8 @@
 use crate::PartitionError;
 use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure};
 use edgecut_graph::{
-    EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Overlaps, Part, PartitionId, Split, count_distinct_labels,
-    edge_dir, max_classes, node_dir, part_dir,
+    BUILT_FEATURES_FILE, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId, Overlaps, Part,
+    PartitionId, Split, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -82,11 +82,20 @@ fn check_unlisted(root: &Path, dir: &Path, meta: &Meta) -> Result<(), PartitionE
                 return wrong(path, format!("{META_FILE} lists nothing in this folder"));
             }
             check_unlisted(root, &path, meta)?;
-        } else if listed.is_none_or(|name| !meta.files.contains_key(name)) {
+        } else if listed.is_none_or(|name| !meta.files.contains_key(name) && !is_deferred(meta, name)) {
             return wrong(path, format!("{META_FILE} does not list this file"));
         }
     }
     Ok(())
+}
+
+/// Returns true for the files of features that were built after the parts.
+fn is_deferred(meta: &Meta, name: &str) -> bool {
+    meta.node_types.iter().filter(|of_type| of_type.has_deferred_features).any(|of_type| {
+        let dir = node_dir(&of_type.name);
+        let ends = [FEATURES_FILE, BUILT_FEATURES_FILE].map(|file| format!("/{dir}/{file}"));
+        ends.iter().any(|end| name.ends_with(end.as_str()))
+    })
 }
 
 /// Checks the properties of one node type in one part that [`Part::open`] does not check, and marks the original ids in

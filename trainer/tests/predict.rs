@@ -301,7 +301,7 @@ fn tables_have_the_ids_that_users_know() {
         "edges": [{"relation": ["node", "to", "node"], "files": "edges.csv", "source_id_col": "a", "dest_id_col": "b"}]});
     std::fs::write(path("graph.json"), conf.to_string()).expect("write the configuration");
     let read = read_tables(&path("graph.json"), "users", &TableOptions::default()).expect("a graph");
-    let extra = ExtraFiles { nodes: &read.id_maps, transforms: None };
+    let extra = ExtraFiles { nodes: &read.id_maps, ..ExtraFiles::default() };
     let options = PartitionOptions::new(2);
     partition_loaded_with(read.dataset, None, &options, &path("parts"), &(), extra).expect("parts");
     let model = path("model.safetensors");

@@ -55,12 +55,18 @@ pub(super) fn contract(
 /// Adds up the weights of the nodes of each cluster.
 fn coarse_constraints(constraints: &Constraints, clusters: &Clusters) -> Constraints {
     let num = constraints.num();
-    let mut weights = vec![0; clusters.num * num];
+    let mut sums = vec![0_u64; clusters.num * num];
     for (node, &cluster) in clusters.of.iter().enumerate() {
-        let sums = &mut weights[cluster as usize * num..(cluster as usize + 1) * num];
-        sums.iter_mut().zip(constraints.of(node)).for_each(|(sum, weight)| *sum += weight);
+        let sums = &mut sums[cluster as usize * num..(cluster as usize + 1) * num];
+        sums.iter_mut().zip(constraints.of(node)).for_each(|(sum, &weight)| *sum += weight as u64);
     }
-    Constraints { weights, totals: constraints.totals.clone() }
+    // METIS adds weights up in 31 bits.
+    let scales: Vec<u64> = constraints.totals.iter().map(|total| total.div_ceil(i32::MAX as u64 / 2).max(1)).collect();
+    let scaled = |(at, &sum): (usize, &u64)| if sum == 0 { 0 } else { (sum / scales[at % num]).max(1) as i32 };
+    let weights: Vec<i32> = sums.iter().enumerate().map(scaled).collect();
+    let total = |column: usize| weights.iter().skip(column).step_by(num).map(|&weight| weight as u64).sum();
+    let totals = (0..num).map(total).collect();
+    Constraints { weights, totals }
 }
 
 /// The number of sampled edges between each two clusters.

@@ -33,7 +33,7 @@ struct Bounds {
 
 impl Bounds {
     fn new(num_nodes: usize) -> Self {
-        Self { direct: 1 << 20, clusters: 4096, clusters_per_part: 256, pairs: (num_nodes / 4).max(1 << 21) }
+        Self { direct: 1 << 20, clusters: 4096, clusters_per_part: 256, pairs: (num_nodes / 4).clamp(1 << 21, 1 << 28) }
     }
 }
 

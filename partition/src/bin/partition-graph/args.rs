@@ -20,6 +20,11 @@ Examples:
 Every option is also accepted with underscores, as in PyG: --num_partitions 2.
 Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
 
+const FEATURES_EXAMPLES: &str = "\
+Examples:
+  partition-graph features data/partitions/shop/2-parts --conf shop/graph.json --part 0
+  launch -- partition-graph features data/partitions/shop/2-parts --conf shop/graph.json";
+
 /// Splits a graph into parts for distributed training.
 ///
 /// Writes N parts to {root-dir}/partitions/{dataset}/{N}-parts: META.json and one folder per part. The folder appears
@@ -40,6 +45,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Show the metadata of a partitioned graph and its report.
     Info(InfoArgs),
+    /// Build the node features of one part from the tables, on the machine that holds it.
+    Features(FeaturesArgs),
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +68,36 @@ pub(crate) struct InfoArgs {
     /// Write an HTML report with the balance of the parts and the edges between them.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Builds the node features of a part of which --defer-features has made the rest. The features appear when they are complete;
+/// those of a node type that are complete stay as they are.
+#[derive(Debug, Args)]
+#[command(after_help = FEATURES_EXAMPLES)]
+pub(crate) struct FeaturesArgs {
+    /// The N-parts folder, which holds META.json.
+    pub(crate) dir: PathBuf,
+    /// The description of the tables that the parts were made from.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) conf: PathBuf,
+    /// The number of the part, from 0 [default: NODE_RANK, which `launch` sets].
+    #[arg(long, env = "NODE_RANK", hide_env = true, value_name = "K")]
+    pub(crate) part: u32,
+    /// The treatment of rows that cannot be used, which must be that of the parts.
+    #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error)]
+    pub(crate) on_bad_rows: OnBadRows,
+    /// The treatment of features and labels that are not supported, which must be that of the parts.
+    #[arg(long, value_name = "error|skip", default_value_t = Unsupported::Error)]
+    pub(crate) unsupported: Unsupported,
+    /// A folder with space for the features, in which they are built [default: the folder of the parts].
+    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
+    pub(crate) scratch_dir: Option<PathBuf>,
+    /// Build features again that are complete.
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +131,10 @@ pub(crate) struct PartitionArgs {
     /// new ones, so that a model of those parts can be used.
     #[arg(long, value_name = "FILE", requires = "conf")]
     transforms: Option<PathBuf>,
+    /// With --conf, leave out the features of nodes. `partition-graph features` builds those of each part from the tables
+    /// later, on the machine that holds the part.
+    #[arg(long, alias = "defer_features", requires = "conf", conflicts_with = "hotness")]
+    defer_features: bool,
     /// The output folder [default: {root-dir}/partitions/{dataset}/{N}-parts].
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -151,7 +192,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "batch_size", requires = "batches", default_value_t = 1024)]
     batch_size: usize,
     /// Keep the anonymous memory of the process below this size, for example 16GiB, by working in scratch files. The parts
-    /// are the same as without a limit. For .npy arrays and --dataset fake.
+    /// are the same as without a limit. For .npy arrays, tables, OGB's data.npz, MAG240M's arrays and --dataset fake.
     #[arg(long, alias = "memory_limit", value_name = "BYTES", value_parser = parse_bytes)]
     memory_limit: Option<u64>,
     /// A folder on a disk with space for several times the edges. With --memory-limit, it is the folder of the scratch files,
@@ -159,7 +200,8 @@ pub(crate) struct PartitionArgs {
     /// --memory-limit, METIS keeps its larger graphs in files there, and takes half as much memory.
     #[arg(long, alias = "scratch_dir", value_name = "DIR")]
     scratch_dir: Option<PathBuf>,
-    /// Print the memory, disk space and time that the job takes, from the headers of its files, and end.
+    /// Print the memory, disk space and time that the job takes, from the headers of its files and the first rows of tables,
+    /// and end.
     #[arg(long, group = "batches")]
     pub(crate) plan: bool,
     /// Replace an existing partitioned graph.
@@ -302,14 +344,6 @@ impl PartitionArgs {
                 .memory_limit
                 .map(|bytes| MemoryLimit { bytes, replaces_metis: self.method.is_none() && !self.recursive }),
         };
-        let is_table = self.conf.is_some();
-        if is_table && (self.memory_limit.is_some() || self.plan) {
-            let flag = if self.plan { "--plan" } else { "--memory-limit" };
-            let why = format!(
-                "{flag} reads .npy arrays, but --conf names tables, which are read whole: leave one of them out"
-            );
-            usage(ErrorKind::ArgumentConflict, &why);
-        }
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
         let tables = self.tables()?;
         if let Some(path) = &self.assignment {
@@ -335,8 +369,14 @@ impl PartitionArgs {
     fn tables(&self) -> anyhow::Result<Option<Tables>> {
         let Some(conf) = self.conf.clone() else { return Ok(None) };
         let transforms = self.transforms.as_deref().map(Transforms::read).transpose().context("--transforms")?;
-        let options =
-            TableOptions { seed: self.seed, on_bad_rows: self.on_bad_rows, unsupported: self.unsupported, transforms };
+        let options = TableOptions {
+            seed: self.seed,
+            on_bad_rows: self.on_bad_rows,
+            unsupported: self.unsupported,
+            transforms,
+            defers_features: self.defer_features,
+            ..TableOptions::default()
+        };
         Ok(Some(Tables { conf, options }))
     }
 }

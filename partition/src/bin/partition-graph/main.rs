@@ -10,14 +10,17 @@ mod report;
 mod terminal;
 
 use anyhow::Context;
-use args::{Cli, Command, InfoArgs, Job, PartitionArgs, VerifyArgs};
+use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
-use edgecut_graph::{Dataset, Meta, OverlapPolicy, Overlaps, Provenance, end_on_unreadable_pages};
+use edgecut_graph::{
+    Dataset, FeatureDtype, FeatureDtypes, Meta, OverlapPolicy, Overlaps, PartitionId, Provenance, Workspace,
+    end_on_unreadable_pages,
+};
 use edgecut_output::check_output;
-use edgecut_partition::{Assignment, Inputs, PartitionError, partition_loaded_in, verify};
-use edgecut_tables::{DroppedRows, read_tables};
+use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, partition_loaded_in, verify};
+use edgecut_tables::{DroppedRows, PartFeatures, TableOptions, build_part_features, read_tables};
 use flag_names::with_flags;
 use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         None => run_partition(&cli.partition),
         Some(Command::Verify(args)) => run_verify(args),
         Some(Command::Info(args)) => run_info(args),
+        Some(Command::Features(args)) => run_features(args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,13 +82,13 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     let signals = interrupt::block()?;
     let results = Results::capture()?;
     let mut job = args.job()?;
+    let terminal = Arc::new(Terminal::new(&job.options));
+    interrupt::handle(signals, &terminal)?;
     if args.plan {
         let plan = memory_limit::plan(&job, "--plan")?;
         return if args.json { results.json(&plan) } else { results.text(&plan::table(&plan)) };
     }
     check_report(args.report.as_deref())?;
-    let terminal = Arc::new(Terminal::new(&job.options));
-    interrupt::handle(signals, &terminal)?;
     let memory = AnonymousMemory::watch()?;
     terminal.reading();
     memory_limit::apply(&mut job, &terminal).inspect_err(|_| terminal.clear())?;
@@ -120,10 +124,42 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     let loaded = Loaded { dataset: read.dataset, warnings: read.warnings };
     let Loaded { mut dataset, warnings } = readers::prepare(loaded, &job.source)?;
     terminal.suspended(|| warn(&warnings));
-    dataset.convert_features(&job.feature_dtypes)?;
+    let mut deferred = read.deferred_features;
+    if tables.options.defers_features {
+        defer_feature_dtypes(&dataset, &mut deferred, &job.feature_dtypes)?;
+    } else {
+        dataset.convert_features_in(&job.source.space, &job.feature_dtypes)?;
+    }
     let transforms = (!read.transforms.is_empty()).then(|| read.transforms.to_json());
-    let extra = ExtraFiles { nodes: &read.id_maps, transforms: transforms.as_deref() };
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: transforms.as_deref(), deferred_features: &deferred };
     Ok((partition(dataset, job, terminal, extra)?, read.dropped))
+}
+
+/// Sets the stored types of features that are built after the parts.
+fn defer_feature_dtypes(
+    dataset: &Dataset,
+    deferred: &mut [Option<(usize, FeatureDtype)>],
+    dtypes: &FeatureDtypes,
+) -> anyhow::Result<()> {
+    let with_features: Vec<&str> = dataset
+        .node_types
+        .iter()
+        .zip(&*deferred)
+        .filter(|(_, d)| d.is_some())
+        .map(|(nodes, _)| &nodes.name[..])
+        .collect();
+    if let Some(name) = dtypes.unknown(&with_features) {
+        anyhow::bail!(
+            "--feature-dtype names node type {name}, which does not exist or has no features. Node types with features: {}",
+            with_features.join(", ")
+        );
+    }
+    for (nodes, deferred) in dataset.node_types.iter().zip(deferred) {
+        if let (Some((_, dtype)), Some(wanted)) = (deferred, dtypes.of(&nodes.name)) {
+            *dtype = wanted;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the parts, by the assignment that the job names or by its method.
@@ -185,6 +221,39 @@ fn run_info(args: &InfoArgs) -> anyhow::Result<()> {
     }
     let described = Described::new(&args.dir, &meta, None);
     if args.json { results.json(&described) } else { results.text(&described.table()) }
+}
+
+fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
+    let signals = interrupt::block()?;
+    let results = Results::capture()?;
+    let terminal = Arc::new(Terminal::new(&PartitionOptions::new(1)));
+    interrupt::handle(signals, &terminal)?;
+    let scratch_dir = args.scratch_dir.as_ref().unwrap_or(&args.dir);
+    // Without this check, the folder of the scratch files would be created.
+    Meta::read(&args.dir)?;
+    let options = TableOptions {
+        on_bad_rows: args.on_bad_rows,
+        unsupported: args.unsupported,
+        space: Workspace::scratch(
+            scratch_dir,
+            memory_limit::FEATURE_WORK_BYTES,
+            memory_limit::Observer(terminal.clone()),
+        )?,
+        ..TableOptions::default()
+    };
+    terminal.building_features();
+    let built = build_part_features(&args.conf, &options, &args.dir, PartitionId(args.part), args.overwrite)
+        .inspect_err(|_| terminal.clear())?;
+    terminal.finish();
+    if args.json {
+        return results.json(&built);
+    }
+    let line = |of_type: &PartFeatures| {
+        let PartFeatures { node_type, rows, columns, there_already } = of_type;
+        let done = if *there_already { "there already" } else { "built" };
+        format!("part {}: features of {node_type}, {rows} nodes x {columns}: {done}\n", args.part)
+    };
+    results.text(&built.iter().map(line).collect::<String>())
 }
 
 /// Formats the error and its causes, except for causes that the text so far contains already.

@@ -5,7 +5,8 @@ use crate::terminal::Terminal;
 use anyhow::{Context, bail};
 use edgecut_graph::readers::GraphShape;
 use edgecut_graph::{WorkObserver, Workspace};
-use edgecut_partition::{Plan, PlanInput};
+use edgecut_partition::{Plan, PlanInput, TableBytes};
+use edgecut_tables::TableShape;
 use rustix::fs::{statfs, statvfs};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,25 +16,39 @@ use std::time::Duration;
 /// The `f_type` of file systems in memory.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
+/// The memory that a step takes when the features of a part are built.
+pub(crate) const FEATURE_WORK_BYTES: usize = 64 << 20;
+
 /// The time between two measurements of memory.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Plans a job from the headers of its files, for `flag`.
 pub(crate) fn plan(job: &Job, flag: &'static str) -> anyhow::Result<Plan> {
-    let shape = GraphShape::read(&job.source).context(flag)?;
+    let limit = job.options.memory_limit.map_or(u64::MAX, |limit| limit.bytes);
+    let (shape, tables) = match &job.tables {
+        None => (GraphShape::read(&job.source).context(flag)?, None),
+        Some(tables) => {
+            let TableShape { graph, id_bytes, fit_bytes, input_bytes } =
+                TableShape::read(&tables.conf, &tables.options, limit).context(flag)?;
+            (graph, Some(TableBytes { ids: id_bytes, fits: fit_bytes, input: input_bytes }))
+        }
+    };
     let input = PlanInput {
         shape: &shape,
         options: &job.options,
         is_given: job.assignment.is_some(),
         is_generated: job.source.is_generated(),
         feature_dtypes: &job.feature_dtypes,
+        tables,
     };
     Ok(Plan::new(&input)?)
 }
 
-/// Prepares scratch files for a job with a limit of memory, and replaces METIS if it does not fit. Does nothing without a
-/// limit.
+/// Prepares scratch files for a job with a limit of memory, and replaces METIS if it does not fit. Without a limit, it only
+/// shows the progress of reading.
 pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<()> {
+    // The plan reads tables too, and shows that.
+    set_space(job, &Workspace::in_memory(Observer(terminal.clone())));
     let Some(limit) = job.options.memory_limit else { return Ok(()) };
     let plan = plan(job, "--memory-limit")?;
     if let Some(method) = plan.instead {
@@ -46,8 +61,15 @@ pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<(
     let space =
         Workspace::scratch(&job.scratch_dir, plan.work_bytes.unwrap_or(0) as usize, Observer(terminal.clone()))?;
     check_space(&job.scratch_dir, plan.scratch_bytes, terminal)?;
-    job.source.space = space;
+    set_space(job, &space);
     Ok(())
+}
+
+fn set_space(job: &mut Job, space: &Workspace) {
+    job.source.space = space.clone();
+    if let Some(tables) = &mut job.tables {
+        tables.options.space = space.clone();
+    }
 }
 
 /// Checks that the scratch folder has room, and notes if it is in memory.
@@ -73,7 +95,7 @@ fn check_space(dir: &Path, needed: u64, terminal: &Terminal) -> anyhow::Result<(
 }
 
 /// Shows the progress of steps on the terminal.
-struct Observer(Arc<Terminal>);
+pub(crate) struct Observer(pub(crate) Arc<Terminal>);
 
 impl WorkObserver for Observer {
     fn worked(&self, step: &'static str, done: u64, total: u64) {

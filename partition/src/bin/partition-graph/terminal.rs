@@ -1,6 +1,7 @@
 //! The progress shown on standard error.
 
 use crate::flag_names::with_flags;
+use edgecut_graph::readers::remove_unpacked_folders;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -44,6 +45,11 @@ impl Terminal {
     /// Shows that the dataset is being read or generated.
     pub(crate) fn reading(&self) {
         self.begin(&mut self.lock(), "reading");
+    }
+
+    /// Shows that features are being built.
+    pub(crate) fn building_features(&self) {
+        self.begin(&mut self.lock(), "features");
     }
 
     /// Ends the last phase, and returns the seconds of each phase.
@@ -93,6 +99,7 @@ impl Terminal {
         let state = self.lock();
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
             self.clear();
+            remove_unpacked_folders();
             eprintln!("interrupted");
             std::process::exit(INTERRUPTED.into());
         }
