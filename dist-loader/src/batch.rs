@@ -24,6 +24,8 @@ pub struct MiniBatch {
     pub key: BatchKey,
     /// The number of seeds. It is 0, and all arrays are empty, if this rank has run out of seeds before other ranks.
     pub num_seeds: usize,
+    /// The position of each seed: in the list of seeds that the loader was given, or else among the seeds of this rank's parts.
+    pub seed_positions: Vec<u32>,
     /// Nodes by node type.
     pub nodes: Vec<NodeBatch>,
     /// Edges by edge type.
@@ -42,14 +44,15 @@ impl MiniBatch {
     /// assert_eq!((batch.num_seeds, batch.num_bytes()), (0, 0));
     /// ```
     pub fn empty(key: BatchKey) -> Self {
-        Self { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
+        Self { key, num_seeds: 0, seed_positions: Vec::new(), nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
     }
 
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(NodeBatch::num_bytes).sum();
         let edges: usize = self.edges.iter().map(EdgeBatch::num_bytes).sum();
-        nodes + edges + bytes_held(&self.labels) + bytes_held(&self.nodes) + bytes_held(&self.edges)
+        let of_seeds = bytes_held(&self.labels) + bytes_held(&self.seed_positions);
+        nodes + edges + of_seeds + bytes_held(&self.nodes) + bytes_held(&self.edges)
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) async fn fill(
         let positions = if keeps_positions { positions } else { Vec::new() };
         edges.push(EdgeBatch { indptr, indices, positions, attributes });
     }
-    Ok(MiniBatch { key, num_seeds, nodes, edges, labels })
+    Ok(MiniBatch { key, num_seeds, seed_positions: Vec::new(), nodes, edges, labels })
 }
 
 /// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all

@@ -159,7 +159,7 @@ impl SeedBatches for LinkBatches {
         if positions.is_empty() {
             return Ok(LinkBatch::empty(MiniBatch::empty(key)));
         }
-        let Sampled { subgraph, edges, src, dst, negatives } = self.sample_edges(positions, key).await?;
+        let Sampled { subgraph, edges, src, dst, negatives } = self.sample_edges(positions.clone(), key).await?;
         let filling = Filling {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
@@ -168,6 +168,7 @@ impl SeedBatches for LinkBatches {
             rows: Vec::new(),
         };
         let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
+        let graph = MiniBatch { seed_positions: positions, ..graph };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })
     }

@@ -235,6 +235,12 @@ impl DistLinkNeighborLoader {
         self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 
+    /// Returns the number of batches of this rank with as many seeds as the configured batch size. They come before the others.
+    /// With even batches, all batches count.
+    pub fn num_full_batches(&self) -> usize {
+        self.loader.num_full_batches()
+    }
+
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
     /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
     ///

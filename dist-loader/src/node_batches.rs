@@ -109,7 +109,8 @@ impl SeedBatches for NodeBatches {
             cache: self.cache.clone(),
             rows: self.rows.clone(),
         };
-        fill(self.node(), subgraph, &filling, key, num_seeds, labels).await
+        let batch = fill(self.node(), subgraph, &filling, key, num_seeds, labels).await?;
+        Ok(MiniBatch { seed_positions: seeds, ..batch })
     }
 
     fn num_bytes(batch: &MiniBatch) -> usize {

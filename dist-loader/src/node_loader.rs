@@ -164,6 +164,12 @@ impl DistNeighborLoader {
         self.loader.num_batches()
     }
 
+    /// Returns the number of batches of this rank with as many seeds as the configured batch size. They come before the others.
+    /// With even batches, all batches count.
+    pub fn num_full_batches(&self) -> usize {
+        self.loader.num_full_batches()
+    }
+
     /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
     ///
     /// ```

@@ -108,6 +108,10 @@ impl<S: SeedBatches> SeedLoader<S> {
         self.loader.maker().plan.plan.num_batches()
     }
 
+    pub(crate) fn num_full_batches(&self) -> usize {
+        self.loader.maker().plan.plan.num_full_batches()
+    }
+
     pub(crate) fn total_seeds(&self) -> usize {
         self.total_seeds
     }

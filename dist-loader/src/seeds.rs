@@ -159,6 +159,19 @@ impl SeedPlan {
         self.num_seeds().div_ceil(self.batch_size)
     }
 
+    /// Returns the number of batches of this rank in an epoch that have `batch_size` seeds. They come before the others.
+    /// Even batches all count.
+    pub(crate) fn num_full_batches(&self) -> usize {
+        if let Some(steps) = self.even_steps {
+            return steps;
+        }
+        if self.listed {
+            let batches = self.len / self.batch_size;
+            return batches.saturating_sub(self.rank).div_ceil(self.world_size);
+        }
+        self.num_seeds() / self.batch_size
+    }
+
     /// Returns the number of this rank's seeds in an epoch. For a list, this is the number of all seeds.
     pub(crate) fn num_seeds(&self) -> usize {
         let (sharers, mine) = self.stride();
@@ -325,6 +338,21 @@ mod tests {
             assert_eq!(plan.num_batches(), sizes.iter().filter(|&&size| size > 0).count());
             assert!(plan.seeds(&plan.order(0), steps).is_empty());
         }
+    }
+
+    #[test]
+    fn full_batches_come_first() {
+        for (seeds, listed) in [(0, false), (9, false), (12, false), (0, true), (22, true), (35, true), (40, true)] {
+            for rank in 0..3 {
+                let plan = plan(rank, 3, if listed { (1, 0) } else { (3, rank) }, listed, seeds);
+                let sizes: Vec<usize> = all_batches(&plan, 0).iter().map(|(seeds, _)| seeds.len()).collect();
+                let full = sizes.iter().take_while(|&&size| size == 4).count();
+                assert_eq!(plan.num_full_batches(), full, "{seeds} seeds, {sizes:?}");
+                assert!(sizes[full..].iter().all(|&size| size < 4));
+            }
+        }
+        let even = SeedPlan { even_steps: Some(3), ..plan(0, 1, (1, 0), false, 10) };
+        assert_eq!(even.num_full_batches(), 3);
     }
 
     #[test]

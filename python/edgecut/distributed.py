@@ -22,6 +22,7 @@ __all__ = ["init", "is_initialized"]
 class _Job:
     master_port: int | None
     timeout: float
+    collective_timeout: float
 
 
 _Opened = TypeVar("_Opened")
@@ -29,7 +30,9 @@ _job: _Job | None = None
 _stores = 0
 
 
-def init(*, master_port: int | None = None, timeout: float = 60.0) -> None:
+def init(
+    *, master_port: int | None = None, timeout: float = 60.0, collective_timeout: float = 600.0
+) -> None:
     """Let stores that are opened from now on join the job of the launcher.
 
     The rank, the number of processes and the address of rank 0 are those that torchrun, Slurm, MPI or ``launch`` has set
@@ -43,7 +46,10 @@ def init(*, master_port: int | None = None, timeout: float = 60.0) -> None:
         process group exists when a store is opened, rank 0 takes a free port and tells it to the others through PyTorch.
         Otherwise it takes the port after ``MASTER_PORT``, since PyTorch listens on that one itself.
     timeout : float, default 60
-        The most seconds to wait for the other processes.
+        The most seconds to wait for the other processes to join.
+    collective_timeout : float, default 600
+        The most seconds to wait for the other processes later, when all make a loader or close the store. Set it to more than
+        the longest time that one process works alone in between.
 
     Raises
     ------
@@ -53,7 +59,7 @@ def init(*, master_port: int | None = None, timeout: float = 60.0) -> None:
     global _job
     if master_port is not None and not 1 <= master_port <= 65535:
         raise ValueError(f"`master_port` is {master_port}, but ports are between 1 and 65535")
-    _job = _Job(master_port, timeout)
+    _job = _Job(master_port, timeout, collective_timeout)
 
 
 def is_initialized() -> bool:
@@ -65,13 +71,15 @@ def _open_in_job(open: Callable[[dict[str, Any]], _Opened]) -> _Opened:
     """Call `open` with the settings by which a store joins the job."""
     global _stores
     if _job is None:
-        return open({"is_distributed": False, "port": None, "num_opened": 0, "master": None, "timeout": 60.0})
+        alone = {"is_distributed": False, "port": None, "num_opened": 0, "master": None}
+        return open({**alone, "timeout": 60.0, "collective_timeout": 600.0})
     settings = {
         "is_distributed": True,
         "port": _job.master_port,
         "num_opened": _stores,
         "master": _agree_on_port(_job) if _job.master_port is None else None,
         "timeout": _job.timeout,
+        "collective_timeout": _job.collective_timeout,
     }
     opened = open(settings)
     _stores += 1

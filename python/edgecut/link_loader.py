@@ -32,7 +32,7 @@ class LinkNeighborLoader(Loader):
         partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
         in all processes, which take its batches in turn.
     edge_label_time : array of int, optional
-        The time of each edge, for arrays.
+        The time of each edge, for arrays. Needs ``time_attr``.
     neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
         The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
         nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
@@ -95,6 +95,8 @@ class LinkNeighborLoader(Loader):
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)
         self._mode, self._amount = _negatives(neg_sampling)
+        if edge_label_time is not None and time_attr is None:
+            raise ValueError("`edge_label_time` needs `time_attr`, without which later neighbors are sampled as well")
         settings = {
             "node_type": None,
             "seeds": None,
@@ -111,25 +113,15 @@ class LinkNeighborLoader(Loader):
             },
         }
         self._edge_type = data.edge_types[edge_type].name
-        names = [t.name for t in data.node_types]
-        self._ends = [names.index(self._edge_type[0]), names.index(self._edge_type[2])]
-        self._keys = None
-        if ends is not None:
-            self._keys = self._key(data, *ends)
-            self._order = np.argsort(self._keys, kind="stable")
+        self._is_listed = ends is not None
         self._start(data, settings, locals())
-
-    def _key(self, data: Store, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        """Return a number for each pair of ids. There are fewer than 2^32 nodes of a type."""
-        return src.astype(np.uint64) * np.uint64(data.node_types[self._ends[1]].num_nodes) + dst.astype(np.uint64)
 
     def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
         src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
         store = self._store
         of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
-        if self._keys is not None:
-            ids = [arrays["nodes"][t]["n_id"][end] for t, end in zip(self._ends, (src, dst))]
-            of_edges["input_id"] = self._order[np.searchsorted(self._keys, self._key(store, *ids), sorter=self._order)]
+        if self._is_listed:
+            of_edges["input_id"] = arrays["input_id"]
         if self._mode == "triplet":
             rows = negatives if self._amount == 1 else negatives.reshape(len(src), self._amount)
             return {
@@ -175,9 +167,14 @@ def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
         return None, 0
     mode, amount = neg_sampling, 1
     if isinstance(neg_sampling, Mapping):
+        unknown = set(neg_sampling) - {"mode", "amount"}
+        if unknown:
+            raise ValueError(f"`neg_sampling` has the key {min(unknown)!r}: it takes 'mode' and 'amount'")
         mode, amount = neg_sampling.get("mode"), neg_sampling.get("amount", 1)
     elif hasattr(neg_sampling, "mode"):
         mode, amount = neg_sampling.mode, neg_sampling.amount
+        if neg_sampling.src_weight is not None or neg_sampling.dst_weight is not None:
+            raise ValueError("`neg_sampling`: negatives are drawn uniformly, so `src_weight` and `dst_weight` must be None")
     mode = getattr(mode, "value", mode)
     if mode not in ("binary", "triplet"):
         raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")

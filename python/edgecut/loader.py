@@ -23,7 +23,6 @@ class Loader:
     _loader: _edgecut.Loader
     _store: Store
     _transform: Callable[[Any], Any] | None
-    _drop_last: bool
     _convert: Callable[..., Any]
     _edge_ids: EdgeIds | None
     _epoch: int
@@ -39,14 +38,14 @@ class Loader:
         even_batches = data.world_size > 1 if arguments["even_batches"] is None else arguments["even_batches"]
         self._store = data
         self._transform = arguments["transform"]
-        # Even batches are all about as large, and none is incomplete.
-        self._drop_last = arguments["drop_last"] and not even_batches
         self._convert = _converter(arguments["output"])
         edge_index = arguments["edge_index"]
         self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
         self._epoch = 0
         self.batch_size = arguments["batch_size"]
-        shared = ("batch_size", "shuffle", "seed", "replace", "disjoint", "temporal_strategy")
+        if arguments["batch_size"] < 1 or arguments["num_workers"] < 0 or arguments["seed"] < 0:
+            raise ValueError("`batch_size` must be at least 1, and `num_workers` and `seed` at least 0")
+        shared = ("batch_size", "shuffle", "drop_last", "seed", "replace", "disjoint", "temporal_strategy")
         self._loader = _edgecut.Loader(
             data._graph,
             {
@@ -62,7 +61,7 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Return the number of batches of this process in an epoch, as if ``drop_last`` was False."""
+        """Return the number of batches of this process in an epoch, which is the same in all processes."""
         return len(self._loader)
 
     def set_epoch(self, epoch: int) -> None:
@@ -77,8 +76,6 @@ class Loader:
 
     def _batches(self, epoch: int) -> Iterator[Any]:
         for arrays in self._loader.epoch(epoch):
-            if self._drop_last and arrays["batch_size"] < self.batch_size:
-                continue
             if self._edge_ids is not None:
                 self._edge_ids.add(arrays["nodes"], arrays["edges"])
             batch = self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
@@ -108,7 +105,7 @@ class NeighborLoader(Loader):
         of its nodes, and ``None`` for all nodes. In a job, a process takes the nodes of its own part; but an array must be
         the same in all processes, which take its batches in turn.
     input_time : array of int, optional
-        The time of each input node, for arrays.
+        The time of each input node, for arrays. Needs ``time_attr``. A node may be listed at several times.
     replace : bool, default False
         Sample with replacement.
     disjoint : bool, default False
@@ -126,8 +123,8 @@ class NeighborLoader(Loader):
     shuffle : bool, default False
         Shuffle the input nodes anew in each epoch.
     drop_last : bool, default False
-        Leave out a batch of fewer than ``batch_size`` input nodes. Even batches are never left out, so that all
-        processes have the same number of them.
+        Leave out the batches after the last one for which all processes have ``batch_size`` input nodes. Even batches
+        are never left out.
     num_workers : int, default 2
         The number of batches that are made at the same time, by threads. 0 makes each batch on request.
     seed : int, default 0
@@ -210,6 +207,10 @@ class NeighborLoader(Loader):
         **kwargs: Any,
     ) -> None:
         node_type, split, ids = _input_nodes(data, input_nodes)
+        if input_time is not None and time_attr is None:
+            raise ValueError("`input_time` needs `time_attr`, without which later neighbors are sampled as well")
+        if ids is not None and not disjoint and time_attr is None and len(np.unique(ids)) < len(ids):
+            raise ValueError("`input_nodes` has a node twice, which needs `disjoint=True`")
         settings = {
             "node_type": node_type,
             "seeds": ids,
@@ -217,8 +218,7 @@ class NeighborLoader(Loader):
             "split": split,
             "links": None,
         }
-        self._ids = ids
-        self._order = np.argsort([] if ids is None else ids, kind="stable")
+        self._is_listed = ids is not None
         self._seed_type = 0 if node_type is None else [t.name for t in data.node_types].index(node_type)
         self._start(data, settings, locals())
 
@@ -227,9 +227,8 @@ class NeighborLoader(Loader):
         of_inputs = {"batch_size": arrays["batch_size"]}
         if nodes.num_classes > 0:
             of_inputs["y"] = arrays["y"]
-        if self._ids is not None:
-            seeds = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
-            of_inputs["input_id"] = self._order[np.searchsorted(self._ids, seeds, sorter=self._order)]
+        if self._is_listed:
+            of_inputs["input_id"] = arrays["input_id"]
         return by_type(self._store, nodes.name, of_inputs)
 
 

@@ -38,6 +38,9 @@ class Membership:
         self._is_open = True
         self._process = os.getpid()
         _memberships.add(self)
+        if native.world_size > 1:
+            # The job needs this process until the end of the program, also if nothing refers to this any more.
+            _of_jobs.add(self)
 
     @property
     def rank(self) -> int:
@@ -59,6 +62,7 @@ class Membership:
         """
         if self._is_open:
             self._is_open = False
+            _of_jobs.discard(self)
             self._native.close()
 
     def abort(self, reason: str) -> None:
@@ -71,6 +75,7 @@ class Membership:
         """
         if self._is_open:
             self._is_open = False
+            _of_jobs.discard(self)
             self._native.abort(reason)
 
     def __enter__(self: _Self) -> _Self:
@@ -84,6 +89,7 @@ class Membership:
 
 
 _memberships: weakref.WeakSet[Membership] = weakref.WeakSet()
+_of_jobs: set[Membership] = set()
 
 
 def _text(error: BaseException) -> str:

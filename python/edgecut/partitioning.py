@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -77,6 +78,9 @@ def partition(
     EdgecutError
         If the dataset cannot be read, or the parts cannot be written.
     """
+    num_parts, seed = operator.index(num_parts), operator.index(seed)
+    if not 1 <= num_parts < 2**32 or not 0 <= seed < 2**64:
+        raise ValueError(f"`num_parts` is {num_parts} and `seed` is {seed}: they must be at least 1 and 0")
     settings = {
         "method": method,
         "seed": seed,

@@ -3,6 +3,7 @@
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use crate::loader::{original_ids, split_named};
+use crate::signals::interruptible;
 use edgecut_dist_sampler::{SampleError, Wanted};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use numpy::ndarray::Array2;
@@ -35,12 +36,13 @@ pub(crate) fn node_attribute<'py>(
     };
     let node = graph.node();
     let num_rows = ids.len();
-    let fetched = py.detach(|| {
-        node.handle().block_on(async {
-            let global = node.find_originals(node_type, &ids).await?;
-            node.fetch(node_type, global, wanted).await
+    let fetching = node.clone();
+    let fetched = interruptible(py, move || {
+        fetching.handle().block_on(async {
+            let global = fetching.find_originals(node_type, &ids).await?;
+            fetching.fetch(node_type, global, wanted).await
         })
-    });
+    })?;
     let fetched = fetched.map_err(|error| failed_in(node.cluster(), &error))?;
     Ok(match name {
         "x" => {
@@ -63,14 +65,15 @@ pub(crate) fn split_nodes<'py>(
     let node = graph.get().node();
     let node_type = NodeTypeId(node_type);
     let split = split_named(split)?;
-    let found = py.detach(|| {
-        let nodes = node.split_nodes(node_type, split)?;
+    let fetching = node.clone();
+    let found = interruptible(py, move || {
+        let nodes = fetching.split_nodes(node_type, split)?;
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
-        let fetched = node.handle().block_on(node.fetch(node_type, nodes, wanted))?;
+        let fetched = fetching.handle().block_on(fetching.fetch(node_type, nodes, wanted))?;
         let mut ids: Vec<i64> = fetched.original_ids.into_iter().map(i64::from).collect();
         ids.sort_unstable();
         Ok::<_, SampleError>(ids)
-    });
+    })?;
     Ok(found.map_err(|error| failed_in(node.cluster(), &error))?.into_pyarray(py))
 }
 

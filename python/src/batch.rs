@@ -11,6 +11,8 @@ use pyo3::types::{PyDict, PyList};
 /// A batch whose arrays become NumPy's without a copy.
 pub(crate) struct Prepared {
     num_seeds: usize,
+    /// The positions of the seeds in their list.
+    seed_positions: Vec<i64>,
     labels: Vec<i64>,
     nodes: Vec<PreparedNodes>,
     edges: Vec<PreparedEdges>,
@@ -70,7 +72,8 @@ impl Prepared {
         let edges = edges.collect();
         let nodes = batch.nodes.into_iter().zip(&meta.node_types);
         let nodes = nodes.map(|(nodes, of_type)| PreparedNodes::new(nodes, of_type, layout)).collect();
-        Self { num_seeds: batch.num_seeds, labels: batch.labels, nodes, edges, links: None }
+        let seed_positions = wide(&batch.seed_positions);
+        Self { num_seeds: batch.num_seeds, seed_positions, labels: batch.labels, nodes, edges, links: None }
     }
 
     /// Converts a batch of edges of one type.
@@ -89,6 +92,7 @@ impl PreparedBatch for Prepared {
     fn into_python(self: Box<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("batch_size", self.num_seeds)?;
+        dict.set_item("input_id", self.seed_positions.into_pyarray(py))?;
         dict.set_item("y", self.labels.into_pyarray(py))?;
         if let Some(PreparedLinks { src, dst, negatives }) = self.links {
             dict.set_item("src", src.into_pyarray(py))?;

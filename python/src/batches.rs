@@ -39,7 +39,7 @@ impl Batches {
     ) -> PyResult<Self> {
         let (sender, receiver) = sync_channel(0);
         let run = move || {
-            for batch in epoch() {
+            for batch in epoch().take(num_steps) {
                 if sender.send(batch.map(|batch| Box::new(batch) as Box<dyn PreparedBatch>)).is_err() {
                     break;
                 }

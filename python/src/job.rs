@@ -23,6 +23,8 @@ pub(crate) struct JobSettings {
     master: Option<Master>,
     /// The most seconds to wait for the other ranks to join.
     timeout: f64,
+    /// The most seconds to wait for the other ranks in later steps that all take together.
+    collective_timeout: f64,
 }
 
 /// The port of rank 0 that the ranks have told each other.
@@ -105,6 +107,8 @@ impl JobSettings {
         })?;
         config.fingerprint = fingerprint;
         config.rendezvous_timeout_ms = u64::try_from(seconds(self.timeout)?.as_millis()).unwrap_or(u64::MAX);
+        let collective = seconds(self.collective_timeout)?.as_millis();
+        config.collective_timeout_ms = u64::try_from(collective).unwrap_or(u64::MAX);
         config.report_panics = false;
         Ok(config)
     }

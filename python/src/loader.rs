@@ -6,7 +6,7 @@ use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use crate::links::{LinkSeeds, LinkSettings};
 use crate::signals::interruptible;
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
 };
@@ -29,6 +29,7 @@ struct LoaderSettings<'py> {
     seed_times: Option<PyReadonlyArray1<'py, i64>>,
     split: Option<String>,
     batch_size: usize,
+    drop_last: bool,
     shuffle: bool,
     even_batches: bool,
     seed: u64,
@@ -109,6 +110,25 @@ impl Source {
         }
     }
 
+    fn num_full_batches(&self) -> usize {
+        match self {
+            Self::Nodes(loader) => loader.num_full_batches(),
+            Self::Links(loader) => loader.num_full_batches(),
+        }
+    }
+
+    /// Agrees with all ranks on the number of batches of an epoch, without those that some rank does not fill if
+    /// `drop_last` is true.
+    fn agree_on_steps(&self, drop_last: bool, graph: &Graph, world: &mut ProcessGroup) -> PyResult<usize> {
+        if !drop_last {
+            return Ok(self.num_steps());
+        }
+        let mut steps = [self.num_full_batches() as u64];
+        let agreed = world.all_reduce(&mut steps, ReduceOp::Min);
+        agreed.map_err(|error| failed_in(graph.node().cluster(), &error))?;
+        Ok(steps[0] as usize)
+    }
+
     fn epoch(&self, epoch: u64, layout: Arc<Layout>) -> BatchIter<Prepared> {
         match self {
             Self::Nodes(loader) => loader.epoch_map(epoch, move |batch| Prepared::new(batch, &layout)),
@@ -122,6 +142,7 @@ impl Source {
 pub(crate) struct Loader {
     graph: Py<Graph>,
     loader: Arc<Source>,
+    num_steps: usize,
     layout: Arc<Layout>,
 }
 
@@ -144,24 +165,27 @@ impl Loader {
             Some(links) => SourceSeeds::Links(links.seeds(opened)?),
             None => SourceSeeds::Nodes(settings.seeds(opened)?),
         };
+        let drop_last = settings.drop_last;
         let of_thread = graph.clone_ref(py);
         let make = move || {
             let opened = of_thread.get();
             let world = &mut *opened.world();
             let sampler = new_sampler(opened, sampler)?;
-            match seeds {
-                SourceSeeds::Nodes(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Nodes),
-                SourceSeeds::Links(seeds) => seeds.loader(opened, sampler, config, world).map(Source::Links),
-            }
+            let source = match seeds {
+                SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(opened, sampler, config, world)?),
+                SourceSeeds::Links(seeds) => Source::Links(seeds.loader(opened, sampler, config, world)?),
+            };
+            let num_steps = source.agree_on_steps(drop_last, opened, world)?;
+            Ok::<_, PyErr>((source, num_steps))
         };
         // The ranks agree on the number of steps, so this waits for them.
-        let loader = interruptible(py, make)??;
-        Ok(Self { graph, loader: Arc::new(loader), layout: Arc::new(layout) })
+        let (loader, num_steps) = interruptible(py, make)??;
+        Ok(Self { graph, loader: Arc::new(loader), num_steps, layout: Arc::new(layout) })
     }
 
-    /// The number of batches of this rank in an epoch, including empty ones after its last seeds.
+    /// The number of batches of each rank in an epoch, including empty ones after its last seeds.
     fn __len__(&self) -> usize {
-        self.loader.num_steps()
+        self.num_steps
     }
 
     /// Starts to make the batches of an epoch.
@@ -169,7 +193,7 @@ impl Loader {
         let loader = self.loader.clone();
         let layout = self.layout.clone();
         let cluster = self.graph.get().node().cluster().clone();
-        Batches::start(cluster, loader.num_steps(), move || loader.epoch(epoch, layout))
+        Batches::start(cluster, self.num_steps, move || loader.epoch(epoch, layout))
     }
 }
 

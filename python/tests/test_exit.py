@@ -57,6 +57,43 @@ def test_a_program_that_ends_well_leaves_the_job(parts, end):
         assert statuses == [0, 0] and "Error" not in errors[0], errors
 
 
+def test_a_store_that_nothing_refers_to_stays_in_its_job(parts):
+    program = """
+import gc, sys, time, edgecut
+edgecut.distributed.init()
+def main():
+    store = edgecut.open(sys.argv[1])
+    loader = edgecut.NeighborLoader(store, [5, 5], batch_size=10, even_batches=False, output="numpy")
+    time.sleep(1 - store.rank)
+    if store.rank == 0:
+        print(sum(batch["batch_size"] for batch in loader))
+main()
+gc.collect()
+"""
+    ranks = start(program, 2, parts[2])
+    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert 900 < int(outputs[0][0]) < 1100
+
+
+def test_processes_that_drop_the_last_batch_have_the_same_number_of_batches(parts):
+    program = """
+import sys, numpy as np, edgecut
+edgecut.distributed.init()
+with edgecut.open(sys.argv[1]) as store:
+    for nodes, even in ((np.arange(202), None), ("train", False), (None, False), ("train", True)):
+        arguments = {"batch_size": 64, "drop_last": True, "even_batches": even, "output": "numpy", "shuffle": True}
+        loader = edgecut.NeighborLoader(store, [2], nodes, **arguments)
+        sizes = [batch["batch_size"] for batch in loader]
+        assert len(sizes) == len(loader) > 0 and (even or set(sizes) == {64}), sizes
+        print(len(loader))
+"""
+    ranks = start(program, 2, parts[2])
+    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert outputs[0][0] == outputs[1][0] and outputs[0][0].splitlines()[0] == "1"
+
+
 def test_a_rank_serves_the_others_after_the_end_of_its_program(parts):
     program = """
 import sys, time, edgecut

@@ -198,6 +198,29 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert not np.array_equal(seeds(shuffled), ids)
 
 
+def test_what_would_give_wrong_batches_is_refused(parts):
+    with edgecut.open(parts[1]) as store:
+        load = lambda nodes, **more: edgecut.NeighborLoader(store, [2], nodes, output="numpy", **more)
+        with pytest.raises(ValueError, match="`input_time` needs `time_attr`"):
+            load([1, 2], input_time=[3, 4])
+        with pytest.raises(ValueError, match="has a node twice, which needs `disjoint=True`"):
+            load([5, 6, 5])
+        with pytest.raises(ValueError, match="`batch_size` must be at least 1"):
+            load([1], batch_size=0)
+        with pytest.raises(ValueError, match="must be at least 1 and 0"):
+            edgecut.partition("x", -1, "y")
+
+
+def test_input_ids_are_the_positions_of_repeated_nodes(parts):
+    with edgecut.open(parts[1]) as store:
+        nodes = np.array([7, 3, 7, 7, 3, 9])
+        loader = edgecut.NeighborLoader(store, [2], nodes, disjoint=True, batch_size=4, shuffle=True, output="numpy")
+        batches = list(loader)
+        positions = np.concatenate([batch["input_id"] for batch in batches])
+        assert sorted(positions) == list(range(6))
+        assert np.array_equal(np.concatenate([b["n_id"][: b["batch_size"]] for b in batches]), nodes[positions])
+
+
 def test_memory_does_not_grow(parts):
     program = """
 import sys, edgecut

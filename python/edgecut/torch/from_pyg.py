@@ -28,6 +28,8 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
     if len(model.convs) > 1 and not isinstance(model.act, expected):
         name = expected.__name__
         raise ValueError(f"the activation is {model.act}, but `train` has {name} in such models: use act={name.lower()!r}")
+    if len(model.convs) > 1 and getattr(model.act, "alpha", 1.0) != 1.0:
+        raise ValueError(f"the activation is {model.act}, but `train` has alpha=1")
     norms = [norm for norm in model.norms if not isinstance(norm, torch.nn.Identity)]
     if any(not _is_layer_norm(norm) for norm in norms) or (norms and not model.act_first):
         raise ValueError(
@@ -60,6 +62,9 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
 def _kind(model: torch.nn.Module) -> Any:
     """Return the kind of a model, after a check that all settings of its layers are those of `train`."""
     first = model.convs[0]
+    for conv in model.convs:
+        _check(conv, {"flow": "source_to_target"})
+        _check(conv, {} if isinstance(model, GraphSAGE) else {"aggr": "add"})
     if isinstance(model, GraphSAGE):
         for conv in model.convs:
             _check(conv, {"aggr": first.aggr, "normalize": False, "root_weight": True, "project": False})
@@ -91,7 +96,8 @@ def _check(conv: torch.nn.Module, expected: dict[str, Any]) -> None:
 
 
 def _is_layer_norm(norm: torch.nn.Module) -> bool:
-    return getattr(norm, "mode", None) == "node" and getattr(norm, "affine", False)
+    has_our_settings = getattr(norm, "mode", None) == "node" and getattr(norm, "affine", False)
+    return has_our_settings and norm.eps == 1e-5
 
 
 def _projection(conv: torch.nn.Module) -> torch.nn.Module:
