@@ -125,7 +125,8 @@ fn find_ends(
         Ok(())
     };
     let space = &context.options.space;
-    let (mut all_src, mut all_dst) = (space.growing()?, space.growing()?);
+    let mut all_src = space.growing()?;
+    let mut all_dst = space.growing()?;
     let mut more = Vec::new();
     let counts = &mut context.counts;
     scan_in_steps(table, "reading edges", &unique(&columns), 0, map, |piece, ([src, dst], bad)| {

@@ -47,7 +47,7 @@ pub struct TableShape {
     pub input_bytes: u64,
 }
 
-/// What the first rows of a table tell about all of them.
+/// The sizes of a table, estimated from its first rows.
 #[derive(Default)]
 struct Sampled {
     num_rows: u64,

@@ -127,7 +127,9 @@ impl Table {
         let known: u64 = self.pieces.iter().filter_map(|piece| piece.num_rows).sum();
         let is_csv = |piece: &&Piece| piece.num_rows.is_none();
         let in_csv: u64 = self.pieces.iter().filter(is_csv).map(|piece| piece.num_bytes).sum();
-        let (mut num_batches, mut rows_of_csv, mut bytes_of_csv) = (0, 0, 0);
+        let mut num_batches = 0;
+        let mut rows_of_csv = 0;
+        let mut bytes_of_csv = 0;
         for piece in self.pieces.iter().filter(is_csv).chain(self.pieces.iter().filter(|piece| !is_csv(piece))) {
             let num_read = Arc::default();
             let mut rows = self.rows(piece, columns, &num_read, 0)?;
