@@ -140,14 +140,11 @@ impl Site {
     fn remove(&self, job: Job) -> anyhow::Result<()> {
         let parts = self.parts(job);
         if job != Job::Features {
-            return if parts.exists() {
-                std::fs::remove_dir_all(&parts).context("remove the parts")
-            } else {
-                Ok(())
-            };
+            return if parts.exists() { std::fs::remove_dir_all(&parts).context("remove the parts") } else { Ok(()) };
         }
         for name in ["features.json", "features.npy"] {
-            std::fs::remove_file(parts.join("part_0/nodes/user").join(name)).with_context(|| format!("remove {name}"))?;
+            std::fs::remove_file(parts.join("part_0/nodes/user").join(name))
+                .with_context(|| format!("remove {name}"))?;
         }
         Ok(())
     }
