@@ -40,8 +40,9 @@ struct Resources {
     epochs: usize,
 }
 
-/// The largest measurements of a window. Those of single moments vary with the batches in progress, and with the pages
-/// that the kernel takes back.
+/// The largest memory and the smallest other numbers of a window. Memory varies with the batches in progress, and with the
+/// pages that the kernel takes back. Descriptors and threads vary with the files that are being written, and a leak also raises
+/// their smallest numbers.
 #[derive(Default)]
 struct Window {
     programs: BTreeMap<&'static str, Resources>,
@@ -51,11 +52,11 @@ struct Window {
 impl Window {
     fn add(&mut self, now: &BTreeMap<&'static str, Resources>, files: usize) {
         for (name, found) in now {
-            let most = self.programs.entry(name).or_default();
-            most.memory_mb = most.memory_mb.max(found.memory_mb);
-            most.descriptors = most.descriptors.max(found.descriptors);
-            most.threads = most.threads.max(found.threads);
-            most.epochs = most.epochs.max(found.epochs);
+            let window = self.programs.entry(name).or_insert(*found);
+            window.memory_mb = window.memory_mb.max(found.memory_mb);
+            window.descriptors = window.descriptors.min(found.descriptors);
+            window.threads = window.threads.min(found.threads);
+            window.epochs = window.epochs.max(found.epochs);
         }
         self.files = self.files.max(files);
     }
