@@ -59,6 +59,13 @@ pub(crate) fn payload(frame: &[u8]) -> &[u8] {
     Segment::of(frame).map_or(&[], |segment| &frame[segment.payload])
 }
 
+/// Returns the ports of a TCP segment with data, and the sequence number after its data.
+pub(crate) fn data_end(frame: &[u8]) -> Option<([u8; 4], u32)> {
+    let segment = Segment::of(frame).filter(|segment| !segment.payload.is_empty())?;
+    let field = |at: usize| -> Option<[u8; 4]> { frame.get(segment.tcp + at..segment.tcp + at + 4)?.try_into().ok() };
+    Some((field(0)?, u32::from_be_bytes(field(4)?).wrapping_add(segment.payload.len() as u32)))
+}
+
 /// Changes one bit of the data of a TCP segment. Returns false if the frame has no such data.
 pub(crate) fn corrupt(frame: &mut [u8]) -> bool {
     let Some(segment) = Segment::of(frame).filter(|segment| !segment.payload.is_empty()) else { return false };
@@ -113,6 +120,7 @@ mod tests {
         let mut corrupted = original.clone();
         assert!(corrupt(&mut corrupted) && is_valid(&corrupted));
         assert_eq!(corrupted.iter().zip(&original).filter(|(a, b)| a != b).count(), 2, "a byte and the checksum");
+        assert_eq!(data_end(&original), Some(([0x30, 0x39, 0, 80], 5)));
         let mut ended = original.clone();
         assert!(reset(&mut ended) && is_valid(&ended));
         assert_eq!((ended.len(), ended[ETHERNET_BYTES + 20 + 13]), (original.len() - 4, FLAGS_RST_ACK));

@@ -1,6 +1,8 @@
 //! A network switch whose links fail on request.
 
-use crate::frame::{corrupt, reset};
+use crate::frame::{corrupt, data_end, reset};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -64,6 +66,7 @@ impl Switch {
                 devices: devices.clone(),
                 delayed: devices.iter().map(|device| late(device.clone())).collect(),
                 free_at: vec![Instant::now(); count],
+                sent: vec![HashMap::new(); count],
             };
             std::thread::spawn(move || port.run());
         }
@@ -119,6 +122,8 @@ struct Port {
     delayed: Vec<SyncSender<Delayed>>,
     /// The time at which a throttled link has sent its last frame.
     free_at: Vec<Instant>,
+    /// The sequence number after the last data of each connection, by destination and ports.
+    sent: Vec<HashMap<[u8; 4], u32>>,
 }
 
 impl Port {
@@ -142,7 +147,27 @@ impl Port {
         }
     }
 
+    /// Returns true if a frame has data that its connection has not sent before. A host discards what it has already.
+    fn has_new_data(&mut self, to: usize, frame: &[u8]) -> bool {
+        let Some((ports, end)) = data_end(frame) else { return false };
+        match self.sent[to].entry(ports) {
+            Entry::Vacant(sent) => {
+                sent.insert(end);
+                true
+            }
+            Entry::Occupied(mut sent) => {
+                // Sequence numbers wrap around.
+                let is_new = end.wrapping_sub(*sent.get()) as i32 > 0;
+                if is_new {
+                    sent.insert(end);
+                }
+                is_new
+            }
+        }
+    }
+
     fn forward(&mut self, to: usize, frame: &[u8]) {
+        let is_new = self.has_new_data(to, frame);
         let mut fault = self.links[self.from][to].fault.lock().unwrap_or_else(PoisonError::into_inner);
         let mut frame = frame.to_vec();
         let due = match *fault {
@@ -160,7 +185,7 @@ impl Port {
                 None
             }
             Some(Fault::Corrupt) => {
-                if corrupt(&mut frame) {
+                if is_new && corrupt(&mut frame) {
                     *fault = None;
                 }
                 None

@@ -37,7 +37,7 @@ class Settings:
 SETTINGS = {
     "cora": Settings("public", 64, (15, 10), 64, 0.5, 0.01, 40, weight_decay=5e-4),
     "amazon-photo": Settings("random-60-20-20", 128, (15, 10), 512, 0.5, 0.003, 20),
-    "tolokers": Settings("official-0", 64, (10, 10, 10), 1024, 0.2, 0.003, 40, is_binary=True),
+    "tolokers": Settings("official-0", 64, (10, 10, 10), 1024, 0.2, 0.003, 12, is_binary=True),
 }
 
 

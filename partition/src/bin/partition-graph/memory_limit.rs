@@ -57,6 +57,7 @@ pub(crate) fn apply(job: &mut Job, terminal: &Arc<Terminal>) -> anyhow::Result<(
             limit.bytes
         ));
         job.options.method = method;
+        terminal.set_method(method);
     }
     let space =
         Workspace::scratch(&job.scratch_dir, plan.work_bytes.unwrap_or(0) as usize, Observer(terminal.clone()))?;

@@ -15,7 +15,6 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// The progress display: a line per finished phase and, on a terminal, a bar for the current one. It also measures the
 /// time of each phase.
 pub(crate) struct Terminal {
-    method: Method,
     bar: ProgressBar,
     state: Mutex<State>,
     stop: AtomicBool,
@@ -23,6 +22,8 @@ pub(crate) struct Terminal {
 
 #[derive(Default)]
 struct State {
+    /// The method that assigns nodes.
+    method: Method,
     /// The current phase and its start.
     current: Option<(&'static str, Instant)>,
     /// The seconds of each finished phase.
@@ -39,7 +40,13 @@ impl Terminal {
     /// Creates a display that shows nothing yet.
     pub(crate) fn new(options: &PartitionOptions) -> Self {
         let bar = ProgressBar::no_length();
-        Self { method: options.method, bar, state: Mutex::default(), stop: AtomicBool::new(false) }
+        let state = Mutex::new(State { method: options.method, ..State::default() });
+        Self { bar, state, stop: AtomicBool::new(false) }
+    }
+
+    /// Changes the method that the display names.
+    pub(crate) fn set_method(&self, method: Method) {
+        self.lock().method = method;
     }
 
     /// Shows that the dataset is being read or generated.
@@ -84,7 +91,7 @@ impl Terminal {
         }
         if state.step != Some(step) || done < self.bar.position() {
             state.step = Some(step);
-            let phase = state.current.map_or_else(String::new, |(name, _)| self.shown(name));
+            let phase = state.current.map_or_else(String::new, |(name, _)| shown(state.method, name));
             self.bar.reset();
             self.bar.set_style(style(&format!("{phase:<10} {{elapsed}} {step} {{bar:30}} {BYTES}")));
         }
@@ -110,7 +117,7 @@ impl Terminal {
         state.current = Some((name, Instant::now()));
         state.step = None;
         state.bytes = 0;
-        let shown = self.shown(name);
+        let shown = shown(state.method, name);
         self.bar.set_style(style(&format!("{shown:<10} {{elapsed}} {{spinner}}")));
         self.bar.enable_steady_tick(Duration::from_millis(200));
     }
@@ -121,21 +128,8 @@ impl Terminal {
             state.seconds.insert(name, (seconds * 1e3).round() / 1e3);
             self.bar.disable_steady_tick();
             let bytes = if state.bytes > 0 { format!(", {:.3} GB", state.bytes as f64 / 1e9) } else { String::new() };
-            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s{bytes}", self.shown(name)));
+            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s{bytes}", shown(state.method, name)));
             self.bar.reset();
-        }
-    }
-
-    /// Returns the displayed name of a phase. The assigning phase is shown under the method's name.
-    fn shown(&self, name: &'static str) -> String {
-        if name != phase_name(Phase::Assigning) {
-            return name.into();
-        }
-        match self.method {
-            Method::Metis { .. } => "METIS".into(),
-            Method::SemiExternal => "semi-external".into(),
-            Method::Ldg => "LDG".into(),
-            Method::Random => "random".into(),
         }
     }
 
@@ -175,6 +169,19 @@ const BYTES: &str = "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Returns the displayed name of a phase. The assigning phase is shown under the method's name.
+fn shown(method: Method, name: &'static str) -> String {
+    if name != phase_name(Phase::Assigning) {
+        return name.into();
+    }
+    match method {
+        Method::Metis { .. } => "METIS".into(),
+        Method::SemiExternal => "semi-external".into(),
+        Method::Ldg => "LDG".into(),
+        Method::Random => "random".into(),
+    }
 }
 
 /// Returns the name of a phase for the terminal and as a key of the JSON output.
