@@ -86,7 +86,11 @@ fn forever(cluster: Cluster) -> Result<(), ClusterError> {
 }
 
 fn start(name: &str, folder: &Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this test program"));
+    start_by(Command::new(std::env::current_exe().expect("this test program")), name, folder)
+}
+
+/// Starts the program by a command that takes its arguments.
+fn start_by(mut command: Command, name: &str, folder: &Path) -> Child {
     command.args(["program", "--exact", "--nocapture", "--test-threads", "1"]);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -193,6 +197,28 @@ fn ranks_of(folder: &Path) -> Vec<u32> {
         ids.len() == 2
     });
     ids
+}
+
+#[test]
+fn a_background_job_is_ended_by_sigterm_and_ignores_what_its_shell_has_ignored() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut shell = Command::new("sh");
+    // A script ignores SIGINT in its background jobs, and nohup ignores SIGHUP.
+    shell.args(["-c", "trap '' INT HUP; exec \"$0\" \"$@\""]).arg(std::env::current_exe().expect("this test program"));
+    let mut parent = start_by(shell, "forever", folder.path());
+    let ids = ranks_of(folder.path());
+    let pid = Pid::from_child(&parent);
+    for signal in [Signal::INT, Signal::HUP] {
+        kill_process(pid, signal).expect("send a signal");
+        std::thread::park_timeout(Duration::from_millis(200));
+        assert!(parent.try_wait().expect("wait for the program").is_none() && !ids.iter().any(|&id| has_ended(id)));
+    }
+    kill_process(pid, Signal::TERM).expect("send a signal");
+    let output = end(parent);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("after: interrupted"), "{output:?}");
+    for id in ids {
+        wait_until("a rank is left behind", || has_ended(id));
+    }
 }
 
 /// Returns whether a process has ended, even if its parent has not collected its exit status (a zombie).

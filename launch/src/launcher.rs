@@ -12,6 +12,7 @@ use crate::printer::{LAST_LINES, Printer};
 use crate::screen::Screen;
 use crate::standstill::Standstill;
 use anyhow::{Context, bail};
+use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,7 +101,8 @@ fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> an
         }
         let _ = events.send(Event::Interrupt);
     };
-    ctrlc::set_handler(handler).context("catch interrupts")
+    on_interrupt(handler)?;
+    Ok(())
 }
 
 /// A program to copy to the nodes.

@@ -8,7 +8,7 @@ use args::{Args, Settings, UsageError};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, Dialect, FlagNames, parse_command_line};
-use edgecut_cluster::{ServiceListener, with_causes};
+use edgecut_cluster::{ServiceListener, on_interrupt, with_causes};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::end_on_unreadable_pages;
 use edgecut_status::serve_status;
@@ -48,7 +48,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let (signal, ended) = mpsc::channel();
     let is_serving = Arc::new(AtomicBool::new(false));
     let is_orderly = is_serving.clone();
-    ctrlc::set_handler(move || {
+    on_interrupt(move || {
         // Nothing is lost before the part is served. A second signal ends the wait for requests.
         if !is_orderly.swap(false, Ordering::AcqRel) || signal.send(()).is_err() {
             std::process::exit(0);

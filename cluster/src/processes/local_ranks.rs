@@ -16,6 +16,7 @@ use socket2::{Domain, Socket, Type};
 use crate::error::{ClusterError, system};
 use crate::failure::blame::OTHER_RANK_FAILED;
 use crate::processes::end_with_parent::SPAWNED;
+use crate::processes::interrupts::on_interrupt;
 use crate::processes::termination::STATE_STORED;
 use crate::token::Token;
 
@@ -244,18 +245,15 @@ fn catch_interrupts(events: &Sender<Event>) -> Result<Arc<AtomicBool>, ClusterEr
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     let wake = events.clone();
-    let caught = ctrlc::try_set_handler(move || {
+    // If the program has installed a handler of its own, that one stays in charge.
+    on_interrupt(move || {
         flag.store(true, Ordering::SeqCst);
         if wake.send(Event::Interrupt).is_err() {
             // All ranks have ended, so the interrupt is meant for the program itself.
             std::process::exit(INTERRUPTED);
         }
-    });
-    match caught {
-        Err(ctrlc::Error::System(cause)) => Err(system("catch interrupts")(cause)),
-        // If the program has installed a handler of its own, that one stays in charge.
-        _ => Ok(interrupted),
-    }
+    })?;
+    Ok(interrupted)
 }
 
 /// Returns the number of cores per process if `processes` processes of this node share the available cores equally; at

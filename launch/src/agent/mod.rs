@@ -9,6 +9,7 @@ mod receive;
 
 use crate::messages::{BEAT, Order, Report, SILENCE};
 use crate::standstill::Standstill;
+use edgecut_cluster::on_interrupt;
 use held::{Held, probe};
 use out::Out;
 use ranks::Ranks;
@@ -41,7 +42,7 @@ pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
     let heard = Arc::new(Mutex::new(Instant::now()));
     let signalled = events.clone();
     // The SSH server ends the agent when the connection breaks. The handler lets it end its ranks first.
-    let _ = ctrlc::set_handler(move || drop(signalled.send(Event::Gone)));
+    let _ = on_interrupt(move || drop(signalled.send(Event::Gone)));
     let orders = events.clone();
     let hearing = heard.clone();
     std::thread::spawn(move || read_orders(&orders, &hearing));
