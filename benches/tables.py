@@ -13,6 +13,7 @@ import filecmp
 import json
 import pathlib
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -98,8 +99,10 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default="target/release")
     parser.add_argument("--num-files", type=int, default=4, help="files per table (default 4)")
     parser.add_argument("--num-partitions", default="2")
-    parser.add_argument("flags", nargs="*", help="flags of partition-graph, after --")
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    flags = words[end + 1 :]
+    args = parser.parse_args(words[:end])
     if not (args.work / "parquet.json").exists():
         for form in ("csv", "parquet"):
             (args.work / form).mkdir(parents=True)
@@ -111,7 +114,7 @@ def main():
         made[form] = args.work / f"parts-{form}"
         source = ["--dataset-dir", args.arrays] if form == "npy" else ["--conf", args.work / f"{form}.json"]
         command = [args.bin / "partition-graph", "--dataset", "graph", *source, "--output-dir", made[form]]
-        command += ["--num-partitions", args.num_partitions, "--overwrite", "--json", *args.flags]
+        command += ["--num-partitions", args.num_partitions, "--overwrite", "--json", *flags]
         start = time.perf_counter()
         output = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         seconds = round(time.perf_counter() - start, 1)
