@@ -74,7 +74,7 @@ struct Site {
 
 impl Site {
     fn write_tables(&self) -> anyhow::Result<()> {
-        let num_nodes = 30_000;
+        let num_nodes = 30_000_u64;
         let mut nodes = "id,a,b,c,d\n".to_owned();
         for node in 0..num_nodes {
             writeln!(nodes, "user/{node},{node},{}.5,-{node}e-3,0.{node}", node % 100)?;
