@@ -28,6 +28,8 @@ class _Job:
 _Opened = TypeVar("_Opened")
 _job: _Job | None = None
 _stores = 0
+# The number of times that the processes have agreed on a port. A store that could not be opened takes none of the next.
+_agreements = 0
 
 
 def init(
@@ -94,8 +96,10 @@ def _agree_on_port(job: _Job) -> MasterSocket | int | None:
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         return None
+    global _agreements
+    _agreements += 1
     store = dist.distributed_c10d._get_default_store()
-    key = f"edgecut/store {_stores}/port of rank 0"
+    key = f"edgecut/agreement {_agreements}/port of rank 0"
     if dist.get_rank() == 0:
         is_local = os.environ.get("MASTER_ADDR", "127.0.0.1") in ("127.0.0.1", "::1", "localhost")
         socket = MasterSocket(all_addresses=not is_local)
