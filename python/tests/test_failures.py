@@ -23,13 +23,13 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         for why, arguments in [
             ("num_neighbors", {"num_neighbors": [0]}),
-            ("batch size must be at least 1", {"batch_size": 0}),
+            ("`batch_size` must be at least 1", {"batch_size": 0}),
             ("2000 is not one of the 2000 nodes", {"input_nodes": [5, 2000]}),
             ("-1 is not one of", {"input_nodes": [-1]}),
             ("whole numbers", {"input_nodes": [0.5]}),
             ("mask has the shape", {"input_nodes": np.ones(3, bool)}),
             ("no node type 'trian'", {"input_nodes": "trian"}),
-            ("`input_time` has 1 entries for 2", {"input_nodes": [1, 2], "input_time": [1]}),
+            ("`input_time` has 1 entries for 2", {"input_nodes": [1, 2], "input_time": [1], "time_attr": "time"}),
             ("`input_time` needs", {"input_time": [1]}),
             ("`time_attr`", {"time_attr": "when"}),
             ("`temporal_strategy`", {"temporal_strategy": "first"}),
@@ -153,7 +153,7 @@ def test_partition_writes_what_the_program_writes(tmp_path):
         edgecut.partition(dataset, 2, tmp_path / "by-python")
     with pytest.raises(ValueError, match="choose from metis, semi-external, ldg and random"):
         edgecut.partition(dataset, 2, tmp_path / "other", method="kahip")
-    with pytest.raises(edgecut.EdgecutError, match="0 parts"):
+    with pytest.raises(ValueError, match="`num_parts` is 0"):
         edgecut.partition(dataset, 0, tmp_path / "other")
 
 

@@ -107,8 +107,8 @@ def test_wrong_edges_are_value_errors(parts, typed_parts):
             ("is not a split", store, {"edge_label_index": "trian"}),
             (r"has the shape \(3,\)", store, {"edge_label_index": [1, 2, 3]}),
             ("node 2000 is not one of", store, {"edge_label_index": [[1], [2000]]}),
-            ("needs a list of edges", store, {"edge_label_time": [1]}),
-            ("has 1 entries for 2 edges", store, {"edge_label_index": [[1, 2], [3, 4]], "edge_label_time": [1]}),
+            ("needs a list of edges", store, {"edge_label_time": [1], "time_attr": "time"}),
+            ("has 1 entries for 2 edges", store, {"edge_label_index": [[1, 2], [3, 4]], "edge_label_time": [1], "time_attr": "time"}),
             ("choose from 'binary' and 'triplet'", store, {"neg_sampling": "all"}),
             ("must be a whole number from 1", store, {"neg_sampling": {"mode": "binary", "amount": 0.5}}),
         ]:

@@ -340,6 +340,8 @@ def test_blocks_give_the_outputs_and_gradients_of_the_whole_batch(graph, aggrega
         (lambda: GraphSAGE(8, 12, num_layers=2, out_channels=4, norm="batch_norm"), "cannot be saved: `train` has layer norm"),
         (lambda: GraphSAGE(8, 12, num_layers=2, out_channels=4, normalize=True), "use normalize=False"),
         (lambda: GCN(8, 12, num_layers=2, out_channels=4, improved=True), "use improved=False"),
+        (lambda: GraphSAGE(8, 12, num_layers=2, out_channels=4, flow="target_to_source"), "use flow=source_to_target"),
+        (lambda: GAT(8, 12, num_layers=2, out_channels=4, act="elu", act_kwargs={"alpha": 2.0}), "alpha=1"),
         (lambda: GCN(8, 12, num_layers=2, out_channels=4, bias=False), "it has the parameters bias, lin.weight"),
     ],
 )

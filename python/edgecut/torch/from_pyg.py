@@ -64,7 +64,9 @@ def _kind(model: torch.nn.Module) -> Any:
     first = model.convs[0]
     for conv in model.convs:
         _check(conv, {"flow": "source_to_target"})
-        _check(conv, {} if isinstance(model, GraphSAGE) else {"aggr": "add"})
+        # PyG has two names for the sum.
+        if not isinstance(model, GraphSAGE) and conv.aggr not in ("add", "sum"):
+            raise ValueError(f"{conv} has aggr={conv.aggr!r}, but `train` has the sum")
     if isinstance(model, GraphSAGE):
         for conv in model.convs:
             _check(conv, {"aggr": first.aggr, "normalize": False, "root_weight": True, "project": False})
