@@ -29,8 +29,8 @@ Examples:
   campaign links --only 31 --seed 7          one round again
   campaign soak --minutes 60
 
-`processes`, `servers`, `links` and `traffic` need root, for network namespaces, and `disks` for its disks. The programs train, partition-graph and sampling-server are
-those beside this one. Exit status: 0 all rounds passed, 1 a round failed, 2 a wrong command line.";
+`processes`, `servers`, `links` and `traffic` need root, for network namespaces, and `disks` for its disks. The
+programs train, partition-graph and sampling-server are those beside this one. Exit status: 0 all rounds passed, 1 a round failed, 2 a wrong command line.";
 
 /// Injects faults into jobs of real processes at random moments, and checks what becomes of them.
 ///

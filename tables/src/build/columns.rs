@@ -134,7 +134,7 @@ pub(super) fn compute(
     columns.join(space, parts, &features)?;
     let dim = columns.saved.features.last().map_or(0, |last| last.columns[1]);
     if defer && dim > 0 {
-        columns.deferred = Some((dim, dtype(&features)));
+        columns.deferred = Some((dim, dtype(features)));
     }
     Ok(columns)
 }
@@ -250,7 +250,7 @@ impl TypeColumns {
         }
         if let Some(values) = values.filter(|_| dim > 0) {
             let wide = Features::F32 { values, dim };
-            self.features = Some(match dtype(features) {
+            self.features = Some(match dtype(features.iter().copied()) {
                 FeatureDtype::F16 => half(space, wide)?,
                 _ => wide,
             });
@@ -259,8 +259,9 @@ impl TypeColumns {
     }
 }
 
-fn dtype(features: &[&Feature]) -> FeatureDtype {
-    if features.iter().all(|feature| feature.is_half) { FeatureDtype::F16 } else { FeatureDtype::F32 }
+/// Returns the stored type of the features of a type.
+pub(super) fn dtype<'a>(features: impl IntoIterator<Item = &'a Feature>) -> FeatureDtype {
+    if features.into_iter().all(|feature| feature.is_half) { FeatureDtype::F16 } else { FeatureDtype::F32 }
 }
 
 fn half(space: &Workspace, features: Features) -> Result<Features, TableError> {

@@ -1,15 +1,15 @@
 //! The sizes of a graph in tables, from the descriptions and the first rows of its files.
 
+use super::columns::dtype;
 use super::edges::collect_ids;
 use super::read::{settle_unsupported, tables_of_edges, tables_of_nodes};
 use super::spec::{FeatureCells, Spec};
 use super::{Context, DropCounts};
-use crate::conf::{Conf, EdgeTable, Feature, Label, NodeTable, Source, SplitRule, Transform};
+use crate::conf::{Conf, EdgeTable, Label, NodeTable, Source, SplitRule, Transform};
 use crate::ids::IdMap;
 use crate::table::{IdCells, Table, id_cells, paths};
 use crate::transform::{Partial, SavedType};
 use crate::{TableError, TableOptions};
-use edgecut_graph::FeatureDtype;
 use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -149,10 +149,6 @@ impl TableShape {
         self.input_bytes += opened.num_bytes();
         Ok(opened)
     }
-}
-
-fn dtype<'a>(mut features: impl Iterator<Item = &'a Feature>) -> FeatureDtype {
-    if features.all(|feature| feature.is_half) { FeatureDtype::F16 } else { FeatureDtype::F32 }
 }
 
 /// Returns the most edges that a label holds out.
