@@ -8,10 +8,10 @@ use graphs::{contents, names};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
@@ -142,6 +142,35 @@ fn metis_is_replaced_if_it_does_not_fit_unless_it_was_chosen() {
     }
 }
 
+/// Stops runs at moments from their start to the end of their work. Each leaves no scratch files, and either no output or
+/// all of it.
+fn stop_at_moments(program: impl Fn() -> Command, scratch: &str, out: &str) {
+    const RUNS: u32 = 8;
+    let (scratch, out) = (Path::new(scratch), Path::new(out));
+    let run = || program().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    assert!(run().wait().unwrap().success());
+    let needed = start.elapsed();
+    std::fs::remove_dir_all(out).unwrap();
+    let mut stopped = 0;
+    for at in 0..RUNS {
+        let signal = if at % 3 == 2 { Signal::TERM } else { Signal::KILL };
+        let mut child = run();
+        std::thread::sleep(needed * (2 * at + 1) / (2 * RUNS));
+        // The run may be done if the first one was slower.
+        let _ = kill_process(Pid::from_child(&child), signal);
+        child.wait().unwrap();
+        assert!(!scratch.exists() || names(scratch).is_empty(), "{:?}", names(scratch));
+        if out.exists() {
+            verify(out).unwrap();
+            std::fs::remove_dir_all(out).unwrap();
+        } else {
+            stopped += 1;
+        }
+    }
+    assert!(stopped >= RUNS / 2, "only {stopped} of {RUNS} runs were stopped before they were done");
+}
+
 #[test]
 fn a_killed_run_leaves_no_scratch_files_and_the_next_one_succeeds() {
     let large = Large::new();
@@ -150,27 +179,7 @@ fn a_killed_run_leaves_no_scratch_files_and_the_next_one_succeeds() {
     let out = large.path("parts/out");
     let limit = LIMIT.to_string();
     let flags = ["--output-dir", &out, "--method", "ldg", "--memory-limit", &limit, "--scratch-dir", &scratch];
-    // A phase is printed when it ends.
-    let moments = [("", 20), ("", 150), ("reading", 10), ("reading", 120), ("preparing", 30), ("LDG", 1), ("LDG", 40)];
-    for (at, (after, milliseconds)) in moments.into_iter().enumerate() {
-        let signal = if at % 3 == 2 { Signal::TERM } else { Signal::KILL };
-        let mut child = large.program(&flags).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !after.is_empty() && !line.starts_with(after) {
-            line.clear();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before the end of {after}");
-        }
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        child.wait().unwrap();
-        assert!(
-            !Path::new(&scratch).exists() || names(Path::new(&scratch)).is_empty(),
-            "{:?}",
-            names(Path::new(&scratch))
-        );
-        assert!(!Path::new(&out).exists(), "it was done before it could be stopped");
-    }
+    stop_at_moments(|| large.program(&flags), &scratch, &out);
     succeeds(&large.program(&flags).output().unwrap());
     assert!(contents(Path::new(&out)) == expected);
     assert_eq!(names(&large.root.path().join("parts")), ["out"]);
@@ -302,15 +311,7 @@ fn a_killed_run_on_tables_leaves_nothing_and_a_full_disk_is_one_error() {
     let scratch = large.path("scratch");
     let limit = LargeTables::LIMIT.to_string();
     let flags = ["--memory-limit", &limit, "--scratch-dir", &scratch];
-    for (at, milliseconds) in [30, 200, 500, 900, 1500].into_iter().enumerate() {
-        let signal = if at % 2 == 1 { Signal::TERM } else { Signal::KILL };
-        let mut child = large.program("parts/out", &flags).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        child.wait().unwrap();
-        assert!(!Path::new(&scratch).exists() || names(Path::new(&scratch)).is_empty());
-        assert!(!Path::new(&large.path("parts/out")).exists(), "it was done before it could be stopped");
-    }
+    stop_at_moments(|| large.program("parts/out", &flags), &scratch, &large.path("parts/out"));
     succeeds(&large.program("parts/out", &flags).output().unwrap());
     assert_eq!(names(Path::new(&large.path("parts"))), ["out"]);
     let plan = succeeds(&large.program("full", &[&flags[..], &["--plan"]].concat()).output().unwrap());
