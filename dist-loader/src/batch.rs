@@ -32,6 +32,11 @@ pub struct MiniBatch {
     pub edges: Vec<EdgeBatch>,
     /// The label of each seed, -1 if unlabelled. Empty if the loader does not fetch labels.
     pub labels: Vec<i64>,
+    /// `[num_seeds, target_dim]`, row-major: the targets of each seed, if its type has these instead of labels. NaN is an unknown
+    /// value.
+    pub targets: Vec<f32>,
+    /// The targets per seed.
+    pub target_dim: usize,
 }
 
 impl MiniBatch {
@@ -44,14 +49,23 @@ impl MiniBatch {
     /// assert_eq!((batch.num_seeds, batch.num_bytes()), (0, 0));
     /// ```
     pub fn empty(key: BatchKey) -> Self {
-        Self { key, num_seeds: 0, seed_positions: Vec::new(), nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
+        Self {
+            key,
+            num_seeds: 0,
+            seed_positions: Vec::new(),
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            labels: Vec::new(),
+            targets: Vec::new(),
+            target_dim: 0,
+        }
     }
 
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(NodeBatch::num_bytes).sum();
         let edges: usize = self.edges.iter().map(EdgeBatch::num_bytes).sum();
-        let of_seeds = bytes_held(&self.labels) + bytes_held(&self.seed_positions);
+        let of_seeds = bytes_held(&self.labels) + bytes_held(&self.targets) + bytes_held(&self.seed_positions);
         nodes + edges + of_seeds + bytes_held(&self.nodes) + bytes_held(&self.edges)
     }
 }

@@ -31,7 +31,6 @@ pub(crate) async fn fill(
     &Filling { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Filling,
     key: BatchKey,
     num_seeds: usize,
-    labels: Vec<i64>,
 ) -> Result<MiniBatch, SampleError> {
     let node_types = &node.part().meta().node_types;
     let mut nodes = Vec::with_capacity(node_types.len());
@@ -89,7 +88,7 @@ pub(crate) async fn fill(
         let positions = if keeps_positions { positions } else { Vec::new() };
         edges.push(EdgeBatch { indptr, indices, positions, attributes });
     }
-    Ok(MiniBatch { key, num_seeds, seed_positions: Vec::new(), nodes, edges, labels })
+    Ok(MiniBatch { num_seeds, nodes, edges, ..MiniBatch::empty(key) })
 }
 
 /// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all

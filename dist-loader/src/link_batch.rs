@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkBatch {
-    /// The neighborhood. Its `num_seeds` is the number of edges, and its labels are empty.
+    /// The neighborhood. Its `num_seeds` is the number of edges, and it has no labels.
     pub graph: MiniBatch,
     /// The type of each edge.
     pub edge_types: Vec<EdgeTypeId>,

@@ -167,7 +167,7 @@ impl SeedBatches for LinkBatches {
             cache: self.cache.clone(),
             rows: Vec::new(),
         };
-        let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
+        let graph = fill(self.node(), subgraph, &filling, key, edges.len()).await?;
         let graph = MiniBatch { seed_positions: positions, ..graph };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })

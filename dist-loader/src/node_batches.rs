@@ -5,7 +5,7 @@ use crate::cached_rows::CachedRows;
 use crate::fill::{Filling, NodeRows, fill};
 use crate::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, Wanted,
+    BatchKey, DistGraph, DistNeighborSampler, NodeAttributes, SampleError, SampleSeeds, SampledSubgraph, Wanted,
 };
 use edgecut_graph::NodeTypeId;
 use std::ops::Range;
@@ -97,10 +97,10 @@ impl SeedBatches for NodeBatches {
         }
         let num_seeds = seeds.len();
         let subgraph = self.clone().sample(seeds.clone(), key).await?;
-        let mut labels = Vec::new();
+        let mut of_seeds = NodeAttributes::default();
         if self.wanted.labels {
             let wanted = Wanted { labels: true, ..Wanted::default() };
-            labels = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?.labels;
+            of_seeds = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?;
         }
         let filling = Filling {
             wanted: self.wanted,
@@ -109,8 +109,9 @@ impl SeedBatches for NodeBatches {
             cache: self.cache.clone(),
             rows: self.rows.clone(),
         };
-        let batch = fill(self.node(), subgraph, &filling, key, num_seeds, labels).await?;
-        Ok(MiniBatch { seed_positions: seeds, ..batch })
+        let batch = fill(self.node(), subgraph, &filling, key, num_seeds).await?;
+        let NodeAttributes { labels, targets, target_dim, .. } = of_seeds;
+        Ok(MiniBatch { seed_positions: seeds, labels, targets, target_dim, ..batch })
     }
 
     fn num_bytes(batch: &MiniBatch) -> usize {

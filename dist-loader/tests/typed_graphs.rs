@@ -5,7 +5,7 @@ mod support;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, Wanted};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, NodeTypeId};
+use edgecut_graph::{Dataset, NodeTypeId, TargetKind, Targets};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,11 +104,21 @@ fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 
             assert_eq!(nodes.features[row * nodes.feature_dim..][..nodes.feature_dim], expected);
         }
     }
-    let labels = dataset.node_types[0].labels.as_ref().expect("v0 has labels");
-    assert_eq!(
-        batch.labels,
-        batch.nodes[0].original_ids[..batch.num_seeds].iter().map(|&id| labels[id as usize]).collect::<Vec<_>>()
-    );
+    let seeds = &batch.nodes[0].original_ids[..batch.num_seeds];
+    match &dataset.node_types[0].targets {
+        Some(targets) => {
+            assert_eq!((batch.target_dim, batch.labels.len()), (targets.dim, 0));
+            assert_eq!(
+                batch.targets,
+                seeds.iter().flat_map(|&id| targets.row(id as usize)).copied().collect::<Vec<_>>()
+            );
+        }
+        None => {
+            let labels = dataset.node_types[0].labels.as_ref().expect("v0 has labels");
+            assert_eq!(batch.labels, seeds.iter().map(|&id| labels[id as usize]).collect::<Vec<_>>());
+            assert!(batch.targets.is_empty());
+        }
+    }
 }
 
 #[test]
@@ -139,6 +149,28 @@ fn batches_do_not_depend_on_the_partitioning() {
     for (num_parts, world_size) in UNEQUAL {
         let parts = dir.path().join(format!("{num_parts}-{:?}", Method::Random));
         assert!(batches(&parts, world_size, &small(1)) == expected, "{num_parts} parts on {world_size} ranks");
+    }
+}
+
+#[test]
+fn targets_are_those_of_the_seeds_with_any_partitioning() {
+    let mut dataset = graph();
+    let nodes = &mut dataset.node_types[0];
+    nodes.labels = None;
+    nodes.num_classes = 0;
+    let values: Vec<f32> = (0..nodes.num_nodes * 5).map(|at| (at as f32 * 0.37).sin()).collect();
+    nodes.targets = Some(Targets { values: values.into(), dim: 5, kind: TargetKind::Regression });
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let config = DistGraphConfig { fetch_chunk_bytes: 50, max_message_bytes: 800, ..DistGraphConfig::default() };
+    let mut expected: Option<Vec<Vec<MiniBatch>>> = None;
+    for (num_parts, world_size) in [(1, 1), (3, 3), (5, 2)] {
+        let parts = dir.path().join(num_parts.to_string());
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+        let found = batches(&parts, world_size, &config);
+        for ((_, fanouts), batches) in CASES.iter().zip(&found) {
+            batches.iter().for_each(|batch| check_against_dataset(&dataset, batch, fanouts));
+        }
+        assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{num_parts} parts");
     }
 }
 

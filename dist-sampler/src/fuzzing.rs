@@ -182,7 +182,7 @@ fn requests_to(part: &Part) -> Vec<Request> {
         let num_rows = part.owned(node_type).len() as u32;
         let rows: Vec<u32> = (0..num_rows.min(40)).collect();
         let wanted = Wanted {
-            labels: of_type.has_labels,
+            labels: of_type.is_labeled(),
             times: of_type.has_times,
             original_ids: true,
             degrees: true,

@@ -30,7 +30,7 @@ pub mod small_graphs;
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice,
-    NegativesMeta, NodeData, NodeOverlap, OverlapPolicy, Overlaps, Split, Splits,
+    NegativesMeta, NodeData, NodeOverlap, OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};

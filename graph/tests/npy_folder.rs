@@ -1,7 +1,11 @@
 //! Tests of folders of `.npy` arrays: valid variations and all kinds of errors.
 
-use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load, load_with_warnings, read_npy_folder};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, write_npy};
+use edgecut_graph::readers::{
+    DatasetSource, FakeOptions, GraphShape, export_npy, fake, load, load_with_warnings, read_npy_folder,
+};
+use edgecut_graph::{
+    Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, TargetKind, write_npy,
+};
 use half::f16;
 use std::fs;
 use tempfile::TempDir;
@@ -125,6 +129,75 @@ fn nodes_without_a_label_are_not_evaluated() {
     let said = "1 of 2 valid nodes have no label: they are not evaluated";
     assert!(loaded.warnings.iter().any(|warning| warning == said), "{:?}", loaded.warnings);
     loaded.dataset.validate().unwrap();
+}
+
+/// Returns the valid folder with three targets per node in place of classes.
+fn with_targets<T: NpyElement>(values: &[T]) -> Folder {
+    let folder = Folder::legal();
+    folder.remove("y");
+    folder.put("targets", &[4, values.len() / 4], values);
+    folder
+}
+
+#[test]
+fn targets_of_every_type_are_read() {
+    let labels = [0.0_f32, 1.0, 1.0, 0.0, f32::NAN, f32::NAN, 1.0, 0.0];
+    let targets = |folder: &Folder| folder.read().unwrap().nodes(NodeTypeId(0)).targets.clone().unwrap();
+    let found = targets(&with_targets(&labels));
+    assert_eq!((found.dim, found.kind, found.row(1)), (2, TargetKind::MultiLabel, &[1.0, 0.0][..]));
+    assert!(found.is_known(1) && !found.is_known(2));
+    assert_eq!(targets(&with_targets(&[0_i64, 1, 1, 0])).kind, TargetKind::MultiLabel);
+    assert_eq!(targets(&with_targets(&[0_u8, 1, 1, 0])).values[..], [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(targets(&with_targets(&[0.5_f64, -1e9, 1.0, 0.0])).kind, TargetKind::Regression);
+    let folder = with_targets(&[0_u8; 4]);
+    folder.put_bool("targets", &[1, 0, 0, 1]);
+    assert_eq!((targets(&folder).dim, &targets(&folder).values[..]), (1, &[1.0, 0.0, 0.0, 1.0][..]));
+    // The targets survive an export, and determine the number of nodes.
+    let folder = with_targets(&labels);
+    let dataset = folder.read().unwrap();
+    assert_eq!(GraphShape::read(&DatasetSource::of_folder(folder.0.path())).unwrap(), GraphShape::of(&dataset));
+    export_npy(&dataset, folder.0.path()).unwrap();
+    folder.remove("x");
+    folder.remove("num_nodes");
+    assert_eq!(targets(&folder).row(3), [1.0, 0.0]);
+    export_npy(&Folder::legal().read().unwrap(), folder.0.path()).unwrap();
+    check_four(&folder.read().unwrap());
+}
+
+#[test]
+fn nodes_without_a_known_target_are_neither_trained_nor_evaluated() {
+    let folder = with_targets(&[0.5_f32, 0.5, f32::NAN, 0.5]);
+    folder.put("valid_idx", &[2], &[1_i64, 2]);
+    let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
+    assert_eq!(loaded.dataset.nodes(NodeTypeId(0)).splits.valid[..], [1]);
+    loaded.dataset.validate().unwrap();
+    folder.put("train_idx", &[1], &[2_i64]);
+    assert!(folder.why().contains("train_idx.npy: node 2 is a training node, but has no label"), "{}", folder.why());
+}
+
+#[test]
+fn each_bad_target_is_named_with_its_node() {
+    type Change = fn(&Folder);
+    let cases: [(Change, &str); 7] = [
+        (|f| f.put("y", &[4], &[0_i64; 4]), "targets.npy: there is also y.npy"),
+        (|f| f.put("targets", &[3, 2], &[0.0_f32; 6]), "targets.npy: it has 3 rows, but the graph has 4 nodes"),
+        (|f| f.put("targets", &[4, 1, 1], &[0.0_f32; 4]), "targets.npy: its shape is [4, 1, 1]"),
+        (|f| f.put("targets", &[4, 1], &[0.5, 1e300, 0.0, 0.0]), "targets.npy: target 0 of node 1 is inf, which is"),
+        (
+            |f| f.put("targets", &[4, 2], &[2.0, 0.0, 0.0, f32::NEG_INFINITY, 0.0, 0.0, 0.0, 0.0]),
+            "targets.npy: target 1 of node 1 is -inf, which is infinite",
+        ),
+        (
+            |f| f.put("targets", &[4], &[0.0, 0.5, 0.0, 0.0].map(f16::from_f32)),
+            "targets.npy: its type is <f2, expected",
+        ),
+        (|f| f.put("targets", &[], &[0.0_f32]), "targets.npy: its shape is []"),
+    ];
+    for (change, why) in cases {
+        let folder = with_targets(&[0.5_f32; 4]);
+        change(&folder);
+        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
+    }
 }
 
 #[test]
@@ -283,7 +356,10 @@ fn each_bad_array_is_named_with_its_entry() {
             |f| f.put("x", &[4, 1], &[0.0, 1e300, 0.0, 0.0]),
             "x.npy: feature 0 of node 1 is NaN or infinite, or too large",
         ),
-        (|f| f.put("y", &[4, 3], &[0_i64; 12]), "y.npy: it has 3 columns"),
+        (
+            |f| f.put("y", &[4, 3], &[0_i64; 12]),
+            "y.npy: it has 3 columns; expected one class per node. Save several labels as targets.npy",
+        ),
         (|f| f.put("y", &[4], &[0_i64, -2, 0, 0]), "y.npy: node 1 has label -2"),
         (|f| f.put("y", &[4], &[0, 1 << 40, 0, 0_i64]), "y.npy: node 1 has label 1099511627776"),
         (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),

@@ -10,16 +10,12 @@
 //! of them, as `partition-graph` does.
 //!
 //! ```
-//! use edgecut_graph::{Dataset, NodeData, Part, PartitionId, Splits};
+//! use edgecut_graph::{Dataset, NodeData, Part, PartitionId};
 //! use edgecut_partition::{PartitionOptions, partition, verify};
 //! let nodes = NodeData {
 //!     name: "node".into(),
 //!     num_nodes: 4,
-//!     features: None,
-//!     labels: None,
-//!     num_classes: 0,
-//!     splits: Splits::default(),
-//!     times: None,
+//!     ..NodeData::default()
 //! };
 //! let graph = Dataset::homogeneous("square", nodes, vec![0, 1, 2, 3].into(), vec![1, 0, 3, 2].into());
 //! let dir = tempfile::tempdir()?;

@@ -271,7 +271,7 @@ fn feature_bytes(nodes: &NodeShape, dtypes: &FeatureDtypes) -> u64 {
 
 /// Returns the bytes of a node's other arrays.
 fn node_bytes(nodes: &NodeShape) -> u64 {
-    4 + if nodes.has_labels { 8 } else { 0 } + if nodes.has_times { 8 } else { 0 }
+    4 + 4 * nodes.target_dim as u64 + if nodes.has_labels { 8 } else { 0 } + if nodes.has_times { 8 } else { 0 }
 }
 
 /// Returns the bytes of all edges with their offsets.

@@ -147,7 +147,7 @@ impl Pairs for Reverse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_graph::{Dataset, EdgeData, NodeData, NodeTypeId, Splits};
+    use edgecut_graph::{Dataset, EdgeData, NodeData, NodeTypeId};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -155,15 +155,7 @@ mod tests {
 
     /// Returns a dataset with two node types, of 9 and 5 nodes, and three edge types.
     fn dataset(within: &Edges, across: &Edges, back: &Edges) -> Dataset {
-        let nodes = |name: &str, num_nodes| NodeData {
-            name: name.into(),
-            num_nodes,
-            features: None,
-            labels: None,
-            num_classes: 0,
-            splits: Splits::default(),
-            times: None,
-        };
+        let nodes = |name: &str, num_nodes| NodeData { name: name.into(), num_nodes, ..NodeData::default() };
         let edges = |src_type, dst_type, pairs: &Edges| {
             let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
             let src_type = NodeTypeId(src_type);

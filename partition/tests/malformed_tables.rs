@@ -136,13 +136,23 @@ const CASES: &[(&str, Change, &str)] = &[
         "nodes.parquet: column id: its type is Float64, but ids are texts or whole numbers",
     ),
     (
-        "several labels",
+        "label other than 0 and 1",
         Parquet(|| {
             let mut columns = nodes(Arc::new(Int64Array::from(vec![1, 2, 3])));
-            columns[2].1 = lists(vec![Some(vec![Some(1.0)]), Some(vec![Some(0.0)]), Some(vec![Some(1.0)])]);
+            columns[2].1 = lists(vec![Some(vec![Some(1.0)]), Some(vec![Some(3.0)]), Some(vec![Some(1.0)])]);
             columns
         }),
-        "column y: its type is List",
+        "nodes.parquet: row 2: column y: 3 is not 0 or 1",
+    ),
+    (
+        "fewer labels",
+        Parquet(|| {
+            let mut columns = nodes(Arc::new(Int64Array::from(vec![1, 2, 3])));
+            let two = || Some(vec![Some(1.0), Some(0.0)]);
+            columns[2].1 = lists(vec![two(), two(), Some(vec![Some(1.0)])]);
+            columns
+        }),
+        "nodes.parquet: row 3: column y: it has 1 numbers, but earlier rows have 2",
     ),
     ("not JSON", Replace("graph.json", "[\"n\", \"to\"", "[\"n\" \"to\""), "graph.json: it is not valid JSON"),
     ("unknown key", Replace("graph.json", "time_col", "tyme_col"), "graph.json: nodes[0].tyme_col: unknown key"),
@@ -171,7 +181,20 @@ const CASES: &[(&str, Change, &str)] = &[
         Replace("graph.json", "classification", "clustering"),
         "nodes[0].labels[0].task_type: \"clustering\" is not a task",
     ),
-    ("regression", Replace("graph.json", "classification", "regression"), "nodes[0].labels[0]: regression"),
+    (
+        "text as target",
+        Replace("graph.json", "classification\", \"label_col\": \"y\"", "regression\", \"label_col\": \"id\""),
+        "nodes.csv: row 1: column id: \"a\" is not a number",
+    ),
+    (
+        "regression of edges",
+        Replace(
+            "graph.json",
+            "\"weight_col\": \"w\"",
+            "\"labels\": [{\"task_type\": \"regression\", \"label_col\": \"w\"}]",
+        ),
+        "edges[0].labels[0]: regression of edges",
+    ),
     (
         "unknown transform",
         Replace(

@@ -83,6 +83,12 @@ fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
                 assert_eq!(time, original.times.as_ref().map(|times| times[id as usize]));
                 let label = nodes.labels.as_ref().map(|l| l[row]);
                 assert_eq!(label, original.labels.as_ref().map(|l| l[id as usize]));
+                let targets = original.targets.as_ref().map(|targets| (targets.dim, targets.row(id as usize)));
+                let stored =
+                    nodes.targets.as_deref().zip(targets).map(|(values, (dim, _))| &values[row * dim..][..dim]);
+                // NaN equals itself here.
+                let bits = |row: &[f32]| row.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                assert_eq!(stored.map(bits), targets.map(|(_, row)| bits(row)));
             }
             for (split, ids) in Split::ALL.iter().zip(&mut splits) {
                 ids.extend(nodes.splits.get(*split).iter().map(|&row| nodes.original_ids[row as usize]));

@@ -607,15 +607,12 @@ fn a_configuration_of_graphstorm_is_accepted_unchanged() {
     };
     folder.write_parquet("demand_edge.parquet", Compression::SNAPPY, edges(&["demands"]));
     folder.write_parquet("traffic_edge.parquet", Compression::SNAPPY, edges(&["capacity", "traffics"]));
-    let error = folder.fails(&[]);
-    assert!(
-        error.contains("nodes[0].labels[0]: regression: no task trains on numbers: it is not supported"),
-        "{error}"
-    );
-    assert!(error.contains("--unsupported skip"), "{error}");
-    let (made, stderr) = folder.made("out", &["--unsupported", "skip"]);
-    assert!(stderr.contains("warning: not supported, left out: nodes[0].labels[0]"), "{stderr}");
+    let (made, _) = folder.made("out", &[]);
     assert_eq!(made["edge_types"][1]["feature_dim"], 2);
+    assert_eq!(made["node_types"][0]["targets"], json!({"dim": 1, "kind": "regression"}));
+    // Four fifths of three nodes, rounded down.
+    assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 0]));
+    assert_eq!(rows_of(&folder, "out", "airport", "targets.npy", 1), [[250.0], [500.0], [2000.0]]);
     let found: Vec<Vec<f32>> = {
         let mut rows = std::collections::BTreeMap::new();
         for part in 0..2 {
@@ -627,6 +624,88 @@ fn a_configuration_of_graphstorm_is_accepted_unchanged() {
         rows.into_values().collect()
     };
     assert_eq!(found, [[0.75, 0.0, 0.25], [0.25, 0.5, 0.5], [0.5, 0.75, 1.0]]);
+}
+
+/// Returns the rows of an array of nodes of two parts, in the order of the dataset.
+fn rows_of(folder: &Folder, out: &str, node_type: &str, file: &str, dim: usize) -> Vec<Vec<f32>> {
+    let mut rows = std::collections::BTreeMap::new();
+    for part in 0..2 {
+        let dir = folder.path(&format!("{out}/part_{part}/nodes/{node_type}"));
+        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
+        let (_, values) = map_npy::<f32>(&dir.join(file)).unwrap();
+        rows.extend(ids.iter().copied().zip(values.chunks(dim).map(<[f32]>::to_vec)));
+    }
+    rows.into_values().collect()
+}
+
+#[test]
+fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
+    let folder = Folder::new();
+    let n = 30;
+    // A null, an empty text and NaN are unknown. The first rows have no labels at all.
+    let tag = |node: usize, tag: usize| (node * 7 + tag * 3) % 5 % 2;
+    let is_known = |node: usize| node > 8 && !node.is_multiple_of(6);
+    let mut csv = "id,tags,price\n".to_owned();
+    let mut lists = ListBuilder::new(Float32Builder::new());
+    let mut prices = Vec::new();
+    for node in 0..n {
+        let price = if node % 4 == 3 { String::new() } else { format!("{}", feature(node)) };
+        prices.push((node % 4 != 3).then(|| f64::from(feature(node))));
+        if is_known(node) {
+            let [a, b] = [tag(node, 0), tag(node, 1)];
+            writeln!(csv, "n{node},{a}|{b}|nan,{price}").unwrap();
+            lists.append_value([Some(a as f32), Some(b as f32), None]);
+        } else {
+            writeln!(csv, "n{node},,{price}").unwrap();
+            lists.append_null();
+        }
+    }
+    folder.write("items.csv", &csv);
+    folder.write("edges.csv", (1..n).fold("s,t\n".to_owned(), |text, node| format!("{text}n{node},n{}\n", node / 2)));
+    let ids: ArrayRef = Arc::new(StringArray::from_iter_values((0..n).map(|node| format!("n{node}"))));
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let prices: ArrayRef = Arc::new(Float64Array::from(prices));
+    folder.write_parquet("items.parquet", Compression::SNAPPY, vec![("id", ids), ("tags", lists), ("price", prices)]);
+    let conf = |files: &str, label: Value| {
+        let conf = json!({
+            "nodes": [{"node_type": "item", "node_id_col": "id", "files": files, "labels": [label]}],
+            "edges": [{"relation": ["item", "to", "item"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+        folder.write("graph.json", conf.to_string());
+    };
+    let several = json!({"task_type": "classification", "label_col": "tags"});
+    let in_texts = json!({"task_type": "classification", "label_col": "tags", "separator": "|"});
+    let number = json!({"task_type": "regression", "label_col": "price"});
+    let price_or_nan = |node: usize| if node % 4 == 3 { f32::NAN } else { feature(node) };
+    for (name, label, dim, num_known) in [("tags", &several, 3, 17), ("price", &number, 1, 23)] {
+        let label_of_csv = if name == "tags" { &in_texts } else { label };
+        conf("items.csv", label_of_csv.clone());
+        let (made, _) = folder.made(&format!("{name}-csv"), &[]);
+        conf("items.parquet", label.clone());
+        folder.made(&format!("{name}-parquet"), &["--on-bad-rows", "drop"]);
+        folder.made(&format!("{name}-limited"), &["--memory-limit", "256MiB"]);
+        for other in ["parquet", "limited"] {
+            let [expected, found] = ["csv", other].map(|out| arrays(&folder.path(&format!("{name}-{out}"))));
+            assert!(found == expected, "{name} in {other}");
+        }
+        let rows = rows_of(&folder, &format!("{name}-csv"), "item", "targets.npy", dim);
+        for (node, row) in rows.iter().enumerate() {
+            let expected = match name {
+                "tags" if is_known(node) => vec![tag(node, 0) as f32, tag(node, 1) as f32, f32::NAN],
+                "tags" => vec![f32::NAN; 3],
+                _ => vec![price_or_nan(node)],
+            };
+            // NaN does not equal itself.
+            let shown = |row: &[f32]| format!("{row:?}");
+            assert_eq!(shown(row), shown(&expected), "node {node}");
+        }
+        let sizes: u64 =
+            made["node_types"][0]["split_sizes"].as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+        assert!(sizes <= num_known && sizes + 3 > num_known, "{sizes} nodes in splits");
+        assert_eq!(
+            (&made["node_types"][0]["num_classes"], &made["node_types"][0]["targets"]["dim"]),
+            (&json!(0), &json!(dim))
+        );
+    }
 }
 
 #[test]

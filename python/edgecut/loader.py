@@ -156,6 +156,7 @@ class NeighborLoader(Loader):
     ``edge_index``        int64 [2, E]     sources and targets, numbered in the batch
     ``n_id``              int64 [N]        ids in the dataset
     ``y``                 int64 [B]        labels of the input nodes, -1 for none. Unlike in PyG, other nodes have none
+    ``y``                 float32 [B, T]   targets of the input nodes, NaN for none, if the graph has these and no labels
     ``time``              int64 [N]        times of nodes
     ``edge_attr``         float32 [E, D]   features of edges
     ``edge_weight``       float32 [E]      weights of edges
@@ -227,6 +228,8 @@ class NeighborLoader(Loader):
         of_inputs = {"batch_size": arrays["batch_size"]}
         if nodes.num_classes > 0:
             of_inputs["y"] = arrays["y"]
+        elif nodes.num_targets > 0:
+            of_inputs["y"] = arrays["targets"].reshape(-1, nodes.num_targets)
         if self._is_listed:
             of_inputs["input_id"] = arrays["input_id"]
         return by_type(self._store, nodes.name, of_inputs)

@@ -43,7 +43,7 @@ class EdgecutFeatureStore(FeatureStore):
         store = self._store
         attrs = []
         for t in store.node_types:
-            has = {"x": t.num_features > 0, "y": t.num_classes > 0, "time": t.has_times}
+            has = {"x": t.num_features > 0, "y": t.num_classes + t.num_targets > 0, "time": t.has_times}
             group = t.name if store.is_heterogeneous else None
             attrs += [TensorAttr(group, name) for name in has if has[name]] or [TensorAttr(group, "n_id")]
         return attrs
@@ -82,7 +82,8 @@ class EdgecutFeatureStore(FeatureStore):
         if number is None:
             return None
         nodes = self._store.node_types[number]
-        return (nodes.num_nodes, nodes.num_features) if attr.attr_name == "x" else (nodes.num_nodes,)
+        width = {"x": nodes.num_features, "y": nodes.num_targets}.get(attr.attr_name, 0)
+        return (nodes.num_nodes, width) if width > 0 else (nodes.num_nodes,)
 
     def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
         return False

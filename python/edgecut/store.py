@@ -38,6 +38,8 @@ class NodeType:
         The numbers of training, validation and test nodes.
     has_times : bool
         Whether nodes have times.
+    num_targets : int
+        The numbers to predict per node, for regression or several labels per node; 0 for none.
     """
 
     name: str
@@ -46,6 +48,7 @@ class NodeType:
     num_classes: int
     split_sizes: tuple[int, int, int]
     has_times: bool = False
+    num_targets: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Store(Membership):
                 t["num_classes"],
                 tuple(t["split_sizes"]),
                 t.get("has_times", False),
+                t.get("targets", {}).get("dim", 0),
             )
             for t in meta["node_types"]
         ]
@@ -121,6 +125,11 @@ class Store(Membership):
     def num_classes(self) -> int:
         """The number of classes of the only node type that has labels."""
         return self._of_all_types("num_classes", [t for t in self.node_types if t.num_classes > 0])
+
+    @property
+    def num_targets(self) -> int:
+        """The numbers to predict per node of the only node type that has such, for regression or several labels per node."""
+        return self._of_all_types("num_targets", [t for t in self.node_types if t.num_targets > 0])
 
     def _of_all_types(self, name: str, types: list[NodeType] | None = None) -> int:
         values = {getattr(t, name) for t in (self.node_types if types is None else types)}

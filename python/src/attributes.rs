@@ -44,11 +44,13 @@ pub(crate) fn node_attribute<'py>(
         })
     })?;
     let fetched = fetched.map_err(|error| failed_in(node.cluster(), &error))?;
+    let matrix = |values: Vec<f32>, dim: usize| {
+        let matrix = Array2::from_shape_vec((num_rows, dim), values);
+        Ok::<_, PyErr>(matrix.map_err(|error| invalid(format!("{name}: {error}")))?.into_pyarray(py).into_any())
+    };
     Ok(match name {
-        "x" => {
-            let matrix = Array2::from_shape_vec((num_rows, fetched.feature_dim), fetched.features);
-            matrix.map_err(|error| invalid(format!("x: {error}")))?.into_pyarray(py).into_any()
-        }
+        "x" => matrix(fetched.features, fetched.feature_dim)?,
+        "y" if fetched.target_dim > 0 => matrix(fetched.targets, fetched.target_dim)?,
         "y" => fetched.labels.into_pyarray(py).into_any(),
         _ => fetched.times.into_pyarray(py).into_any(),
     })

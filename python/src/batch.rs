@@ -14,6 +14,8 @@ pub(crate) struct Prepared {
     /// The positions of the seeds in their list.
     seed_positions: Vec<i64>,
     labels: Vec<i64>,
+    /// The targets of the seeds, row by row.
+    targets: Vec<f32>,
     nodes: Vec<PreparedNodes>,
     edges: Vec<PreparedEdges>,
     links: Option<PreparedLinks>,
@@ -73,7 +75,8 @@ impl Prepared {
         let nodes = batch.nodes.into_iter().zip(&meta.node_types);
         let nodes = nodes.map(|(nodes, of_type)| PreparedNodes::new(nodes, of_type, layout)).collect();
         let seed_positions = wide(&batch.seed_positions);
-        Self { num_seeds: batch.num_seeds, seed_positions, labels: batch.labels, nodes, edges, links: None }
+        let MiniBatch { num_seeds, labels, targets, .. } = batch;
+        Self { num_seeds, seed_positions, labels, targets, nodes, edges, links: None }
     }
 
     /// Converts a batch of edges of one type.
@@ -94,6 +97,7 @@ impl PreparedBatch for Prepared {
         dict.set_item("batch_size", self.num_seeds)?;
         dict.set_item("input_id", self.seed_positions.into_pyarray(py))?;
         dict.set_item("y", self.labels.into_pyarray(py))?;
+        dict.set_item("targets", self.targets.into_pyarray(py))?;
         if let Some(PreparedLinks { src, dst, negatives }) = self.links {
             dict.set_item("src", src.into_pyarray(py))?;
             dict.set_item("dst", dst.into_pyarray(py))?;

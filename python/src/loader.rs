@@ -230,7 +230,7 @@ impl NodeSeeds {
             (None, None, Some(split)) => Seeds::Split(split),
             (None, None, None) => Seeds::Owned,
         };
-        config.wanted.labels = graph.meta_data().node_types[node_type.index()].has_labels;
+        config.wanted.labels = graph.meta_data().node_types[node_type.index()].is_labeled();
         let loader = DistNeighborLoader::new(sampler, node_type, seeds, config, world);
         loader.map_err(|error| not_made(graph, error))
     }

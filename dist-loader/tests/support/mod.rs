@@ -57,7 +57,7 @@ pub(crate) fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
         labels: Some(labels.into()),
         num_classes: 4,
         splits: Splits { train: every(3, 0).into(), valid: every(5, 1).into(), test: every(7, 2).into() },
-        times: None,
+        ..NodeData::default()
     };
     Dataset::homogeneous("random", nodes, src.into(), dst.into())
 }

@@ -1,5 +1,6 @@
 //! The attributes of nodes and edges to fetch.
 
+use edgecut_graph::NodeTypeMeta;
 use serde::{Deserialize, Serialize};
 
 /// The attributes of nodes to fetch.
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Labels, `i64`.
+    /// Labels, `i64`, or the targets of types that have these instead, `f32`.
     pub labels: bool,
     /// Times, `i64`.
     pub times: bool,
@@ -40,13 +41,13 @@ impl Wanted {
         Self { labels: false, times: false, original_ids: false, degrees: false, features: true };
 
     /// Returns the bytes of a node in a reply to `fetch`, over all wanted attributes.
-    pub(crate) fn bytes_per_node(self, feature_bytes: usize) -> usize {
+    pub(crate) fn bytes_per_node(self, of_type: &NodeTypeMeta) -> usize {
         let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
-        size(self.labels, 8)
+        size(self.labels, of_type.label_bytes())
             + size(self.times, 8)
             + size(self.original_ids, 4)
             + size(self.degrees, 4)
-            + size(self.features, feature_bytes)
+            + size(self.features, of_type.feature_bytes())
     }
 }
 

@@ -22,6 +22,10 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct NodeAttributes {
     /// The class of each node, -1 if unlabelled.
     pub labels: Vec<i64>,
+    /// `[num_nodes, target_dim]`, row-major, of types that have targets instead of labels. NaN is an unknown value.
+    pub targets: Vec<f32>,
+    /// The targets per node, 0 if they were not requested.
+    pub target_dim: usize,
     /// The time of each node.
     pub times: Vec<i64>,
     /// The id of each node in the dataset.
@@ -176,15 +180,16 @@ impl DistGraph {
         if wanted.features && t.feature_dim == 0 {
             return missing("features");
         }
-        if wanted.labels && !t.has_labels {
+        if wanted.labels && !t.is_labeled() {
             return missing("labels");
         }
         if wanted.times && !t.has_times {
             return missing("times");
         }
-        let bytes_per_node = wanted.bytes_per_node(t.feature_bytes());
+        let bytes_per_node = wanted.bytes_per_node(t);
         Ok(Shape {
             feature_dim: if wanted.features { t.feature_dim } else { 0 },
+            target_dim: t.targets.filter(|_| wanted.labels).map_or(0, |targets| targets.dim),
             dtype: t.feature_dtype,
             bytes_per_node,
         })
@@ -203,6 +208,7 @@ enum Place {
 #[derive(Clone, Copy)]
 struct Shape {
     feature_dim: usize,
+    target_dim: usize,
     dtype: FeatureDtype,
     bytes_per_node: usize,
 }
@@ -210,6 +216,7 @@ struct Shape {
 /// Attributes with some rows still missing.
 struct Draft {
     labels: Vec<i64>,
+    targets: Vec<f32>,
     times: Vec<i64>,
     original_ids: Vec<u32>,
     degrees: Vec<u32>,
@@ -234,6 +241,10 @@ impl Draft {
                 Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
                 None => Vec::new(),
             },
+            targets: match &nodes.targets {
+                Some(targets) => target_rows(targets, shape.target_dim, rows),
+                None => Vec::new(),
+            },
             times: match &nodes.times {
                 Some(times) => values_if(wanted.times, rows, |row| times[row]),
                 None => Vec::new(),
@@ -255,7 +266,9 @@ impl Draft {
     fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
         let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
         let mut rest = &data[..];
-        if wanted.labels {
+        if wanted.labels && shape.target_dim > 0 {
+            place_rows(&mut self.targets, shape.target_dim, positions, &mut rest);
+        } else if wanted.labels {
             place(&mut self.labels, positions, &mut rest);
         }
         if wanted.times {
@@ -282,6 +295,8 @@ impl Draft {
     fn finish(self, shape: Shape) -> NodeAttributes {
         NodeAttributes {
             labels: self.labels,
+            targets: self.targets,
+            target_dim: shape.target_dim,
             times: self.times,
             original_ids: self.original_ids,
             degrees: self.degrees,
@@ -295,6 +310,25 @@ impl Draft {
 fn values_if<T: Default>(wanted: bool, rows: &[u32], value: impl Fn(usize) -> T) -> Vec<T> {
     let value = |&row: &u32| if row == GatheredRows::ELSEWHERE { T::default() } else { value(row as usize) };
     if wanted { rows.iter().map(value).collect() } else { Vec::new() }
+}
+
+/// Returns the targets of each row, zeros for rows of other parts. They are empty if `dim` is 0.
+fn target_rows(targets: &[f32], dim: usize, rows: &[u32]) -> Vec<f32> {
+    let mut values = vec![0.0; rows.len() * dim];
+    for (out, &row) in values.chunks_exact_mut(dim.max(1)).zip(rows) {
+        if row != GatheredRows::ELSEWHERE {
+            out.copy_from_slice(&targets[row as usize * dim..][..dim]);
+        }
+    }
+    values
+}
+
+fn place_rows(out: &mut [f32], dim: usize, positions: &[u32], rest: &mut &[u8]) {
+    let (mine, others) = rest.split_at(positions.len() * dim * size_of::<f32>());
+    for (&to, row) in positions.iter().zip(bytemuck::cast_slice::<u8, f32>(mine).chunks_exact(dim)) {
+        out[to as usize * dim..][..dim].copy_from_slice(row);
+    }
+    *rest = others;
 }
 
 fn place<T: bytemuck::Pod>(out: &mut [T], positions: &[u32], rest: &mut &[u8]) {

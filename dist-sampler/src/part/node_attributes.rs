@@ -4,7 +4,7 @@ use crate::arrays::{bytes_of, ids_in};
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{FetchRequest, FindRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::{NodeTypeId, Part, PartEdges};
+use edgecut_graph::{NodeTypeId, Part, PartEdges, TargetMeta};
 
 impl LocalPart {
     /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
@@ -15,15 +15,20 @@ impl LocalPart {
         };
         let nodes = self.part.nodes(request.node_type);
         check_rows(rows.iter(), nodes.original_ids.len())?;
-        let feature_bytes = t.feature_bytes();
-        let per_row = request.wanted.bytes_per_node(feature_bytes);
+        let per_row = request.wanted.bytes_per_node(t);
         let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
             return Err(Refusal::TooLarge);
         };
         let mut out = Vec::with_capacity(bytes);
         if request.wanted.labels {
-            let labels = nodes.labels.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no labels".into()))?;
-            append(&mut out, rows, |row| labels[row]);
+            match (nodes.labels.as_deref(), nodes.targets.as_deref().zip(t.targets)) {
+                (Some(labels), _) => append(&mut out, rows, |row| labels[row]),
+                (None, Some((values, TargetMeta { dim, .. }))) => {
+                    let row_of = |&row: &u32| &values[row as usize * dim..][..dim];
+                    rows.iter().for_each(|row| out.extend_from_slice(bytemuck::cast_slice(row_of(row))));
+                }
+                (None, None) => return Err(Refusal::Invalid("the graph has no labels".into())),
+            }
         }
         if request.wanted.times {
             let times = nodes.times.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no times".into()))?;

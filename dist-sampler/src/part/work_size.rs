@@ -42,13 +42,14 @@ impl LocalPart {
         if self.fetch_may_wait_for_disk(node_type, wanted) {
             return ON_POOL;
         }
-        let row_lines = wanted.bytes_per_node(t.feature_bytes()).div_ceil(LINE_BYTES);
+        let row_lines = wanted.bytes_per_node(t).div_ceil(LINE_BYTES);
         num_rows.saturating_mul(row_lines)
     }
 
     fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: Wanted) -> bool {
         let nodes = self.part.nodes(node_type);
         (wanted.labels && nodes.labels.as_ref().is_some_and(Buffer::is_mapped))
+            || (wanted.labels && nodes.targets.as_ref().is_some_and(Buffer::is_mapped))
             || (wanted.times && nodes.times.as_ref().is_some_and(Buffer::is_mapped))
             || (wanted.original_ids && nodes.original_ids.is_mapped())
             || (wanted.degrees && Degrees::new(&self.part, node_type).is_mapped())

@@ -37,7 +37,7 @@ pub(crate) fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
         labels: Some(vec![0; num_nodes as usize].into()),
         num_classes: 2,
         splits: Splits { train: every_third.into(), ..Splits::default() },
-        times: None,
+        ..NodeData::default()
     };
     Dataset::homogeneous("ring", nodes, src.into(), dst.into())
 }

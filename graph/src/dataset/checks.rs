@@ -8,7 +8,7 @@ use crate::{GraphError, NodeTypeId};
 
 impl Dataset {
     /// Checks that ids are in range, arrays have the right length, features are finite, weights are finite and not
-    /// negative, and split nodes are labeled.
+    /// negative, and split nodes have a label or a known target.
     ///
     /// ```
     /// use edgecut_graph::readers::{FakeOptions, fake};
@@ -83,6 +83,12 @@ impl NodeData {
             }
             check_num_classes(labels, self.num_classes, "node")?;
         }
+        if let Some(targets) = &self.targets {
+            if self.labels.is_some() {
+                return Err("it has both labels and targets".into());
+            }
+            targets.problem(self.num_nodes).map_or(Ok(()), Err)?;
+        }
         if let Some(times) = &self.times
             && times.len() != self.num_nodes
         {
@@ -100,12 +106,10 @@ impl NodeData {
         if let Some(last) = ids.last().filter(|&&last| last as usize >= self.num_nodes) {
             return Err(format!("the {name} split has node {last}, but there are {} nodes", self.num_nodes));
         }
-        if let Some(labels) = &self.labels
-            && let Some(node) = ids.iter().find(|&&id| labels[id as usize] < 0)
-        {
-            return Err(format!("the {name} split has node {node}, which has no label"));
+        match ids.iter().find(|&&id| !self.is_labeled(id)) {
+            Some(node) => Err(format!("the {name} split has node {node}, which has no label")),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -19,15 +19,11 @@ impl Dataset {
     /// edge, because it would leak that edge.
     ///
     /// ```
-    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # use edgecut_graph::{Dataset, NodeData};
     /// # let nodes = NodeData {
     /// #     name: "node".into(),
     /// #     num_nodes: 3,
-    /// #     features: None,
-    /// #     labels: None,
-    /// #     num_classes: 0,
-    /// #     splits: Splits::default(),
-    /// #     times: None,
+    /// #     ..NodeData::default()
     /// # };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// graph.to_undirected();
@@ -67,15 +63,11 @@ impl Dataset {
     /// does. Edge types that join two node types do not change.
     ///
     /// ```
-    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # use edgecut_graph::{Dataset, NodeData};
     /// # let nodes = NodeData {
     /// #     name: "node".into(),
     /// #     num_nodes: 3,
-    /// #     features: None,
-    /// #     labels: None,
-    /// #     num_classes: 0,
-    /// #     splits: Splits::default(),
-    /// #     times: None,
+    /// #     ..NodeData::default()
     /// # };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// graph.add_inverse_edges();
@@ -119,15 +111,11 @@ impl Dataset {
     /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
     ///
     /// ```
-    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # use edgecut_graph::{Dataset, NodeData};
     /// # let nodes = NodeData {
     /// #     name: "node".into(),
     /// #     num_nodes: 3,
-    /// #     features: None,
-    /// #     labels: None,
-    /// #     num_classes: 0,
-    /// #     splits: Splits::default(),
-    /// #     times: None,
+    /// #     ..NodeData::default()
     /// # };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// graph.add_reverse_edges();

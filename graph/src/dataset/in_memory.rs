@@ -10,15 +10,11 @@ use crate::{EdgeTypeId, NodeTypeId};
 /// duplicates are kept as separate edges.
 ///
 /// ```
-/// use edgecut_graph::{Dataset, NodeData, Splits};
+/// use edgecut_graph::{Dataset, NodeData};
 /// let nodes = NodeData {
 ///     name: "node".into(),
 ///     num_nodes: 3,
-///     features: None,
-///     labels: None,
-///     num_classes: 0,
-///     splits: Splits::default(),
-///     times: None,
+///     ..NodeData::default()
 /// };
 /// let path = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
 /// path.validate()?;

@@ -14,6 +14,7 @@ mod overlap;
 mod reciprocity;
 mod splits;
 mod stored_bytes;
+mod targets;
 mod undirected;
 mod unlabeled;
 
@@ -28,4 +29,6 @@ pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
 pub use splits::{Split, Splits};
+pub(crate) use targets::wrong_target;
+pub use targets::{TargetKind, TargetMeta, Targets};
 pub(crate) use undirected::sorted_edges;

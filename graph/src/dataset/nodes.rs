@@ -1,6 +1,6 @@
 //! The nodes of one type.
 
-use super::Splits;
+use super::{Splits, Targets};
 use crate::memory::{Buffer, Features};
 
 /// The nodes of one type.
@@ -14,11 +14,11 @@ use crate::memory::{Buffer, Features};
 ///     labels: Some(vec![0, 1].into()),
 ///     num_classes: 2,
 ///     splits: Splits { train: vec![0].into(), test: vec![1].into(), ..Splits::default() },
-///     times: None,
+///     ..NodeData::default()
 /// };
 /// assert_eq!(nodes.features.map(|features| features.num_rows()), Some(nodes.num_nodes));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeData {
     /// The name of the type.
     pub name: String,
@@ -34,4 +34,18 @@ pub struct NodeData {
     pub splits: Splits,
     /// The creation time of each node, in any unit, if the type has times.
     pub times: Option<Buffer<i64>>,
+    /// Numbers to predict for each node. A type has either labels or targets, or none of them.
+    pub targets: Option<Targets>,
+}
+
+impl NodeData {
+    /// Returns true if what models predict for the node is known, or if the type has neither labels nor targets.
+    pub fn is_labeled(&self, node: u32) -> bool {
+        let node = node as usize;
+        match (&self.labels, &self.targets) {
+            (Some(labels), _) => labels.get(node).is_some_and(|&label| label >= 0),
+            (None, Some(targets)) => targets.is_known(node),
+            (None, None) => true,
+        }
+    }
 }

@@ -13,15 +13,11 @@ impl Dataset {
     /// graph without edges between different nodes.
     ///
     /// ```
-    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # use edgecut_graph::{Dataset, NodeData};
     /// # let nodes = NodeData {
     /// #     name: "node".into(),
     /// #     num_nodes: 3,
-    /// #     features: None,
-    /// #     labels: None,
-    /// #     num_classes: 0,
-    /// #     splits: Splits::default(),
-    /// #     times: None,
+    /// #     ..NodeData::default()
     /// # };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// assert_eq!(graph.edges_without_reverse(), Some(2));

@@ -14,7 +14,7 @@ impl Dataset {
 }
 
 fn node_bytes(nodes: &NodeData) -> u64 {
-    let row = 4 + row_bytes(&nodes.features) + entry(&nodes.labels, 8) + entry(&nodes.times, 8);
+    let row = 4 + row_bytes(&nodes.features) + entry(&nodes.labels, 8) + entry(&nodes.times, 8) + target_bytes(nodes);
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
     nodes.num_nodes as u64 * row + in_splits as u64 * 4
 }
@@ -31,6 +31,10 @@ fn edge_bytes(edges: &EdgeData, src_type: &NodeData) -> u64 {
     let negatives = held_out.iter().filter_map(|list| list.negatives.as_ref());
     let negative_bytes: u64 = negatives.map(|negatives| negatives.stored_bytes() as u64).sum();
     edges.src.len() as u64 * row + held_out_bytes + negative_bytes
+}
+
+fn target_bytes(nodes: &NodeData) -> u64 {
+    nodes.targets.as_ref().map_or(0, |targets| 4 * targets.dim as u64)
 }
 
 fn row_bytes(features: &Option<Features>) -> u64 {

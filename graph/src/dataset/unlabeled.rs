@@ -3,7 +3,7 @@
 use super::{Dataset, Split};
 
 impl Dataset {
-    /// Leaves nodes without a label out of the validation and test splits, since no metric can count them. Returns a
+    /// Leaves nodes without a label, or without a known target, out of the validation and test splits, since no metric can count them. Returns a
     /// sentence for each split that had some.
     ///
     /// ```
@@ -11,11 +11,10 @@ impl Dataset {
     /// # let nodes = NodeData {
     /// #     name: "node".into(),
     /// #     num_nodes: 3,
-    /// #     features: None,
     /// #     labels: Some(vec![0, 1, -1].into()),
     /// #     num_classes: 2,
     /// #     splits: Splits { train: vec![0].into(), valid: vec![1, 2].into(), ..Splits::default() },
-    /// #     times: None,
+    /// #     ..NodeData::default()
     /// # };
     /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
     /// assert_eq!(graph.leave_out_unlabeled(), ["1 of 2 valid nodes have no label: they are not evaluated"]);
@@ -24,11 +23,9 @@ impl Dataset {
     pub fn leave_out_unlabeled(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for nodes in &mut self.node_types {
-            let Some(labels) = nodes.labels.clone() else { continue };
             for split in [Split::Valid, Split::Test] {
                 let ids = nodes.splits.get(split);
-                let is_labeled = |id: &u32| labels.get(*id as usize).is_some_and(|&label| label >= 0);
-                let labeled: Vec<u32> = ids.iter().copied().filter(is_labeled).collect();
+                let labeled: Vec<u32> = ids.iter().copied().filter(|&id| nodes.is_labeled(id)).collect();
                 let num_left_out = ids.len() - labeled.len();
                 if num_left_out > 0 {
                     let total = ids.len();

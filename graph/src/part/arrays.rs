@@ -18,6 +18,9 @@ pub struct PartNodes {
     pub features: Option<Features>,
     /// The class of each row, -1 if unlabeled, if the type has labels.
     pub labels: Option<Buffer<i64>>,
+    /// `[rows, dim]`, row-major, with the `dim` of [`TargetMeta`](crate::TargetMeta), if the type has targets. NaN is an
+    /// unknown value.
+    pub targets: Option<Buffer<f32>>,
     /// The rows of the training, validation and test nodes, ascending.
     pub splits: Splits,
     /// The time of each row, if the type has times.
@@ -37,6 +40,18 @@ pub struct HotNodes {
 }
 
 impl PartNodes {
+    /// Returns true if what models predict for the row is known, or if the type has neither labels nor targets.
+    pub fn is_labeled(&self, row: usize) -> bool {
+        match (&self.labels, &self.targets) {
+            (Some(labels), _) => labels[row] >= 0,
+            (None, Some(targets)) => {
+                let dim = targets.len() / self.original_ids.len().max(1);
+                targets[row * dim..][..dim].iter().any(|value| !value.is_nan())
+            }
+            (None, None) => true,
+        }
+    }
+
     /// Returns the row that comes at `position` in ascending order of the original ids.
     pub fn row_at(&self, position: usize) -> usize {
         self.by_original.as_ref().map_or(position, |rows| rows[position] as usize)

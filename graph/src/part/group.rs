@@ -125,6 +125,7 @@ impl Part {
 fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
     let original_ids = joined(parts.iter().map(|part| &part.original_ids));
     let labels = joined_if(parts.iter().map(|part| part.labels.as_ref()));
+    let targets = joined_if(parts.iter().map(|part| part.targets.as_ref()));
     let times = joined_if(parts.iter().map(|part| part.times.as_ref()));
     let hot = parts.iter().all(|part| part.hot.is_some()).then(|| HotNodes {
         nodes: joined(parts.iter().flat_map(|part| &part.hot).map(|hot| &hot.nodes)),
@@ -146,7 +147,7 @@ fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
         rows.par_sort_unstable_by_key(|&row| original_ids[row as usize]);
         rows.into()
     });
-    PartNodes { original_ids, by_original, features, labels, splits, times, hot }
+    PartNodes { original_ids, by_original, features, labels, targets, splits, times, hot }
 }
 
 fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, GraphError> {

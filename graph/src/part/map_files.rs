@@ -6,7 +6,8 @@ use super::folders::{edge_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
 use crate::dataset::{
-    EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, NegativesMeta, Split, Splits, bad_weight, first_bad_weight,
+    EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, NegativesMeta, Split, Splits, TargetMeta, bad_weight,
+    first_bad_weight, wrong_target,
 };
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
@@ -42,6 +43,7 @@ impl PartFiles<'_> {
             check_num_classes(labels, t.num_classes, "row")
                 .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
         }
+        let targets = t.targets.map(|of_type| targets(dir.join("targets.npy"), rows, of_type)).transpose()?;
         let mut splits = Splits::default();
         for split in Split::ALL {
             let path = dir.join(format!("{}.npy", split.name()));
@@ -53,7 +55,7 @@ impl PartFiles<'_> {
         }
         let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
         let hot = t.has_hotness.then(|| hot_nodes(&dir, t, self.part)).transpose()?;
-        Ok(PartNodes { original_ids, by_original: None, features, labels, splits, times, hot })
+        Ok(PartNodes { original_ids, by_original: None, features, labels, targets, splits, times, hot })
     }
 
     /// Maps and checks the arrays of the edge type `e`.
@@ -174,6 +176,14 @@ fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>,
         return Err(GraphError::format(path, format!("row {row} has label {}, outside -1..{classes}", labels[row])));
     }
     Ok(labels)
+}
+
+fn targets(path: PathBuf, rows: usize, TargetMeta { dim, kind }: TargetMeta) -> Result<Buffer<f32>, GraphError> {
+    let targets: Buffer<f32> = array(path.clone(), &[rows, dim])?;
+    match kind.first_wrong(&targets) {
+        Some(at) => Err(GraphError::format(path, wrong_target(at, dim, targets[at], kind))),
+        None => Ok(targets),
+    }
 }
 
 fn array<T: NpyElement>(path: PathBuf, shape: &[usize]) -> Result<Buffer<T>, GraphError> {

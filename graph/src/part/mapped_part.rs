@@ -92,6 +92,7 @@ impl Part {
             by_original: None,
             features: none(t.feature_dim, t.feature_dtype),
             labels: t.has_labels.then(Buffer::default),
+            targets: t.targets.map(|_| Buffer::default()),
             splits: Splits::default(),
             times: no_times(t.has_times),
             hot: None,

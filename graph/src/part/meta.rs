@@ -117,6 +117,9 @@ impl Meta {
                     self.num_parts
                 ));
             }
+            if t.targets.is_some_and(|targets| targets.dim == 0 || t.has_labels) {
+                return Err(format!("node type {} has targets without columns, or both targets and labels", t.name));
+            }
             let most = max_classes(t.book.num_nodes());
             if t.num_classes > most {
                 return Err(format!(
@@ -172,10 +175,11 @@ impl Meta {
                 let dir = format!("{part}/{}", node_dir(&t.name));
                 let features = (t.feature_dim > 0 && !t.has_deferred_features).then_some("features");
                 let labels = t.has_labels.then_some("labels");
+                let targets = t.targets.map(|_| "targets");
                 let times = t.has_times.then_some("times");
                 let present = ["original_ids", "train", "valid", "test"].into_iter();
                 let hot = t.has_hotness.then_some(["hot_nodes", "hotness"]).into_iter().flatten();
-                let present = present.chain(features).chain(labels).chain(times).chain(hot);
+                let present = present.chain(features).chain(labels).chain(targets).chain(times).chain(hot);
                 names.extend(present.map(|file| format!("{dir}/{file}.npy")));
                 names.extend(t.has_id_map.then(|| format!("{dir}/{ID_MAP_FILE}")));
             }

@@ -1,7 +1,7 @@
 //! The descriptions of node types and edge types in `META.json`.
 
 use super::PartitionBook;
-use crate::dataset::NegativesMeta;
+use crate::dataset::{NegativesMeta, TargetMeta};
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,9 @@ pub struct NodeTypeMeta {
     pub has_labels: bool,
     /// The number of classes, 0 without labels.
     pub num_classes: usize,
+    /// The numbers to predict for each node, if the type has such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<TargetMeta>,
     /// The number of training, validation and test nodes over all parts.
     pub split_sizes: [u64; 3],
     /// True if nodes have times.
@@ -40,6 +43,17 @@ impl NodeTypeMeta {
     /// Returns the size of a stored row of features in bytes, 0 without features.
     pub fn feature_bytes(&self) -> usize {
         self.feature_dtype.row_bytes(self.feature_dim)
+    }
+
+    /// Returns true if nodes have labels or targets.
+    pub fn is_labeled(&self) -> bool {
+        self.has_labels || self.targets.is_some()
+    }
+
+    /// Returns the size of what models predict for a node in bytes, 0 without labels and targets.
+    pub fn label_bytes(&self) -> usize {
+        let of_class = if self.has_labels { size_of::<i64>() } else { 0 };
+        of_class + self.targets.map_or(0, |targets| targets.dim * size_of::<f32>())
     }
 }
 

@@ -4,7 +4,7 @@ use super::hotness::RankedNodes;
 use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{NodeData, Split};
+use crate::dataset::{NodeData, Split, Targets};
 use crate::memory::Features;
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, node_dir, part_dir};
@@ -72,6 +72,7 @@ fn node_bytes(nodes: &NodeData) -> usize {
     let row = size_of::<u32>()
         + nodes.features.as_ref().map_or(0, |features| features.dtype().row_bytes(features.dim()))
         + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>())
+        + nodes.targets.as_ref().map_or(0, |targets| targets.dim * size_of::<f32>())
         + nodes.times.as_ref().map_or(0, |_| size_of::<i64>());
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
     nodes.num_nodes * row + in_splits * size_of::<u32>()
@@ -113,6 +114,9 @@ pub(super) fn node_jobs<'a>(
             }
             if let Some(labels) = &nodes.labels {
                 add("labels", Content::Whole(labels, Selection::Nodes(ids)));
+            }
+            if let Some(Targets { values, dim, .. }) = &nodes.targets {
+                add("targets", Content::Floats(values, Some(*dim), Selection::Nodes(ids)));
             }
             if let Some(times) = &nodes.times {
                 add("times", Content::Whole(times, Selection::Nodes(ids)));
@@ -162,7 +166,7 @@ pub(super) fn edge_jobs<'a>(
                 add("features", Content::Features(features, rows));
             }
             if let Some(weights) = &edges.attributes.weights {
-                add("weights", Content::Floats(weights, rows));
+                add("weights", Content::Floats(weights, None, rows));
             }
             if let Some(times) = &edges.attributes.times {
                 add("times", Content::Whole(times, rows));
@@ -214,8 +218,8 @@ enum Content<'a> {
     Features(&'a Features, Selection<'a>),
     /// Entries of an integer array of a whole type.
     Whole(&'a [i64], Selection<'a>),
-    /// Entries of a float array of a whole type.
-    Floats(&'a [f32], Selection<'a>),
+    /// Entries of a float array of a whole type, or rows of a matrix with this number of columns.
+    Floats(&'a [f32], Option<usize>, Selection<'a>),
     /// The times of nodes given by global id.
     SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
     /// Offsets, written relative to the first one.
@@ -252,7 +256,7 @@ impl Content<'_> {
                 }
             }
             Self::Whole(values, rows) => gather(path, values, None, rows, meter),
-            Self::Floats(values, rows) => gather(path, values, None, rows, meter),
+            Self::Floats(values, dim, rows) => gather(path, values, dim, rows, meter),
             Self::SourceTimes { times, original, sources } => {
                 let time = |&source: &u32| times[original[source as usize] as usize];
                 let pieces = sources.chunks(PIECE_BYTES / 8);

@@ -162,11 +162,8 @@ mod tests {
         let nodes = NodeData {
             name: "node".into(),
             num_nodes,
-            features: None,
-            labels: None,
-            num_classes: 0,
             splits: Splits { train: train.to_vec().into(), ..Splits::default() },
-            times: None,
+            ..NodeData::default()
         };
         let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
         let dataset =

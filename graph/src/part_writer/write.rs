@@ -8,7 +8,7 @@ use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{NodeData, Split};
+use crate::dataset::{NodeData, Split, Targets};
 use crate::memory::FeatureDtype;
 use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, with_digest};
 use crate::{GraphError, parallel};
@@ -147,6 +147,7 @@ fn node_type_meta(
         feature_dtype,
         has_labels: nodes.labels.is_some(),
         num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
+        targets: nodes.targets.as_ref().map(Targets::meta),
         split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
         has_times: nodes.times.is_some(),
         has_hotness: is_ranked && nodes.features.is_some(),

@@ -89,6 +89,7 @@ pub(super) fn mag240m_shape(folder: &Path) -> Result<GraphShape, GraphError> {
             num_nodes: count_nodes(&dir, by_edges)? as u64,
             features: feature_shape(&dir.join("node_feat.npy"))?,
             has_labels: dir.join("node_label.npy").exists(),
+            target_dim: 0,
             has_times: dir.join("node_year.npy").exists(),
             num_in_splits,
         });
@@ -160,13 +161,15 @@ fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: usize) -> Re
     }
     let nodes = RowCount::nodes_of_type(num_nodes, name);
     let labels = read_labels(space, &label_file, nodes)?;
-    Ok(NodeData {
+    let mut data = NodeData {
         name: name.into(),
         num_nodes,
         features: read_features(space, &feature_file, nodes)?,
         num_classes: labels.as_deref().map_or(Ok(0), |labels| count_classes(&label_file, labels))?,
-        splits: read_splits(&dir, nodes, labels.as_ref())?,
         labels,
         times: read_times(space, &year_file, nodes)?,
-    })
+        ..NodeData::default()
+    };
+    data.splits = read_splits(&dir, nodes, &data)?;
+    Ok(data)
 }

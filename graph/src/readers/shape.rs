@@ -41,6 +41,8 @@ pub struct NodeShape {
     pub features: Option<(usize, FeatureDtype)>,
     /// True if nodes have labels.
     pub has_labels: bool,
+    /// The targets per node, 0 without targets.
+    pub target_dim: usize,
     /// True if nodes have times.
     pub has_times: bool,
     /// The most nodes that the splits can hold together.
@@ -114,6 +116,7 @@ impl GraphShape {
             num_nodes,
             features: (dim > 0).then_some((dim, FeatureDtype::F32)),
             has_labels: true,
+            target_dim: 0,
             has_times: options.edge_attributes,
             num_in_splits: num_nodes,
         };
@@ -165,6 +168,7 @@ fn node_shape(nodes: &NodeData) -> NodeShape {
         num_nodes: nodes.num_nodes as u64,
         features: nodes.features.as_ref().map(features),
         has_labels: nodes.labels.is_some(),
+        target_dim: nodes.targets.as_ref().map_or(0, |targets| targets.dim),
         has_times: nodes.times.is_some(),
         num_in_splits: Split::ALL.iter().map(|&split| nodes.splits.get(split).len() as u64).sum(),
     }

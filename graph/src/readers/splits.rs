@@ -2,13 +2,13 @@
 
 use crate::GraphError;
 use crate::classes::check_num_classes;
-use crate::dataset::Split;
+use crate::dataset::{NodeData, Split};
 use crate::memory::Buffer;
 use crate::parallel;
 use std::path::Path;
 
-/// Sorts the ids of a split, and checks that there are no duplicates and that all training nodes are labeled, if there
-/// are labels.
+/// Sorts the ids of a split, and checks that there are no duplicates and that all training nodes are labeled, if the
+/// nodes have labels or targets in `data`.
 ///
 /// # Errors
 /// Names the first invalid node and the file.
@@ -16,14 +16,14 @@ pub(super) fn checked_split(
     path: &Path,
     mut ids: Vec<u32>,
     split: Split,
-    labels: Option<&Buffer<i64>>,
+    data: &NodeData,
 ) -> Result<Buffer<u32>, GraphError> {
     ids.sort_unstable();
     if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
         return Err(GraphError::format(path, format!("node {} is listed twice", twice[0])));
     }
-    if let (Some(labels), Split::Train) = (labels, split)
-        && let Some(node) = ids.iter().find(|&&id| labels.get(id as usize).is_none_or(|&label| label < 0))
+    if split == Split::Train
+        && let Some(node) = ids.iter().find(|&&id| !data.is_labeled(id))
     {
         return Err(GraphError::format(path, format!("node {node} is a training node, but has no label")));
     }

@@ -4,6 +4,7 @@
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
     Buffer, Dataset, EdgeAttributes, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits,
+    TargetKind, Targets,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -12,15 +13,7 @@ use std::path::Path;
 
 /// Returns `num_nodes` nodes without features, labels and splits.
 pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {
-    NodeData {
-        name: name.into(),
-        num_nodes,
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: name.into(), num_nodes, ..NodeData::default() }
 }
 
 /// Returns a homogeneous graph of bare nodes.
@@ -123,26 +116,34 @@ fn any_nodes() -> impl Strategy<Value = NodeData> {
         let labels = prop::option::of(prop::collection::vec(-1..4_i64, num_nodes));
         let splits = prop::collection::vec(0..5_u8, num_nodes);
         let times = prop::option::of(prop::collection::vec(any::<i64>(), num_nodes));
-        let all = (Just(num_nodes), any_features(num_nodes), labels, splits, times);
-        all.prop_map(|(num_nodes, features, labels, splits, times)| {
-            let labelled = |n: u32| labels.as_ref().is_none_or(|l| l[n as usize] >= 0);
-            let pick = |which: u8| {
-                let ids = (0..num_nodes as u32).filter(|&n| splits[n as usize] == which && labelled(n));
-                Buffer::from(ids.collect::<Vec<u32>>())
-            };
-            let splits = Splits { train: pick(0), valid: pick(1), test: pick(2) };
+        let targets = prop::option::of(prop::collection::vec(-2..3_i8, num_nodes * 2));
+        let all = (Just(num_nodes), any_features(num_nodes), labels, targets, splits, times);
+        all.prop_map(|(num_nodes, features, labels, targets, splits, times)| {
             let num_classes = if labels.is_some() { 4 } else { 0 };
-            NodeData {
+            let mut data = NodeData {
                 name: String::new(),
                 num_nodes,
                 features,
+                targets: targets.filter(|_| labels.is_none()).map(any_targets),
                 labels: labels.map(Into::into),
                 num_classes,
-                splits,
                 times: times.map(Into::into),
-            }
+                ..NodeData::default()
+            };
+            let pick = |which: u8| {
+                let ids = (0..num_nodes as u32).filter(|&n| splits[n as usize] == which && data.is_labeled(n));
+                Buffer::from(ids.collect::<Vec<u32>>())
+            };
+            data.splits = Splits { train: pick(0), valid: pick(1), test: pick(2) };
+            data
         })
     })
+}
+
+/// Returns two targets per node; -2 stands for an unknown one.
+fn any_targets(values: Vec<i8>) -> Targets {
+    let value = |value: i8| if value == -2 { f32::NAN } else { f32::from(value) };
+    Targets { values: values.into_iter().map(value).collect::<Vec<_>>().into(), dim: 2, kind: TargetKind::Regression }
 }
 
 fn any_features(num_nodes: usize) -> impl Strategy<Value = Option<Features>> {

@@ -3,12 +3,12 @@
 use super::bad_rows::{BadInPiece, DropCounts};
 use super::kept::Dropped;
 use super::labels::{LabelProbe, LabelRule};
-use super::spec::{Decoded, FeatureCells, Spec};
+use super::spec::{Decoded, FeatureCells, LabelCells, Spec};
 use crate::table::{Results, Rows, Stop, Table, scan, scan_in_steps};
 use crate::transform::{Fitted, Partial, apply};
 use crate::{OnBadRows, TableError};
 use arrow_array::{Array, StringArray};
-use edgecut_graph::{Buffer, GrowingArray, Workspace};
+use edgecut_graph::{Buffer, GrowingArray, TargetMeta, Targets, Workspace};
 use std::path::Path;
 
 /// The rows of a table: their number and those of each piece.
@@ -28,6 +28,8 @@ struct SomeRows {
     /// The number of columns of each feature.
     widths: Vec<usize>,
     labels: Vec<i64>,
+    targets: Vec<f32>,
+    target_shape: Option<TargetMeta>,
     times: Vec<i64>,
     weights: Vec<f32>,
     num_rows: u64,
@@ -38,6 +40,8 @@ struct GrowingRows<'a> {
     features: GrowingArray<'a, f32>,
     widths: Vec<usize>,
     labels: GrowingArray<'a, i64>,
+    targets: GrowingArray<'a, f32>,
+    target_shape: Option<TargetMeta>,
     times: GrowingArray<'a, i64>,
     weights: GrowingArray<'a, f32>,
     num_rows: u64,
@@ -50,6 +54,8 @@ pub(super) struct Attributes {
     /// The number of columns of each feature.
     pub(super) widths: Vec<usize>,
     pub(super) labels: Buffer<i64>,
+    /// The targets, if the label column has these and not classes.
+    pub(super) targets: Option<Targets>,
     pub(super) times: Buffer<i64>,
     pub(super) weights: Buffer<f32>,
     /// The number of used rows.
@@ -152,13 +158,14 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     let needed = |at: &usize| needs[*at].is_some();
     let fitted: Vec<usize> = (0..needs.len()).filter(needed).collect();
     let mut fits = Fits { features: needs.clone(), label: LabelProbe::default() };
-    if fitted.is_empty() && spec.label.is_none() {
+    if fitted.is_empty() && spec.label.is_none_or(|label| label.is_regression) {
         return Ok(fits);
     }
     let spec = Spec {
         features: fitted.iter().map(|&at| spec.features[at]).collect(),
         widths: fitted.iter().map(|&at| spec.widths[at].clone()).collect(),
         label: spec.label,
+        target_width: spec.target_width,
         ..Spec::default()
     };
     let map = |piece: usize, mut rows: Rows, results: &Results<(Vec<Partial>, LabelProbe)>| {
@@ -239,8 +246,13 @@ pub(super) fn transform(
                     FeatureCells::Texts(texts) => fitted.apply_text(text_at(texts, row), &mut out.features),
                 }
             }
-            if let Some(cells) = &decoded.label {
-                out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?);
+            match &decoded.label {
+                None => {}
+                Some(LabelCells::Targets { values, width, kind }) => {
+                    out.target_shape = Some(TargetMeta { dim: *width, kind: *kind });
+                    out.targets.extend_from_slice(&values[row * width..][..*width]);
+                }
+                Some(cells) => out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?),
             }
             out.times.extend(decoded.times.as_ref().map(|times| times[row]));
             out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
@@ -254,11 +266,14 @@ pub(super) fn transform(
         features: space.growing()?,
         widths: Vec::new(),
         labels: space.growing()?,
+        targets: space.growing()?,
+        target_shape: None,
         times: space.growing()?,
         weights: space.growing()?,
         num_rows: 0,
     };
-    let row_bytes = size_of::<f32>() * spec.output_widths(fitted).into_iter().flatten().sum::<usize>();
+    let num_features: usize = spec.output_widths(fitted).into_iter().flatten().sum();
+    let row_bytes = size_of::<f32>() * (num_features + spec.target_width.unwrap_or(0));
     scan_in_steps(table, "computing attributes", &spec.columns(), row_bytes, map, |piece, some| {
         all.append(some, || table.path_of(piece))
     })?;
@@ -296,6 +311,14 @@ impl GrowingRows<'_> {
                 format!("its features have {:?} numbers per row, but {:?} in earlier rows", later.widths, self.widths);
             return Err(TableError::file(path(), why));
         }
+        if let Some((earlier, later)) = self.target_shape.zip(later.target_shape)
+            && earlier != later
+        {
+            let why = format!("its labels have {} numbers per row, but {} in earlier rows", later.dim, earlier.dim);
+            return Err(TableError::file(path(), why));
+        }
+        self.target_shape = later.target_shape;
+        self.targets.append(later.targets)?;
         self.widths = later.widths;
         self.features.append(later.features)?;
         self.labels.append(later.labels)?;
@@ -306,7 +329,9 @@ impl GrowingRows<'_> {
     }
 
     fn finish(self) -> Result<Attributes, TableError> {
+        let values = self.targets.finish()?;
         Ok(Attributes {
+            targets: self.target_shape.map(|TargetMeta { dim, kind }| Targets { values, dim, kind }),
             features: self.features.finish()?,
             widths: self.widths,
             labels: self.labels.finish()?,

@@ -10,7 +10,7 @@ use crate::TableError;
 use crate::conf::{Feature, Source};
 use crate::table::Table;
 use crate::transform::{Fitted, SavedFeature, SavedType};
-use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, Workspace};
+use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, Targets, Workspace};
 use std::path::Path;
 
 /// A table and the columns that become attributes.
@@ -41,6 +41,7 @@ pub(super) struct FeatureRules<'a> {
 pub(super) struct TypeColumns {
     pub(super) features: Option<Features>,
     pub(super) labels: Option<Buffer<i64>>,
+    pub(super) targets: Option<Targets>,
     pub(super) times: Option<Buffer<i64>>,
     pub(super) weights: Option<Buffer<f32>>,
     /// The number of used rows, if a table has attributes.
@@ -91,6 +92,7 @@ pub(super) fn compute(
     let mut columns = TypeColumns {
         features: None,
         labels: None,
+        targets: None,
         times: None,
         weights: None,
         num_rows,
@@ -239,7 +241,8 @@ impl TypeColumns {
         };
         for (spec, part) in parts {
             if spec.label.is_some() {
-                self.labels = Some(part.labels);
+                self.labels = part.targets.is_none().then_some(part.labels);
+                self.targets = part.targets;
             }
             if spec.time.is_some() {
                 self.times = Some(part.times);

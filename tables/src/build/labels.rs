@@ -90,6 +90,7 @@ impl LabelRule {
                 -1 => Ok(-1),
                 class => Err(format!("the label {class} is a number, but the classes have names")),
             },
+            (_, LabelCells::Targets { .. }) => Err("it has several labels, but no class".into()),
             (_, LabelCells::Texts(texts)) if texts.is_null(row) => Ok(-1),
             (Self::Numbers, LabelCells::Texts(texts)) => {
                 let class = whole_text(texts.value(row))?.unwrap_or(-1);

@@ -72,19 +72,19 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         check_classes(name, labels, opened[at].table.first_path())?;
     }
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
-    let splits = match label.and_then(|at| tables[at].label.as_ref()) {
-        Some(label) => node_splits(context, name, label, &ids, labels.as_deref())?,
-        None => Splits::default(),
-    };
-    let data = NodeData {
+    let mut data = NodeData {
         name: name.to_owned(),
         num_nodes: num_nodes as usize,
         features: columns.features,
         num_classes: num_classes.max(named_classes),
         labels,
-        splits,
+        targets: columns.targets,
         times: columns.times,
+        ..NodeData::default()
     };
+    if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
+        data.splits = node_splits(context, label, &ids, &data)?;
+    }
     Ok(BuiltNodes { data, ids, saved: columns.saved, deferred: columns.deferred })
 }
 
@@ -184,18 +184,11 @@ fn row_ids(num_nodes: u64, dropped: &Dropped) -> IdMap {
     ids
 }
 
-fn node_splits(
-    context: &mut Context,
-    name: &str,
-    label: &Label,
-    ids: &IdMap,
-    labels: Option<&[i64]>,
-) -> Result<Splits, TableError> {
+fn node_splits(context: &mut Context, label: &Label, ids: &IdMap, data: &NodeData) -> Result<Splits, TableError> {
     match &label.split {
         crate::conf::SplitRule::Shares(shares) => {
-            let is_labeled = |node: u32| labels.is_none_or(|labels| labels[node as usize] >= 0);
-            let labeled: Vec<u32> = (0..ids.len() as u32).filter(|&node| is_labeled(node)).collect();
-            Ok(splits::by_shares(labeled, *shares, context.options.seed, name))
+            let labeled: Vec<u32> = (0..ids.len() as u32).filter(|&node| data.is_labeled(node)).collect();
+            Ok(splits::by_shares(labeled, *shares, context.options.seed, &data.name))
         }
         crate::conf::SplitRule::Files(files) => splits::by_files(context, label, files, ids),
     }

@@ -7,7 +7,7 @@ use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId, Splits};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -131,15 +131,7 @@ fn add_types_of_edges<'a>(
         let mut ids = IdMap::new();
         collect_ids(context, conf, name, &mut ids, u64::MAX)?;
         let ids = ids.sorted();
-        let data = NodeData {
-            name: name.to_owned(),
-            num_nodes: ids.len(),
-            features: None,
-            labels: None,
-            num_classes: 0,
-            splits: Splits::default(),
-            times: None,
-        };
+        let data = NodeData { name: name.to_owned(), num_nodes: ids.len(), ..NodeData::default() };
         node_types.insert(name, BuiltNodes { data, ids, saved: SavedType::default(), deferred: None });
     }
     Ok(())

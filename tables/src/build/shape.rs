@@ -3,7 +3,7 @@
 use super::columns::dtype;
 use super::edges::collect_ids;
 use super::read::{settle_unsupported, tables_of_edges, tables_of_nodes};
-use super::spec::{FeatureCells, Spec};
+use super::spec::{FeatureCells, LabelCells, Spec};
 use super::{Context, DropCounts};
 use crate::conf::{Conf, EdgeTable, Label, NodeTable, Source, SplitRule, Transform};
 use crate::ids::IdMap;
@@ -53,6 +53,8 @@ struct Sampled {
     num_rows: u64,
     /// The number of features.
     dim: usize,
+    /// The targets per node.
+    target_dim: usize,
     fit_bytes: u64,
 }
 
@@ -101,7 +103,9 @@ impl TableShape {
             fit_bytes += sampled.fit_bytes;
             nodes.num_nodes = nodes.num_nodes.max(sampled.num_rows);
             nodes.has_times |= table.time_col.is_some();
-            nodes.has_labels |= table.label.as_ref().is_some_and(|label| label.column.is_some());
+            nodes.has_labels |=
+                sampled.target_dim == 0 && table.label.as_ref().is_some_and(|label| label.column.is_some());
+            nodes.target_dim += sampled.target_dim;
             if let Some(label) = &table.label {
                 nodes.num_in_splits = match &label.split {
                     SplitRule::Shares(shares) => (sampled.num_rows as f64 * shares.iter().sum::<f64>()) as u64,
@@ -177,6 +181,9 @@ fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampl
     spec.features.iter().for_each(|feature| partials.push(Partial::new(&feature.transform)));
     sampled.num_rows = table.sample(&spec.columns(), |batch| {
         let decoded = spec.decode(batch, &mut widths)?;
+        if let Some(LabelCells::Targets { width, .. }) = decoded.label {
+            sampled.target_dim = sampled.target_dim.max(width);
+        }
         for (at, (cells, feature)) in decoded.features.iter().zip(&spec.features).enumerate() {
             match cells {
                 FeatureCells::Numbers(numbers) => columns[at] = numbers.iter().map(|column| column.width).sum(),

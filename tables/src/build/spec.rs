@@ -2,11 +2,12 @@
 
 use super::bad_rows::BadKind;
 use crate::TableError;
-use crate::conf::{EdgeTable, Feature, NodeTable, Transform};
-use crate::table::{BadCell, Batch, Numbers, Table, numbers, text_cells, whole_numbers};
+use crate::conf::{EdgeTable, Feature, LabelColumn, NodeTable, Transform};
+use crate::table::{BadCell, Batch, Numbers, Table, numbers, optional_numbers, text_cells, whole_numbers};
 use crate::transform::Fitted;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_schema::DataType;
+use edgecut_graph::TargetKind;
 
 /// The columns of a table that become attributes.
 #[derive(Clone, Default)]
@@ -14,7 +15,9 @@ pub(super) struct Spec<'a> {
     pub(super) features: Vec<&'a Feature>,
     /// The number of values per row of each column of each feature, where known.
     pub(super) widths: Widths,
-    pub(super) label: Option<&'a str>,
+    pub(super) label: Option<&'a LabelColumn>,
+    /// The number of targets per row, where known.
+    pub(super) target_width: Option<usize>,
     pub(super) time: Option<&'a str>,
     pub(super) weight: Option<&'a str>,
 }
@@ -46,6 +49,8 @@ pub(super) enum LabelCells {
     Whole(Vec<i64>),
     /// Texts, which name classes or are numbers.
     Texts(StringArray),
+    /// Targets, `[rows, width]`, row-major. NaN is an unknown value.
+    Targets { values: Vec<f32>, width: usize, kind: TargetKind },
 }
 
 impl<'a> Spec<'a> {
@@ -54,7 +59,8 @@ impl<'a> Spec<'a> {
         Self {
             features: table.features.iter().collect(),
             widths: unknown_widths(&table.features),
-            label: table.label.as_ref().and_then(|label| label.column.as_deref()),
+            label: table.label.as_ref().and_then(|label| label.column.as_ref()),
+            target_width: None,
             time: table.time_col.as_deref(),
             weight: None,
         }
@@ -66,6 +72,7 @@ impl<'a> Spec<'a> {
             features: table.features.iter().collect(),
             widths: unknown_widths(&table.features),
             label: None,
+            target_width: None,
             time: table.time_col.as_deref(),
             weight: table.weight_col.as_deref(),
         }
@@ -80,7 +87,8 @@ impl<'a> Spec<'a> {
     pub(super) fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();
         let of_features = self.features.iter().flat_map(|feature| feature.columns.iter().map(String::as_str));
-        for column in of_features.chain(self.label).chain(self.time).chain(self.weight) {
+        for column in of_features.chain(self.label.map(|label| label.name.as_str())).chain(self.time).chain(self.weight)
+        {
             if !columns.iter().any(|known| known == column) {
                 columns.push(column.to_owned());
             }
@@ -91,17 +99,28 @@ impl<'a> Spec<'a> {
     /// Learns the number of values per row of each column from the first row of a table that has numbers there, so that all
     /// pieces of the table expect the same.
     pub(super) fn learn_widths(&mut self, table: &Table) -> Result<(), TableError> {
-        let numeric = Self { label: None, time: None, weight: None, ..self.clone() };
+        let numeric = Self { time: None, weight: None, ..self.clone() };
         let is_known = |(feature, widths): (&&Feature, &Vec<Option<usize>>)| {
             matches!(feature.transform, Transform::Categorical { .. }) || widths.iter().all(Option::is_some)
         };
         let are_known = |widths: &Widths| numeric.features.iter().zip(widths).all(is_known);
-        if are_known(&self.widths) {
+        let mut has_unknown_targets = numeric.label.is_some();
+        if are_known(&self.widths) && !has_unknown_targets {
             return Ok(());
         }
         table.find(&numeric.columns(), |batch| {
-            numeric.decode(batch, &mut self.widths)?;
-            Ok(are_known(&self.widths))
+            let decoded = numeric.decode(batch, &mut self.widths)?;
+            match decoded.label {
+                // A row of NaN is one whose number of targets is not known.
+                Some(LabelCells::Targets { values, width, .. }) => {
+                    if values.iter().any(|value| !value.is_nan()) {
+                        self.target_width = Some(width);
+                        has_unknown_targets = false;
+                    }
+                }
+                _ => has_unknown_targets = false,
+            }
+            Ok(are_known(&self.widths) && !has_unknown_targets)
         })
     }
 
@@ -147,8 +166,10 @@ impl<'a> Spec<'a> {
         }
         let label = match self.label {
             None => None,
-            Some(name) => {
-                let (cells, wrong) = label_cells(column(name)).map_err(|why| batch.wrong_column(name, why))?;
+            Some(label) => {
+                let name = &label.name;
+                let (cells, wrong) =
+                    label_cells(column(name), label, self.target_width).map_err(|why| batch.wrong_column(name, why))?;
                 add(BadKind::Label, name, wrong);
                 Some(cells)
             }
@@ -189,7 +210,14 @@ impl Transform {
 }
 
 /// Decodes labels. Texts are decoded when it is known whether all of them are numbers.
-fn label_cells(array: &ArrayRef) -> Result<(LabelCells, Vec<BadCell>), String> {
+fn label_cells(
+    array: &ArrayRef,
+    label: &LabelColumn,
+    target_width: Option<usize>,
+) -> Result<(LabelCells, Vec<BadCell>), String> {
+    if label.is_regression || label.separator.is_some() || array.data_type().is_nested() {
+        return target_cells(array, label, target_width);
+    }
     let is_text = match array.data_type() {
         DataType::Dictionary(_, values) => values.is_string(),
         data_type => data_type.is_string(),
@@ -197,13 +225,31 @@ fn label_cells(array: &ArrayRef) -> Result<(LabelCells, Vec<BadCell>), String> {
     if is_text {
         return Ok((LabelCells::Texts(text_cells(array)?), Vec::new()));
     }
-    if array.data_type().is_nested() {
-        return Err(format!("its type is {}, but several labels per node are not supported", array.data_type()));
-    }
     let (classes, mut bad) = whole_numbers(array, Some(-1))?;
     let wrong = classes.iter().enumerate().filter_map(|(row, &class)| Some(BadCell { row, why: why_no_class(class)? }));
     bad.extend(wrong);
     Ok((LabelCells::Whole(classes), bad))
+}
+
+/// Decodes numbers to predict, or several labels per node.
+fn target_cells(
+    array: &ArrayRef,
+    label: &LabelColumn,
+    target_width: Option<usize>,
+) -> Result<(LabelCells, Vec<BadCell>), String> {
+    let kind = if label.is_regression { TargetKind::Regression } else { TargetKind::MultiLabel };
+    let mut width = target_width;
+    let Numbers { values, width, mut bad } = optional_numbers(array, label.separator.as_deref(), &mut width)?;
+    if kind == TargetKind::MultiLabel {
+        let is_label = |value: f64| value == 0.0 || value == 1.0 || value.is_nan();
+        let wrong = |(row, values): (usize, &[f64])| {
+            let value = values.iter().find(|&&value| !is_label(value))?;
+            let why = format!("{value} is not 0 or 1; each node has a 1 for each label that applies to it");
+            Some(BadCell { row, why })
+        };
+        bad.extend(values.chunks_exact(width).enumerate().filter_map(wrong));
+    }
+    Ok((LabelCells::Targets { values: values.iter().map(|&value| value as f32).collect(), width, kind }, bad))
 }
 
 /// Returns the reason why a number is not a class.

@@ -7,10 +7,20 @@ use super::value::{Item, Object};
 pub(crate) struct Label {
     /// The path of the label in the configuration, for errors.
     pub(crate) at: String,
-    /// The column of classes. Edges have none.
-    pub(crate) column: Option<String>,
+    /// The column of nodes' labels. Edges have none.
+    pub(crate) column: Option<LabelColumn>,
     /// The rule that divides nodes or edges over the splits.
     pub(crate) split: SplitRule,
+}
+
+/// A column of labels.
+#[derive(Clone, Debug)]
+pub(crate) struct LabelColumn {
+    pub(crate) name: String,
+    /// True if the values are numbers to predict, and not classes.
+    pub(crate) is_regression: bool,
+    /// The separator of several labels in a text.
+    pub(crate) separator: Option<String>,
 }
 
 /// The division into training, validation and test.
@@ -35,10 +45,8 @@ impl Label {
     /// Reads the labels of a node table, of which one is used.
     pub(super) fn of_nodes(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
         Self::read_list(object, unsupported, |task| match task {
-            "classification" => Ok(true),
-            "regression" => Err("regression: no task trains on numbers".into()),
+            "classification" | "regression" => Ok(true),
             "reconstruct_node_feat" => Err("the task reconstruct_node_feat".into()),
-            "multi_label" | "multilabel_classification" => Err("several labels per node".into()),
             _ => Ok(false),
         })
     }
@@ -75,6 +83,7 @@ impl Label {
                 "custom_split_filenames",
                 "label_stats_type",
                 "mask_field_names",
+                "separator",
             ])?;
             let task = label.required("task_type")?;
             match supports(&task.text()?) {
@@ -88,17 +97,26 @@ impl Label {
     }
 
     fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {
-        let column = super::tables::text(object, "label_col")?;
-        if task == "classification" && column.is_none() {
+        let is_of_nodes = task != "link_prediction";
+        let name = super::tables::text(object, "label_col")?;
+        let separator = super::tables::text(object, "separator")?;
+        if is_of_nodes && name.is_none() {
             return Err(format!("{}.label_col: it is missing", item.path));
         }
+        if let Some(separator) = object.get("separator").filter(|_| !is_of_nodes) {
+            return separator.wrong("only labels of nodes have a separator");
+        }
+        let column = name.filter(|_| is_of_nodes).map(|name| {
+            let is_regression = task == "regression";
+            LabelColumn { name, is_regression, separator }
+        });
         let split = match (object.get("custom_split_filenames"), object.get("split_pct")) {
             // GraphStorm ignores the shares as well.
             (Some(files), _) => SplitRule::Files(SplitFiles::read(&files)?),
             (None, Some(shares)) => SplitRule::Shares(read_shares(&shares)?),
             (None, None) => SplitRule::Shares([0.8, 0.1, 0.1]),
         };
-        Ok(Self { at: item.path.clone(), column: column.filter(|_| task == "classification"), split })
+        Ok(Self { at: item.path.clone(), column, split })
     }
 }
 

@@ -9,7 +9,7 @@ mod tables;
 mod value;
 
 pub(crate) use features::{Feature, Transform};
-pub(crate) use labels::{Label, SplitFiles, SplitRule};
+pub(crate) use labels::{Label, LabelColumn, SplitFiles, SplitRule};
 pub(crate) use tables::{EdgeTable, Format, NodeTable, Source};
 
 use std::path::PathBuf;

@@ -37,8 +37,26 @@ pub(crate) struct BadCell {
 /// # Errors
 /// Fails for a type without numbers.
 pub(crate) fn numbers(array: &ArrayRef, separator: Option<&str>, width: &mut Option<usize>) -> Result<Numbers, String> {
+    numbers_of(array, separator, width, false)
+}
+
+/// Like [`numbers`], but values that are missing become NaN.
+pub(crate) fn optional_numbers(
+    array: &ArrayRef,
+    separator: Option<&str>,
+    width: &mut Option<usize>,
+) -> Result<Numbers, String> {
+    numbers_of(array, separator, width, true)
+}
+
+fn numbers_of(
+    array: &ArrayRef,
+    separator: Option<&str>,
+    width: &mut Option<usize>,
+    may_be_missing: bool,
+) -> Result<Numbers, String> {
     let num_rows = array.len();
-    let mut rows = RowWriter { values: Vec::new(), width: *width, bad: Vec::new(), rows_before: 0 };
+    let mut rows = RowWriter { values: Vec::new(), width: *width, bad: Vec::new(), rows_before: 0, may_be_missing };
     match array.data_type() {
         DataType::List(_) => lists(array.as_list::<i32>(), &mut rows)?,
         DataType::LargeList(_) => lists(array.as_list::<i64>(), &mut rows)?,
@@ -65,7 +83,7 @@ pub(crate) fn numbers(array: &ArrayRef, separator: Option<&str>, width: &mut Opt
     }
     let found = rows.width.unwrap_or(1);
     // Rows before the first good one had no width yet.
-    let mut values = vec![0.0; rows.rows_before * found];
+    let mut values = vec![rows.filler(); rows.rows_before * found];
     values.append(&mut rows.values);
     *width = rows.width;
     Ok(Numbers { values, width: found, bad: rows.bad })
@@ -76,21 +94,40 @@ struct RowWriter {
     values: Vec<f64>,
     width: Option<usize>,
     bad: Vec<BadCell>,
-    /// The bad rows before the width was known.
+    /// The rows without numbers before the width was known.
     rows_before: usize,
+    /// True if missing values become NaN, and are not bad.
+    may_be_missing: bool,
 }
 
 impl RowWriter {
-    fn bad(&mut self, row: usize, why: String) {
+    fn filler(&self) -> f64 {
+        if self.may_be_missing { f64::NAN } else { 0.0 }
+    }
+
+    /// Adds a row without numbers.
+    fn fill(&mut self) {
         match self.width {
-            Some(width) => self.values.extend(std::iter::repeat_n(0.0, width)),
+            Some(width) => self.values.extend(std::iter::repeat_n(self.filler(), width)),
             None => self.rows_before += 1,
         }
+    }
+
+    fn bad(&mut self, row: usize, why: String) {
+        self.fill();
         self.bad.push(BadCell { row, why });
     }
 
+    fn missing(&mut self, row: usize) {
+        if self.may_be_missing { self.fill() } else { self.bad(row, "it is missing".into()) }
+    }
+
     fn row(&mut self, row: usize, numbers: &[f64]) {
-        if let Some(number) = numbers.iter().find(|number| !number.is_finite() || !(**number as f32).is_finite()) {
+        let is_wrong = |number: &&f64| match number.is_nan() {
+            true => !self.may_be_missing,
+            false => !(**number as f32).is_finite(),
+        };
+        if let Some(number) = numbers.iter().find(is_wrong) {
             let why =
                 if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
             return self.bad(row, why);
@@ -109,8 +146,12 @@ impl RowWriter {
     fn list(&mut self, row: usize, is_valid: bool, numbers: &ArrayRef, range: std::ops::Range<usize>) {
         let numbers = numbers.as_primitive::<Float64Type>();
         let has_null = numbers.null_count() > 0 && range.clone().any(|at| numbers.is_null(at));
+        if has_null && is_valid && self.may_be_missing {
+            let or_nan = |at: usize| if numbers.is_null(at) { f64::NAN } else { numbers.value(at) };
+            return self.row(row, &range.map(or_nan).collect::<Vec<_>>());
+        }
         if !is_valid || has_null {
-            return self.bad(row, "it is missing".into());
+            return self.missing(row);
         }
         self.row(row, &numbers.values()[range]);
     }
@@ -131,7 +172,7 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
     let mut numbers = Vec::new();
     for (row, text) in texts.iter().enumerate() {
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            rows.bad(row, "it is missing".into());
+            rows.missing(row);
             continue;
         };
         numbers.clear();

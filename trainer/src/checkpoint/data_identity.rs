@@ -34,6 +34,7 @@ impl DataIdentity {
         for nodes in &meta.node_types {
             let numbers = (nodes.book.num_nodes(), nodes.feature_dim, nodes.num_classes, nodes.split_sizes);
             types.push(format!("{} {numbers:?}", nodes.name));
+            types.extend(nodes.targets.map(|targets| format!("{targets:?}")));
         }
         for edges in &meta.edge_types {
             let ends = [&edges.src_type, &edges.relation, &edges.dst_type];
@@ -70,6 +71,12 @@ fn sum_of_nodes(node: &DistGraph, node_type: NodeTypeId) -> u64 {
         let mut hash = combine(u64::from(node_type.0), u64::from(id));
         if let Some(labels) = &nodes.labels {
             hash = combine(hash, labels[row] as u64);
+        }
+        if let Some((targets, of_type)) =
+            nodes.targets.as_deref().zip(part.meta().node_types[node_type.index()].targets)
+        {
+            let row = &targets[row * of_type.dim..][..of_type.dim];
+            hash = row.iter().fold(hash, |hash, value| combine(hash, u64::from(value.to_bits())));
         }
         for &edge_type in &into {
             let indptr = part.edges(edge_type).csc.indptr();

@@ -43,7 +43,14 @@ pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
     let trained: Vec<_> = labelled.iter().filter(|(_, nodes)| nodes.split_sizes[0] > 0).collect();
     let what = match (&trained[..], &labelled[..]) {
         ([(only, _)], _) | ([], [(only, _)]) => return Ok(*only),
-        (_, []) => "no node type has labels, which train node needs".to_owned(),
+        (_, []) => match meta.node_types.iter().find(|nodes| nodes.targets.is_some()) {
+            Some(nodes) => format!(
+                "nodes of type {} have targets, but train node learns classes: load the graph in a training program of \
+                 your own, in Rust or Python",
+                nodes.name
+            ),
+            None => "no node type has labels, which train node needs".to_owned(),
+        },
         (_, several) => {
             let names = several.iter().map(|(_, nodes)| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
             format!("the node types {names} have labels, but train node supports only one labelled type")

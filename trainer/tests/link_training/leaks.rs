@@ -6,7 +6,7 @@ use burn::backend::Autodiff;
 use edgecut_dist_loader::NegativeSampling;
 use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};
 use edgecut_graph::readers::{DatasetSource, export_npy, load};
-use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy, Splits};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};
 use edgecut_partition::Method;
 use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, train_link};
@@ -18,15 +18,7 @@ const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 const CHANCE_MRR: f64 = 0.174;
 
 fn nodes(num_nodes: usize, features: Option<Features>) -> NodeData {
-    NodeData {
-        name: "node".into(),
-        num_nodes,
-        features,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: "node".into(), num_nodes, features, ..NodeData::default() }
 }
 
 /// Trains on two ranks and returns the mean reciprocal rank of the test edges.

@@ -5,7 +5,7 @@ use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors};
-use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId};
 use edgecut_partition::Method;
 use edgecut_trainer::gradients::flatten_parameters;
 
@@ -54,10 +54,7 @@ fn graph() -> Dataset {
         name: name.into(),
         num_nodes,
         features,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
+        ..NodeData::default()
     };
     let values: Vec<f32> = (0..PEOPLE * 4).map(|i| (i as f32 * 0.37).sin()).collect();
     let features = Features::F32 { values: values.into(), dim: 4 };

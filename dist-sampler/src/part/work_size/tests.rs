@@ -3,7 +3,7 @@ use crate::arrays::bytes_of;
 use crate::config::rule::Rule;
 use crate::config::wanted::WantedOfEdges;
 use bytes::Bytes;
-use edgecut_graph::{Dataset, NodeData, Part, PartitionId, Splits};
+use edgecut_graph::{Dataset, NodeData, Part, PartitionId};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ fn part() -> (tempfile::TempDir, Part) {
         features: Some(features),
         labels: Some(vec![0; num_nodes].into()),
         num_classes: 1,
-        splits: Splits::default(),
-        times: None,
+        ..NodeData::default()
     };
     let (src, dst): (Vec<u32>, Vec<u32>) = (0..49).map(|node| (node, node + 1)).unzip();
     let dataset = Dataset::homogeneous("path", nodes, src.into(), dst.into());

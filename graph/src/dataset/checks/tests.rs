@@ -1,16 +1,8 @@
 use super::*;
-use crate::{EdgeAttributes, HeldOutEdges, NodeTypeId, Splits};
+use crate::{EdgeAttributes, HeldOutEdges, NodeTypeId};
 
 fn nodes(num_nodes: usize) -> NodeData {
-    NodeData {
-        name: crate::DEFAULT_NODE_TYPE.into(),
-        num_nodes,
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: crate::DEFAULT_NODE_TYPE.into(), num_nodes, ..NodeData::default() }
 }
 
 fn graph(nodes: NodeData, edges: &[(u32, u32)]) -> Dataset {

@@ -1,19 +1,11 @@
 use super::super::{EdgeAttributes, EdgeList};
 use super::*;
-use crate::{EdgeTypeId, Features, NodeData, Splits};
+use crate::{EdgeTypeId, Features, NodeData};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn nodes(num_nodes: usize) -> NodeData {
-    NodeData {
-        name: crate::DEFAULT_NODE_TYPE.into(),
-        num_nodes,
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: crate::DEFAULT_NODE_TYPE.into(), num_nodes, ..NodeData::default() }
 }
 
 fn graph(nodes: NodeData, edges: &[(u32, u32)]) -> Dataset {

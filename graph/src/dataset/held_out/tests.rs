@@ -1,17 +1,9 @@
 use super::*;
-use crate::{NodeData, NodeTypeId, Splits};
+use crate::{NodeData, NodeTypeId};
 use std::collections::BTreeMap;
 
 fn nodes(name: &str, num_nodes: usize) -> NodeData {
-    NodeData {
-        name: name.into(),
-        num_nodes,
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: name.into(), num_nodes, ..NodeData::default() }
 }
 
 /// Returns a dataset with two node types, and three edge types: a relation, its reverse, and a symmetric relation with

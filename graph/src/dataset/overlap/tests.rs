@@ -7,15 +7,7 @@ use std::collections::BTreeSet;
 type Pairs = Vec<(u32, u32)>;
 
 fn nodes(name: &str, num_nodes: usize) -> NodeData {
-    NodeData {
-        name: name.into(),
-        num_nodes,
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    }
+    NodeData { name: name.into(), num_nodes, ..NodeData::default() }
 }
 
 fn list(pairs: &[(u32, u32)]) -> EdgeList {

@@ -2,7 +2,7 @@
 
 use super::arrays;
 use super::metadata::{Chunks, METADATA_FILE, Metadata};
-use crate::dataset::{Dataset, EdgeData, NodeData, Split, Splits};
+use crate::dataset::{Dataset, EdgeData, NodeData, Split};
 use crate::memory::Buffer;
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
@@ -96,11 +96,20 @@ fn read_nodes(
             _ => unread.push(format!("node_data {key:?} of {name} is not read, because its name has no meaning")),
         }
     }
-    let mut splits = Splits::default();
+    let mut data = NodeData {
+        name: name.into(),
+        num_nodes: nodes.number,
+        features,
+        labels,
+        num_classes,
+        times,
+        ..NodeData::default()
+    };
     for (split, path, ids) in masks {
-        splits.set(split, checked_split(&path, ids, split, labels.as_ref())?);
+        let ids = checked_split(&path, ids, split, &data)?;
+        data.splits.set(split, ids);
     }
-    Ok(NodeData { name: name.into(), num_nodes: nodes.number, features, labels, num_classes, splits, times })
+    Ok(data)
 }
 
 fn read_edge_data(

@@ -103,11 +103,11 @@ fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphE
     }
 }
 
-fn narrow(space: &Workspace, values: &[f64]) -> Result<Buffer<f32>, GraphError> {
+pub(super) fn narrow(space: &Workspace, values: &[f64]) -> Result<Buffer<f32>, GraphError> {
     space.build(values.len(), "converting to 32 bits", |range| Ok(parallel::map(&values[range], |&v| v as f32)))
 }
 
-fn no_floats(path: &Path, dtype: &str) -> GraphError {
+pub(super) fn no_floats(path: &Path, dtype: &str) -> GraphError {
     let why = format!("its type is {dtype}, expected floats; save it through .astype(numpy.float32)");
     GraphError::format(path, why)
 }

@@ -1,10 +1,10 @@
 //! Export of graphs to folders of `.npy` arrays.
 
 use super::files::{
-    EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE, VALID_EDGE_FILES,
-    VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES,
+    EDGE_INDEX_FILE, TARGETS_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE,
+    VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES,
 };
-use crate::dataset::{Dataset, EdgeList, GivenNegatives, Split};
+use crate::dataset::{Dataset, EdgeList, GivenNegatives, Split, Targets};
 use crate::memory::{FeatureDtype, Features};
 use crate::npy::{NpyElement, NpyWriter};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Writes a homogeneous dataset to `folder` in the layout that [`read_npy_folder`](super::read_npy_folder) reads.
-/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights are `float32`, and features keep
+/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights and targets are `float32`, and features keep
 /// their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without affecting maps
 /// of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
 ///
@@ -40,6 +40,10 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     replace(folder, "num_nodes.npy", &[], &[nodes.num_nodes as i64])?;
     write_features(folder, "x.npy", nodes.features.as_ref())?;
     write_list(folder, "y.npy", nodes.labels.as_deref())?;
+    match &nodes.targets {
+        Some(Targets { values, dim, .. }) => replace(folder, TARGETS_FILE, &[nodes.num_nodes, *dim], values)?,
+        None => remove(folder, TARGETS_FILE)?,
+    }
     write_list(folder, "node_time.npy", nodes.times.as_deref())?;
     for alternative in ["train_mask.npy", "valid_mask.npy", "val_mask.npy", "test_mask.npy", "val_idx.npy"] {
         remove(folder, alternative)?;

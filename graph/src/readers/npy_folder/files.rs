@@ -11,6 +11,8 @@ pub(in crate::readers) const EDGES_FOLDER: &str = "edges";
 pub(in crate::readers) const EDGE_INDEX_FILE: &str = "edge_index.npy";
 /// The accepted names of the file of validation edges. The exporter writes the first one.
 pub(super) const VALID_EDGE_FILES: [&str; 2] = ["valid_edge_index.npy", "val_edge_index.npy"];
+/// The file of numbers to predict.
+pub(super) const TARGETS_FILE: &str = "targets.npy";
 pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
 /// The accepted names of the file of validation edges' times. The exporter writes the first one.
 pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
@@ -24,9 +26,10 @@ pub(super) const VALID_SHARED_FILES: [&str; 2] = ["valid_edge_neg.npy", "val_edg
 pub(super) const TEST_SHARED_FILE: &str = "test_edge_neg.npy";
 
 /// The names of arrays that have a row per node, or list nodes, without `.npy`.
-const NODE_ARRAYS: [&str; 12] = [
+const NODE_ARRAYS: [&str; 13] = [
     "x",
     "y",
+    "targets",
     "node_time",
     "num_nodes",
     "train_idx",

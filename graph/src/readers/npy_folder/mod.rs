@@ -7,6 +7,7 @@ mod files;
 mod integers;
 mod read;
 mod shape;
+mod targets;
 
 pub(super) use attributes::{read_features, read_times, read_weights};
 pub(super) use edges::EdgeFiles;

@@ -2,8 +2,9 @@
 
 use super::attributes::{read_features, read_times};
 use super::edges::EdgeFiles;
-use super::files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, only_file};
+use super::files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, only_file};
 use super::integers::{Integers, read_mask};
+use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
 use crate::npy::{map_npy, npy_shape};
@@ -160,15 +161,22 @@ fn node_type(space: &Workspace, folder: &Path, name: &str, nodes: RowCount) -> R
     let labels_file = folder.join("y.npy");
     let labels = read_labels(space, &labels_file, nodes)?;
     let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels))?;
-    Ok(NodeData {
+    let targets_file = folder.join(TARGETS_FILE);
+    let mut data = NodeData {
         name: name.into(),
         num_nodes: nodes.number,
         features: read_features(space, &folder.join("x.npy"), nodes)?,
         num_classes,
-        splits: read_splits(folder, nodes, labels.as_ref())?,
         labels,
         times: read_times(space, &folder.join("node_time.npy"), nodes)?,
-    })
+        targets: read_targets(space, &targets_file, nodes)?,
+        ..NodeData::default()
+    };
+    if data.labels.is_some() && data.targets.is_some() {
+        return Err(GraphError::format(targets_file, "there is also y.npy: nodes have either classes or targets"));
+    }
+    data.splits = read_splits(folder, nodes, &data)?;
+    Ok(data)
 }
 
 /// A number of nodes, and the file that determines it.
@@ -205,7 +213,7 @@ pub(super) fn said_count(folder: &Path) -> Result<Option<CountInFile>, GraphErro
 
 /// Returns the paths of the files that have one row per node.
 fn per_node_files(folder: &Path) -> Vec<PathBuf> {
-    ["x", "y", "train_mask", "valid_mask", "val_mask", "test_mask", "node_time"]
+    ["x", "y", "targets", "train_mask", "valid_mask", "val_mask", "test_mask", "node_time"]
         .iter()
         .map(|stem| folder.join(format!("{stem}.npy")))
         .collect()
@@ -225,7 +233,7 @@ pub(in crate::readers) fn read_labels(
         [_] | [_, 1] => {}
         [_, columns] => {
             let why =
-                format!("it has {columns} columns; expected one class per node, multi-task labels are not supported");
+                format!("it has {columns} columns; expected one class per node. Save several labels as {TARGETS_FILE}");
             return Err(GraphError::format(path, why));
         }
         _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
@@ -262,12 +270,8 @@ fn classes<T: Copy + Into<f64> + Sync>(
     space.build(values.len(), "converting labels", |range| Ok(parallel::map(&values[range], class)))
 }
 
-/// Reads the splits of the nodes from the files in `folder`.
-pub(in crate::readers) fn read_splits(
-    folder: &Path,
-    nodes: RowCount,
-    labels: Option<&Buffer<i64>>,
-) -> Result<Splits, GraphError> {
+/// Reads the splits of the nodes, whose labels `data` has, from the files in `folder`.
+pub(in crate::readers) fn read_splits(folder: &Path, nodes: RowCount, data: &NodeData) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for split in Split::ALL {
         let stems: &[&str] = if split == Split::Valid { &["valid", "val"] } else { &[split.name()] };
@@ -275,7 +279,7 @@ pub(in crate::readers) fn read_splits(
         let Some(path) = only_file(names.map(|name| folder.join(name)))? else { continue };
         let is_mask = path.to_string_lossy().ends_with("_mask.npy");
         let ids = if is_mask { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
-        splits.set(split, checked_split(&path, ids, split, labels)?);
+        splits.set(split, checked_split(&path, ids, split, data)?);
     }
     Ok(splits)
 }

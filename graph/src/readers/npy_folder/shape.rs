@@ -1,10 +1,11 @@
 //! The sizes of graphs in folders of `.npy` arrays, from their headers.
 
 use super::files::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE,
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE,
     VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES,
 };
 use super::read::{folders, said_count};
+use super::targets::target_dim;
 use crate::GraphError;
 use crate::memory::FeatureDtype;
 use crate::npy::npy_shape;
@@ -54,6 +55,7 @@ fn node_shape(folder: &Path, name: &str, num_nodes: u64) -> Result<NodeShape, Gr
         num_nodes,
         features: feature_shape(&folder.join("x.npy"))?,
         has_labels: has("y"),
+        target_dim: target_dim(&folder.join(TARGETS_FILE))?,
         has_times: has("node_time"),
         // Masks of different splits have no node in common.
         num_in_splits: if has_masks { num_nodes } else { num_in_splits },

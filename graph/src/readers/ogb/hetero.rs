@@ -110,15 +110,17 @@ fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) ->
     let feature_dir = raw.join("node-feat").join(name);
     let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
     let splits = splits.map(|dir| read_splits(&dir, nodes)).transpose()?;
-    Ok(NodeData {
+    let mut data = NodeData {
         name: name.into(),
         num_nodes,
         features: read_features(&feature_dir, "node-feat", nodes)?,
         num_classes,
-        splits: check_splits(splits, labels.as_ref())?,
         labels,
         times: read_node_years(&feature_dir, nodes)?,
-    })
+        ..NodeData::default()
+    };
+    data.splits = check_splits(splits, &data)?;
+    Ok(data)
 }
 
 fn edge_type(raw: &Path, types: &[(String, usize)], triplet: &Triplet) -> Result<EdgeData, GraphError> {

@@ -67,16 +67,16 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
         let Labels { labels, num_classes } = join(labels).map_err(|error| properties.explain(folder, error))?;
-        let splits = check_splits(join(splits)?, labels.as_ref())?;
-        let node_data = NodeData {
+        let mut node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
             num_nodes: nodes.number,
             features: join(features)?,
             num_classes,
             labels,
-            splits,
             times: read_node_years(&raw, nodes)?,
+            ..NodeData::default()
         };
+        node_data.splits = check_splits(join(splits)?, &node_data)?;
         let mut dataset = Dataset::homogeneous(name, node_data, src.into(), dst.into());
         dataset.edge_types[0].attributes.features = join(edge_features)?;
         if properties.adds_inverse_edges {

@@ -1,7 +1,7 @@
 //! Knowledge graphs as files of (head, relation, tail) triples.
 
 use super::vocabulary::{Vocabulary, columns, number, text};
-use crate::dataset::{Dataset, EdgeData, EdgeList, HeldOutEdges, NodeData, Splits};
+use crate::dataset::{Dataset, EdgeData, EdgeList, HeldOutEdges, NodeData};
 use crate::readers::text::{Lines, bad_line, find_text, parse_file};
 use crate::{GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
@@ -100,15 +100,7 @@ pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
         EdgeData { held_out, ..edges }
     };
     let edge_types = relations.folder_names().into_iter().zip(train).zip(held_out).map(edge_type).collect();
-    let nodes = NodeData {
-        name: ENTITY.into(),
-        num_nodes: entities.len(),
-        features: None,
-        labels: None,
-        num_classes: 0,
-        splits: Splits::default(),
-        times: None,
-    };
+    let nodes = NodeData { name: ENTITY.into(), num_nodes: entities.len(), ..NodeData::default() };
     Ok(Dataset { name: name.into(), node_types: vec![nodes], edge_types })
 }
 

@@ -97,7 +97,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
     let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
     let wanted = Wanted {
-        labels: meta.node_types[seed_type.index()].has_labels,
+        labels: meta.node_types[seed_type.index()].is_labeled(),
         features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
         original_ids: true,
         times: meta.node_types.iter().any(|nodes| nodes.has_times),
@@ -201,6 +201,9 @@ fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeType
     }
     if !batch.labels.is_empty() {
         npz.array("y", &[batch.labels.len()], &batch.labels)?;
+    }
+    if !batch.targets.is_empty() {
+        npz.array("y", &[batch.num_seeds, batch.target_dim], &batch.targets)?;
     }
     npz.finish()
 }
