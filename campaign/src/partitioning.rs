@@ -115,7 +115,12 @@ impl Site {
 
     fn features(&self, part: usize) -> anyhow::Result<Command> {
         let mut command = Command::new(program("partition-graph")?);
-        command.arg("features").arg(self.parts(Job::Features)).arg("--conf").arg(self.root.join("graph.json"));
+        command
+            .arg("features")
+            .arg("--dataset-root-dir")
+            .arg(self.parts(Job::Features))
+            .arg("--conf")
+            .arg(self.root.join("graph.json"));
         command.args(["--part", &part.to_string()]);
         Ok(command)
     }

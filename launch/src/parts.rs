@@ -63,9 +63,13 @@ impl PartsMeta {
 
     /// Returns the names and metadata of the files of these parts.
     pub(crate) fn files_of<'a>(&'a self, parts: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a FileMeta)> {
-        let of = |name: &str| name.strip_prefix("part_").and_then(|rest| rest.split('/').next()?.parse().ok());
         let files = self.files.iter().map(|(name, file)| (name.as_str(), file));
-        files.filter(move |(name, _)| of(name).is_some_and(|part: usize| parts.contains(&part)))
+        files.filter(move |(name, _)| part_of(name).is_some_and(|part| parts.contains(&part)))
+    }
+
+    /// Returns the names and metadata of the files that belong to no part. Training does not need them.
+    pub(crate) fn shared_files(&self) -> impl Iterator<Item = (&str, &FileMeta)> {
+        self.files.iter().map(|(name, file)| (name.as_str(), file)).filter(|(name, _)| part_of(name).is_none())
     }
 
     /// Checks that the files of these parts exist and have the right sizes.
@@ -86,6 +90,11 @@ impl PartsMeta {
         }
         Ok(())
     }
+}
+
+/// Returns the part that a file belongs to.
+fn part_of(name: &str) -> Option<usize> {
+    name.strip_prefix("part_")?.split('/').next()?.parse().ok()
 }
 
 /// Returns true if the metadata in `dir` is of a partitioned graph of this project, or may be a damaged one.
@@ -131,6 +140,7 @@ mod tests {
         assert_eq!(meta(2).parts_of(&(0..2), 3), [0]);
         let names: Vec<String> = meta(12).files_of(&[1, 11]).map(|(name, _)| name.to_owned()).collect();
         assert_eq!(names, ["part_1/x.npy", "part_11/x.npy"]);
+        assert_eq!(meta(12).shared_files().count(), 0);
     }
 
     #[test]

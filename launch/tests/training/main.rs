@@ -1,5 +1,6 @@
 //! Complete jobs: partition, copy, launch and train on three hosts with two processes each, compared with one process.
 
+mod features;
 mod recovery;
 #[path = "../support/mod.rs"]
 mod support;

@@ -109,8 +109,8 @@ impl OgbProperties {
             return error;
         }
         let why = format!(
-            "its nodes have {} labels each, one per task, but models have one label per node: save one column of \
-             node-label as y.npy in a folder of arrays ({error})",
+            "its nodes have {} labels each, one per task, but models have one label per node: save node-label as \
+             targets.npy in a folder of arrays, or one of its columns as y.npy ({error})",
             self.num_tasks
         );
         GraphError::format(folder, why)

@@ -22,8 +22,8 @@ Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
 
 const FEATURES_EXAMPLES: &str = "\
 Examples:
-  partition-graph features data/partitions/shop/2-parts --conf shop/graph.json --part 0
-  launch -- partition-graph features data/partitions/shop/2-parts --conf shop/graph.json";
+  partition-graph features --dataset-root-dir data/partitions/shop/2-parts --conf shop/graph.json --part 0
+  launch --copy-parts -- partition-graph features --dataset-root-dir data/partitions/shop/2-parts --conf shop/graph.json";
 
 /// Splits a graph into parts for distributed training.
 ///
@@ -76,7 +76,8 @@ pub(crate) struct InfoArgs {
 #[command(after_help = FEATURES_EXAMPLES)]
 pub(crate) struct FeaturesArgs {
     /// The N-parts folder, which holds META.json.
-    pub(crate) dir: PathBuf,
+    #[arg(long, alias = "dataset_root_dir", value_name = "DIR")]
+    pub(crate) dataset_root_dir: PathBuf,
     /// The description of the tables that the parts were made from.
     #[arg(long, value_name = "FILE")]
     pub(crate) conf: PathBuf,

@@ -228,9 +228,9 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
     let terminal = Arc::new(Terminal::new(&PartitionOptions::new(1)));
     interrupt::handle(signals, &terminal)?;
-    let scratch_dir = args.scratch_dir.as_ref().unwrap_or(&args.dir);
+    let scratch_dir = args.scratch_dir.as_ref().unwrap_or(&args.dataset_root_dir);
     // Without this check, the folder of the scratch files would be created.
-    Meta::read(&args.dir)?;
+    Meta::read(&args.dataset_root_dir)?;
     let options = TableOptions {
         on_bad_rows: args.on_bad_rows,
         unsupported: args.unsupported,
@@ -242,8 +242,9 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
         ..TableOptions::default()
     };
     terminal.building_features();
-    let built = build_part_features(&args.conf, &options, &args.dir, PartitionId(args.part), args.overwrite)
-        .inspect_err(|_| terminal.clear())?;
+    let built =
+        build_part_features(&args.conf, &options, &args.dataset_root_dir, PartitionId(args.part), args.overwrite)
+            .inspect_err(|_| terminal.clear())?;
     terminal.finish();
     if args.json {
         return results.json(&built);
