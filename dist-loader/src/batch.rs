@@ -32,10 +32,9 @@ pub struct MiniBatch {
     pub edges: Vec<EdgeBatch>,
     /// The label of each seed, -1 if unlabelled. Empty if the loader does not fetch labels.
     pub labels: Vec<i64>,
-    /// `[num_seeds, target_dim]`, row-major: the targets of each seed, if its type has these instead of labels. NaN is an unknown
-    /// value.
+    /// `[num_seeds, target_dim]`, row-major: the targets of each seed, if its type has targets. NaN is an unknown value.
     pub targets: Vec<f32>,
-    /// The targets per seed.
+    /// The targets per seed, also of a batch without seeds; 0 if the loader does not fetch labels.
     pub target_dim: usize,
 }
 

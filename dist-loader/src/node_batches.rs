@@ -93,7 +93,9 @@ impl SeedBatches for NodeBatches {
 
     async fn make(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
         if seeds.is_empty() {
-            return Ok(MiniBatch::empty(key));
+            let targets = self.node().part().meta().node_types[self.node_type.index()].targets;
+            let target_dim = targets.filter(|_| self.wanted.labels).map_or(0, |targets| targets.dim);
+            return Ok(MiniBatch { target_dim, ..MiniBatch::empty(key) });
         }
         let num_seeds = seeds.len();
         let subgraph = self.clone().sample(seeds.clone(), key).await?;

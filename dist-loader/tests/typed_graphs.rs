@@ -159,6 +159,7 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
     nodes.labels = None;
     nodes.num_classes = 0;
     let values: Vec<f32> = (0..nodes.num_nodes * 5).map(|at| (at as f32 * 0.37).sin()).collect();
+    nodes.times = Some((0..nodes.num_nodes as i64).map(|node| node * 3).collect::<Vec<_>>().into());
     nodes.targets = Some(Targets { values: values.into(), dim: 5, kind: TargetKind::Regression });
     let dir = tempfile::tempdir().expect("a temporary folder");
     let config = DistGraphConfig { fetch_chunk_bytes: 50, max_message_bytes: 800, ..DistGraphConfig::default() };
@@ -172,6 +173,16 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
         }
         assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{num_parts} parts");
     }
+    // An odd number of targets before and after numbers of 8 bytes.
+    let targets = dataset.node_types[0].targets.as_ref().expect("targets");
+    on_ranks(&dir.path().join("3"), 3, &config, |node, _| {
+        let nodes = node.handle().block_on(node.find_originals(V0, &(3..80).collect::<Vec<_>>())).expect("all exist");
+        let wanted = Wanted { labels: true, times: true, original_ids: true, degrees: true, features: true };
+        let fetched = node.handle().block_on(node.fetch(V0, nodes, wanted)).expect("attributes");
+        assert_eq!(fetched.original_ids, (3..80).collect::<Vec<_>>());
+        assert_eq!(fetched.times, (3..80).map(|id| id * 3).collect::<Vec<i64>>());
+        assert_eq!(fetched.targets, (3..80).flat_map(|id| targets.row(id)).copied().collect::<Vec<_>>());
+    });
 }
 
 #[test]

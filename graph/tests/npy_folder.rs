@@ -148,6 +148,8 @@ fn targets_of_every_type_are_read() {
     assert!(found.is_known(1) && !found.is_known(2));
     assert_eq!(targets(&with_targets(&[0_i64, 1, 1, 0])).kind, TargetKind::MultiLabel);
     assert_eq!(targets(&with_targets(&[0_u8, 1, 1, 0])).values[..], [0.0, 1.0, 1.0, 0.0]);
+    let halves = [0.5, 1.0, 1.0, 0.0].map(f16::from_f32);
+    assert_eq!(targets(&with_targets(&halves)).values[..], [0.5, 1.0, 1.0, 0.0]);
     assert_eq!(targets(&with_targets(&[0.5_f64, -1e9, 1.0, 0.0])).kind, TargetKind::Regression);
     let folder = with_targets(&[0_u8; 4]);
     folder.put_bool("targets", &[1, 0, 0, 1]);
@@ -178,7 +180,7 @@ fn nodes_without_a_known_target_are_neither_trained_nor_evaluated() {
 #[test]
 fn each_bad_target_is_named_with_its_node() {
     type Change = fn(&Folder);
-    let cases: [(Change, &str); 7] = [
+    let cases: [(Change, &str); 8] = [
         (|f| f.put("y", &[4], &[0_i64; 4]), "targets.npy: there is also y.npy"),
         (|f| f.put("targets", &[3, 2], &[0.0_f32; 6]), "targets.npy: it has 3 rows, but the graph has 4 nodes"),
         (|f| f.put("targets", &[4, 1, 1], &[0.0_f32; 4]), "targets.npy: its shape is [4, 1, 1]"),
@@ -187,10 +189,8 @@ fn each_bad_target_is_named_with_its_node() {
             |f| f.put("targets", &[4, 2], &[2.0, 0.0, 0.0, f32::NEG_INFINITY, 0.0, 0.0, 0.0, 0.0]),
             "targets.npy: target 1 of node 1 is -inf, which is infinite",
         ),
-        (
-            |f| f.put("targets", &[4], &[0.0, 0.5, 0.0, 0.0].map(f16::from_f32)),
-            "targets.npy: its type is <f2, expected",
-        ),
+        (|f| f.put("targets", &[4, 0], &[] as &[f32]), "targets.npy: it has 0 columns, but nodes have 1 to 1048576"),
+        (|f| f.put("targets", &[4], &[0, 1 << 24 | 1, 0, 0_i64]), "targets.npy: target 0 of node 1 is 16777217, too"),
         (|f| f.put("targets", &[], &[0.0_f32]), "targets.npy: its shape is []"),
     ];
     for (change, why) in cases {
@@ -358,7 +358,7 @@ fn each_bad_array_is_named_with_its_entry() {
         ),
         (
             |f| f.put("y", &[4, 3], &[0_i64; 12]),
-            "y.npy: it has 3 columns; expected one class per node. Save several labels as targets.npy",
+            "y.npy: it has 3 columns; expected one class per node; several labels are targets.npy",
         ),
         (|f| f.put("y", &[4], &[0_i64, -2, 0, 0]), "y.npy: node 1 has label -2"),
         (|f| f.put("y", &[4], &[0, 1 << 40, 0, 0_i64]), "y.npy: node 1 has label 1099511627776"),

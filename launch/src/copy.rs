@@ -36,7 +36,7 @@ pub(crate) fn copy_parts(target: &Target, agent_name: &str, copy: &PartsCopy<'_>
     meta.check_files(source, parts)?;
     let mut files: Vec<DeliveredFile> = meta
         .files_of(parts)
-        .chain(meta.shared_files())
+        .chain(meta.shared_files().filter(|(name, _)| source.join(name).is_file()))
         .map(|(name, file)| DeliveredFile { name: name.into(), bytes: file.bytes, xxh3: file.xxh3.clone() })
         .collect();
     // The metadata comes last, so that a folder that has it is complete.

@@ -662,7 +662,8 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
             lists.append_value([Some(a as f32), Some(b as f32), None]);
         } else {
             writeln!(csv, "n{node},,{price}").unwrap();
-            lists.append_null();
+            // Empty lists are unknown as well, also before the first label.
+            if node % 2 == 0 { lists.append_null() } else { lists.append_value([]) }
         }
     }
     folder.write("items.csv", &csv);
@@ -711,6 +712,37 @@ fn several_labels_and_numbers_to_predict_are_those_of_arrays() {
             (&json!(0), &json!(dim))
         );
     }
+}
+
+#[test]
+fn labels_of_two_kinds_are_errors_and_classes_come_first() {
+    let folder = Folder::new();
+    folder.write("edges.csv", "s,t\n1,2\n2,3\n");
+    let conf = |labels: Value| {
+        let conf = json!({
+            "nodes": [{"node_type": "item", "node_id_col": "id", "files": "items-*.parquet", "labels": labels}],
+            "edges": [{"relation": ["item", "to", "item"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+        folder.write("graph.json", conf.to_string());
+    };
+    let ids = |range: std::ops::Range<i64>| -> ArrayRef { Arc::new(Int64Array::from_iter_values(range)) };
+    let mut lists = ListBuilder::new(Float32Builder::new());
+    (0..3).for_each(|_| lists.append_value([Some(1.0), Some(0.0)]));
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let classes: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 1]));
+    let class = json!({"task_type": "classification", "label_col": "y"});
+    conf(json!([class]));
+    for [first, second] in [[&lists, &classes], [&classes, &lists]] {
+        folder.write_parquet("items-0.parquet", Compression::SNAPPY, vec![("id", ids(1..4)), ("y", first.clone())]);
+        folder.write_parquet("items-1.parquet", Compression::SNAPPY, vec![("id", ids(4..7)), ("y", second.clone())]);
+        let error = folder.fails(&[]);
+        assert!(error.contains("items-1.parquet: its labels are") && error.contains("in earlier rows"), "{error}");
+    }
+    folder.write_parquet("items-1.parquet", Compression::SNAPPY, vec![("id", ids(4..7)), ("y", classes.clone())]);
+    conf(json!([{"task_type": "regression", "label_col": "y"}, class]));
+    assert!(folder.fails(&[]).contains("nodes[0].labels[0]: more than one label"));
+    let (made, stderr) = folder.made("classes", &["--unsupported", "skip"]);
+    assert!(stderr.contains("left out: nodes[0].labels[0]: more than one label"), "{stderr}");
+    assert_eq!((&made["node_types"][0]["num_classes"], made["node_types"][0].get("targets")), (&json!(2), None));
 }
 
 #[test]

@@ -128,7 +128,7 @@ class Store(Membership):
 
     @property
     def num_targets(self) -> int:
-        """The numbers to predict per node of the only node type that has such, for regression or several labels per node."""
+        """The numbers to predict per node of the only node type that has targets."""
         return self._of_all_types("num_targets", [t for t in self.node_types if t.num_targets > 0])
 
     def _of_all_types(self, name: str, types: list[NodeType] | None = None) -> int:

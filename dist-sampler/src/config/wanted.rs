@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Labels, `i64`, or the targets of types that have these instead, `f32`.
+    /// Labels, `i64`, or targets, `f32`.
     pub labels: bool,
     /// Times, `i64`.
     pub times: bool,

@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct NodeAttributes {
     /// The class of each node, -1 if unlabelled.
     pub labels: Vec<i64>,
-    /// `[num_nodes, target_dim]`, row-major, of types that have targets instead of labels. NaN is an unknown value.
+    /// `[num_nodes, target_dim]`, row-major, of types that have targets. NaN is an unknown value.
     pub targets: Vec<f32>,
     /// The targets per node, 0 if they were not requested.
     pub target_dim: usize,
@@ -266,9 +266,7 @@ impl Draft {
     fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
         let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
         let mut rest = &data[..];
-        if wanted.labels && shape.target_dim > 0 {
-            place_rows(&mut self.targets, shape.target_dim, positions, &mut rest);
-        } else if wanted.labels {
+        if wanted.labels && shape.target_dim == 0 {
             place(&mut self.labels, positions, &mut rest);
         }
         if wanted.times {
@@ -279,6 +277,9 @@ impl Draft {
         }
         if wanted.degrees {
             place(&mut self.degrees, positions, &mut rest);
+        }
+        if shape.target_dim > 0 {
+            place_rows(&mut self.targets, shape.target_dim, positions, &mut rest);
         }
         if let Some(features) = &mut self.features {
             features.place(positions, shape.dtype, rest);

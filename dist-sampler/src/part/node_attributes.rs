@@ -20,14 +20,12 @@ impl LocalPart {
             return Err(Refusal::TooLarge);
         };
         let mut out = Vec::with_capacity(bytes);
+        let targets = nodes.targets.as_deref().zip(t.targets).filter(|_| request.wanted.labels);
         if request.wanted.labels {
-            match (nodes.labels.as_deref(), nodes.targets.as_deref().zip(t.targets)) {
-                (Some(labels), _) => append(&mut out, rows, |row| labels[row]),
-                (None, Some((values, TargetMeta { dim, .. }))) => {
-                    let row_of = |&row: &u32| &values[row as usize * dim..][..dim];
-                    rows.iter().for_each(|row| out.extend_from_slice(bytemuck::cast_slice(row_of(row))));
-                }
-                (None, None) => return Err(Refusal::Invalid("the graph has no labels".into())),
+            match nodes.labels.as_deref() {
+                Some(labels) => append(&mut out, rows, |row| labels[row]),
+                None if targets.is_some() => {}
+                None => return Err(Refusal::Invalid("the graph has no labels".into())),
             }
         }
         if request.wanted.times {
@@ -40,6 +38,11 @@ impl LocalPart {
         if request.wanted.degrees {
             let degrees = Degrees::new(&self.part, request.node_type);
             append(&mut out, rows, |row| degrees.of(row));
+        }
+        // After all numbers of 8 bytes, which the receiver reads in place.
+        if let Some((values, TargetMeta { dim, .. })) = targets {
+            let row_of = |&row: &u32| &values[row as usize * dim..][..dim];
+            rows.iter().for_each(|row| out.extend_from_slice(bytemuck::cast_slice(row_of(row))));
         }
         if request.wanted.features {
             let features =

@@ -48,8 +48,9 @@ impl LocalPart {
 
     fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: Wanted) -> bool {
         let nodes = self.part.nodes(node_type);
-        (wanted.labels && nodes.labels.as_ref().is_some_and(Buffer::is_mapped))
-            || (wanted.labels && nodes.targets.as_ref().is_some_and(Buffer::is_mapped))
+        let has_mapped_labels = nodes.labels.as_ref().is_some_and(Buffer::is_mapped)
+            || nodes.targets.as_ref().is_some_and(Buffer::is_mapped);
+        (wanted.labels && has_mapped_labels)
             || (wanted.times && nodes.times.as_ref().is_some_and(Buffer::is_mapped))
             || (wanted.original_ids && nodes.original_ids.is_mapped())
             || (wanted.degrees && Degrees::new(&self.part, node_type).is_mapped())

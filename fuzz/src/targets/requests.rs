@@ -7,7 +7,7 @@ use edgecut_dist_sampler::fuzzing::{MAX_MESSAGE_BYTES, PartService, request_fram
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, DistGraphConfig, EmbeddingConfig, ServerList};
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{EdgeTypeId, HoldOut, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{EdgeTypeId, HoldOut, NodeTypeId, Part, PartitionId, TargetKind, Targets};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -24,6 +24,12 @@ impl Requests {
         let options =
             FakeOptions { avg_num_nodes: 60, num_channels: 8, edge_attributes: true, ..FakeOptions::default() };
         let mut graph = fake_hetero(&options)?;
+        // The first type has targets in place of labels.
+        let nodes = &mut graph.node_types[0];
+        nodes.labels = None;
+        nodes.num_classes = 0;
+        let values = vec![0.5; 3 * nodes.num_nodes].into();
+        nodes.targets = Some(Targets { values, dim: 3, kind: TargetKind::Regression });
         graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(3)], &HoldOut::random(0.2, 0.2, 1))?;
         let folder = tempfile::tempdir()?;
         write_one_part(graph, folder.path())?;

@@ -29,6 +29,6 @@ pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
 pub use splits::{Split, Splits};
-pub(crate) use targets::wrong_target;
+pub(crate) use targets::{MAX_TARGETS, wrong_target};
 pub use targets::{TargetKind, TargetMeta, Targets};
 pub(crate) use undirected::sorted_edges;

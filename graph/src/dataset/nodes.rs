@@ -39,7 +39,7 @@ pub struct NodeData {
 }
 
 impl NodeData {
-    /// Returns true if what models predict for the node is known, or if the type has neither labels nor targets.
+    /// Returns true if the label or a target of the node is known, or if the type has neither labels nor targets.
     pub fn is_labeled(&self, node: u32) -> bool {
         let node = node as usize;
         match (&self.labels, &self.targets) {

@@ -4,11 +4,14 @@ use crate::memory::Buffer;
 use crate::scan::first_position;
 use serde::{Deserialize, Serialize};
 
+/// The most targets per node.
+pub(crate) const MAX_TARGETS: usize = 1 << 20;
+
 /// Numbers that models predict for nodes, instead of one class.
 ///
 /// ```
 /// use edgecut_graph::{TargetKind, Targets};
-/// // Two nodes with three labels each. Nobody knows whether the last one applies to the second node.
+/// // Two nodes with three labels each. The last one of the second node is unknown.
 /// let values = vec![1.0, 0.0, 0.0, 0.0, 1.0, f32::NAN];
 /// let targets = Targets { kind: TargetKind::of(&values), values: values.into(), dim: 3 };
 /// assert_eq!((targets.kind, targets.row(1)[1]), (TargetKind::MultiLabel, 1.0));
@@ -43,7 +46,7 @@ pub struct TargetMeta {
 }
 
 impl TargetKind {
-    /// Returns the kind of values of which nothing else is known: labels, if all of them are 0, 1 or unknown.
+    /// Returns the kind of values: labels, if all of them are 0, 1 or unknown.
     pub fn of(values: &[f32]) -> Self {
         let is_label = |value: f32| value == 0.0 || value == 1.0 || value.is_nan();
         if first_position(values, |value| !is_label(value)).is_none() { Self::MultiLabel } else { Self::Regression }
@@ -69,15 +72,16 @@ impl Targets {
         TargetMeta { dim: self.dim, kind: self.kind }
     }
 
-    /// Returns true if a value of a node is known.
+    /// Returns true if a value of a node is known. It is not if there is no such node.
     pub fn is_known(&self, node: usize) -> bool {
-        self.row(node).iter().any(|value| !value.is_nan())
+        let row = self.values.get(node * self.dim..(node + 1) * self.dim);
+        row.is_some_and(|row| row.iter().any(|value| !value.is_nan()))
     }
 
     /// Returns what is wrong with the targets of `num_nodes` nodes.
     pub(crate) fn problem(&self, num_nodes: usize) -> Option<String> {
-        if self.dim == 0 {
-            return Some("targets have no columns; omit the targets".into());
+        if !(1..=MAX_TARGETS).contains(&self.dim) {
+            return Some(format!("{} targets per node, expected 1 to {MAX_TARGETS}", self.dim));
         }
         if self.values.len() != num_nodes * self.dim {
             return Some(format!("{} targets for {num_nodes} nodes with {} each", self.values.len(), self.dim));
@@ -90,7 +94,7 @@ impl Targets {
 /// Describes a value that [`TargetKind::first_wrong`] found.
 pub(crate) fn wrong_target(at: usize, dim: usize, value: f32, kind: TargetKind) -> String {
     let expected = match kind {
-        TargetKind::Regression => "is infinite",
+        TargetKind::Regression => "is infinite as a 32-bit float",
         TargetKind::MultiLabel => "is not 0, 1 or NaN",
     };
     format!("target {} of node {} is {value}, which {expected}", at % dim, at / dim)

@@ -3,8 +3,8 @@
 use super::{Dataset, Split};
 
 impl Dataset {
-    /// Leaves nodes without a label, or without a known target, out of the validation and test splits, since no metric can count them. Returns a
-    /// sentence for each split that had some.
+    /// Leaves nodes without a label or a known target out of the validation and test splits, since no metric can count
+    /// them. Returns a sentence for each split that had some.
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData, Splits};

@@ -40,7 +40,7 @@ pub struct HotNodes {
 }
 
 impl PartNodes {
-    /// Returns true if what models predict for the row is known, or if the type has neither labels nor targets.
+    /// Returns true if the label or a target of the row is known, or if the type has neither labels nor targets.
     pub fn is_labeled(&self, row: usize) -> bool {
         match (&self.labels, &self.targets) {
             (Some(labels), _) => labels[row] >= 0,

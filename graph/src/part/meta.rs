@@ -3,7 +3,7 @@
 use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
 use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
-use crate::dataset::plan_feature_dtypes;
+use crate::dataset::{MAX_TARGETS, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
 use crate::{GraphError, NodeTypeId, PartitionId, max_classes};
@@ -117,8 +117,17 @@ impl Meta {
                     self.num_parts
                 ));
             }
-            if t.targets.is_some_and(|targets| targets.dim == 0 || t.has_labels) {
-                return Err(format!("node type {} has targets without columns, or both targets and labels", t.name));
+            if let Some(targets) = t.targets {
+                if t.has_labels {
+                    return Err(format!("node type {} has both targets and labels", t.name));
+                }
+                if !(1..=MAX_TARGETS).contains(&targets.dim) {
+                    let dim = targets.dim;
+                    return Err(format!(
+                        "node type {} has {dim} targets per node, expected 1 to {MAX_TARGETS}",
+                        t.name
+                    ));
+                }
             }
             let most = max_classes(t.book.num_nodes());
             if t.num_classes > most {

@@ -20,7 +20,7 @@ pub struct NodeTypeMeta {
     pub has_labels: bool,
     /// The number of classes, 0 without labels.
     pub num_classes: usize,
-    /// The numbers to predict for each node, if the type has such.
+    /// The numbers to predict for each node, if the type has targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<TargetMeta>,
     /// The number of training, validation and test nodes over all parts.
@@ -50,7 +50,7 @@ impl NodeTypeMeta {
         self.has_labels || self.targets.is_some()
     }
 
-    /// Returns the size of what models predict for a node in bytes, 0 without labels and targets.
+    /// Returns the size of the label or the targets of a node in bytes.
     pub fn label_bytes(&self) -> usize {
         let of_class = if self.has_labels { size_of::<i64>() } else { 0 };
         of_class + self.targets.map_or(0, |targets| targets.dim * size_of::<f32>())

@@ -158,7 +158,7 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     let needed = |at: &usize| needs[*at].is_some();
     let fitted: Vec<usize> = (0..needs.len()).filter(needed).collect();
     let mut fits = Fits { features: needs.clone(), label: LabelProbe::default() };
-    if fitted.is_empty() && spec.label.is_none_or(|label| label.is_regression) {
+    if fitted.is_empty() && spec.label.is_none_or(|label| label.is_regression || label.separator.is_some()) {
         return Ok(fits);
     }
     let spec = Spec {
@@ -311,11 +311,10 @@ impl GrowingRows<'_> {
                 format!("its features have {:?} numbers per row, but {:?} in earlier rows", later.widths, self.widths);
             return Err(TableError::file(path(), why));
         }
-        if let Some((earlier, later)) = self.target_shape.zip(later.target_shape)
-            && earlier != later
-        {
-            let why = format!("its labels have {} numbers per row, but {} in earlier rows", later.dim, earlier.dim);
-            return Err(TableError::file(path(), why));
+        if self.num_rows > 0 && self.target_shape != later.target_shape {
+            let shown = |shape: Option<TargetMeta>| shape.map_or("classes".into(), |of| format!("{} numbers", of.dim));
+            let [earlier, later] = [self.target_shape, later.target_shape].map(shown);
+            return Err(TableError::file(path(), format!("its labels are {later}, but {earlier} in earlier rows")));
         }
         self.target_shape = later.target_shape;
         self.targets.append(later.targets)?;

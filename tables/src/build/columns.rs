@@ -126,6 +126,10 @@ pub(super) fn compute(
             continue;
         }
         let arrays = attributes::transform(space, table, &computed, &fitted, &rule, (starts, dropped))?;
+        if arrays.targets.is_some() && columns.saved.classes.take().is_some() {
+            let why = format!("the labels of {name} are numbers, but those of transforms.json have names of classes");
+            return Err(TableError::file(conf, why));
+        }
         let expected = *columns.num_rows.get_or_insert(arrays.num_rows);
         if arrays.num_rows != expected {
             return Err(differ(table, arrays.num_rows, expected));

@@ -89,11 +89,20 @@ impl Label {
             match supports(&task.text()?) {
                 Err(why) => unsupported.push(format!("{}: {why}", item.path)),
                 Ok(false) => return task.wrong(format!("{:?} is not a task of these tables", task.text()?)),
-                Ok(true) if used.is_some() => unsupported.push(format!("{}: more than one label", item.path)),
-                Ok(true) => used = Some(Self::read(&item, &label, &task.text()?)?),
+                Ok(true) => {
+                    let read = Self::read(&item, &label, &task.text()?)?;
+                    // Classes come before numbers, which `train` does not learn.
+                    let keeps = used.as_ref().is_some_and(|used: &Self| !used.is_regression() || read.is_regression());
+                    let left_out = if keeps { Some(read) } else { used.replace(read) };
+                    unsupported.extend(left_out.map(|label| format!("{}: more than one label", label.at)));
+                }
             }
         }
         Ok(used)
+    }
+
+    fn is_regression(&self) -> bool {
+        self.column.as_ref().is_some_and(|column| column.is_regression)
     }
 
     fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {

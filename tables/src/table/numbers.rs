@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 /// The numbers of a column, a row of `width` for each row of the table.
 pub(crate) struct Numbers {
-    /// The numbers, row-major. A row that cannot be used has zeros.
+    /// The numbers, row-major. A row that cannot be used, or is missing, has zeros or NaN.
     pub(crate) values: Vec<f64>,
     /// The numbers per row.
     pub(crate) width: usize,
@@ -123,21 +123,19 @@ impl RowWriter {
     }
 
     fn row(&mut self, row: usize, numbers: &[f64]) {
-        let is_wrong = |number: &&f64| match number.is_nan() {
-            true => !self.may_be_missing,
-            false => !(**number as f32).is_finite(),
-        };
+        let is_unknown = |number: f64| self.may_be_missing && number.is_nan();
+        let is_wrong = |number: &&f64| !is_unknown(**number) && !(**number as f32).is_finite();
         if let Some(number) = numbers.iter().find(is_wrong) {
             let why =
                 if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
             return self.bad(row, why);
         }
+        if numbers.is_empty() {
+            return if self.may_be_missing { self.fill() } else { self.bad(row, "it has no numbers".into()) };
+        }
         let width = *self.width.get_or_insert(numbers.len());
         if numbers.len() != width {
             return self.bad(row, format!("it has {} numbers, but earlier rows have {width}", numbers.len()));
-        }
-        if width == 0 {
-            return self.bad(row, "it has no numbers".into());
         }
         self.values.extend_from_slice(numbers);
     }

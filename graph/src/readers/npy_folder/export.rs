@@ -13,9 +13,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Writes a homogeneous dataset to `folder` in the layout that [`read_npy_folder`](super::read_npy_folder) reads.
-/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights and targets are `float32`, and features keep
-/// their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without affecting maps
-/// of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
+/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights and targets are `float32`, and
+/// features keep their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without
+/// affecting maps of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
 ///
 /// ```
 /// use edgecut_graph::readers::{FakeOptions, export_npy, fake, read_npy_folder};

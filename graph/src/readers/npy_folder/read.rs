@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 /// | `valid_edge_time.npy` or `val_edge_time.npy`, `test_edge_time.npy` | `[n]` or `[n, 1]`, the times of the held-out edges; optional | whole numbers |
 /// | `x.npy` | `[N, F]`; optional | floats |
 /// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN if unlabeled; optional | whole numbers or floats |
+/// | `targets.npy` | `[N]` or `[N, T]`, NaN if unknown, in place of `y.npy`; optional | whole numbers, `bool` or floats |
 /// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
 /// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, instead of ids | `bool`, or whole numbers 0 and 1 |
 /// | `node_time.npy` | `[N]` or `[N, 1]`, in any unit; optional | whole numbers |
@@ -35,7 +36,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`. Floats are `float32`, `float16` or `float64`,
 /// which is converted to `float32`. Without `num_nodes.npy`, the number of nodes is the number of rows of the first
-/// array that exists among `x`, `y`, the masks and `node_time`. Without these, it is one more than the largest id in
+/// array that exists among `x`, `y`, `targets`, the masks and `node_time`. Without these, it is one more than the largest id in
 /// `edge_index` and the held-out edges. As in PyG, messages flow from source to destination. Edges keep their order.
 /// Mapped files must not change while the dataset is in use.
 ///
@@ -78,7 +79,7 @@ pub(in crate::readers) fn read_npy_folder_in(
 
 /// Reads a heterogeneous graph from a folder of `.npy` arrays with one folder per type.
 ///
-/// `nodes/TYPE/` contains the node files of [`read_npy_folder`]: `x.npy`, `y.npy`, the splits, `node_time.npy`, and
+/// `nodes/TYPE/` contains the node files of [`read_npy_folder`]: `x.npy`, `y.npy` or `targets.npy`, the splits, `node_time.npy`, and
 /// `num_nodes.npy`, which is required only without any other array that has a row per node. `edges/SRC__REL__DST/`
 /// contains the edge files, for edges from nodes of type SRC to nodes of type DST, with ids from 0 within their types.
 /// Types are in the order of their names.
@@ -232,8 +233,9 @@ pub(in crate::readers) fn read_labels(
     match shape[..] {
         [_] | [_, 1] => {}
         [_, columns] => {
-            let why =
-                format!("it has {columns} columns; expected one class per node. Save several labels as {TARGETS_FILE}");
+            let why = format!(
+                "it has {columns} columns; expected one class per node; several labels are {TARGETS_FILE} in a folder of arrays"
+            );
             return Err(GraphError::format(path, why));
         }
         _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),

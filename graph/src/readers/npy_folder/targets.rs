@@ -3,12 +3,18 @@
 use super::attributes::{narrow, no_floats};
 use super::integers::Integers;
 use crate::GraphError;
-use crate::dataset::{TargetKind, Targets, wrong_target};
+use crate::dataset::{MAX_TARGETS, TargetKind, Targets, wrong_target};
 use crate::memory::{Buffer, Workspace};
 use crate::npy::{map_npy, map_npy_bool, npy_shape};
 use crate::parallel;
 use crate::readers::row_count::RowCount;
+use crate::scan::first_position;
+use half::f16;
+use std::ops::Range;
 use std::path::Path;
+
+/// Up to this bound, `f32` represents every whole number.
+const EXACT: u64 = 1 << 24;
 
 /// Returns the numbers per node of the array in `path`, or 0 if it does not exist.
 pub(super) fn target_dim(path: &Path) -> Result<usize, GraphError> {
@@ -17,7 +23,10 @@ pub(super) fn target_dim(path: &Path) -> Result<usize, GraphError> {
     }
     match npy_shape(path)?.0[..] {
         [_] => Ok(1),
-        [_, dim] => Ok(dim),
+        [_, dim] if (1..=MAX_TARGETS).contains(&dim) => Ok(dim),
+        [_, dim] => {
+            Err(GraphError::format(path, format!("it has {dim} columns, but nodes have 1 to {MAX_TARGETS} targets")))
+        }
         ref shape => {
             let why = format!("its shape is {shape:?}, expected [num_nodes] or [num_nodes, num_targets]");
             Err(GraphError::format(path, why))
@@ -41,9 +50,19 @@ pub(super) fn read_targets(space: &Workspace, path: &Path, nodes: RowCount) -> R
             let number = |&is_set: &u8| if is_set != 0 { 1.0 } else { 0.0 };
             space.build(mask.len(), "converting targets", |range| Ok(parallel::map(&mask[range], number)))?
         }
+        "<f2" => {
+            let halves = map_npy::<f16>(path)?.1;
+            let wide = |range: Range<usize>| Ok(parallel::map(&halves[range], |v| v.to_f32()));
+            space.build(halves.len(), "converting targets", wide)?
+        }
         other if other.contains('f') => return Err(no_floats(path, other)),
         _ => {
             let whole = Integers::map(path)?.1.into_i64(space)?;
+            if let Some(at) = first_position(&whole, |value| value.unsigned_abs() > EXACT) {
+                let why =
+                    format!("target {} of node {} is {}, too large for a 32-bit float", at % dim, at / dim, whole[at]);
+                return Err(GraphError::format(path, why));
+            }
             space.build(whole.len(), "converting targets", |range| Ok(parallel::map(&whole[range], |&v| v as f32)))?
         }
     };

@@ -110,9 +110,7 @@ fn label(line: &[u8]) -> Result<Option<i64>, String> {
     }
     if line.contains(&b',') {
         let columns = line.iter().filter(|&&b| b == b',').count() + 1;
-        return Err(format!(
-            "{columns} columns of labels; expected one class per node, multi-task labels are not supported"
-        ));
+        return Err(format!("{columns} columns of labels; expected one class per node"));
     }
     let number = str::from_utf8(line).ok().and_then(|text| text.parse::<f64>().ok());
     match number {
