@@ -71,7 +71,7 @@ fn dataset() -> Dataset {
             test: (TRAINED..NODES).collect::<Vec<_>>().into(),
         },
         times: Some(vec![NODE_TIME; NODES as usize].into()),
-        targets: None,
+        ..NodeData::default()
     };
     let mut dataset = Dataset::homogeneous("future", nodes, edges.src.into(), edges.dst.into());
     let num_edges = dataset.num_edges();

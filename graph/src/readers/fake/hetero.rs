@@ -60,7 +60,7 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
             num_classes: if labelled { options.num_classes } else { 0 },
             splits: if labelled { splits(options) } else { Splits::default() },
             times: times[t].clone().map(Into::into),
-            targets: None,
+            ..NodeData::default()
         })
     };
     let edge_type = |e: usize| {

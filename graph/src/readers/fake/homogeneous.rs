@@ -70,7 +70,7 @@ pub fn fake_in(space: &Workspace, options: &FakeOptions) -> Result<Dataset, Grap
         num_classes: options.num_classes,
         splits: splits(options),
         times: times.map(Into::into),
-        targets: None,
+        ..NodeData::default()
     };
     let mut dataset = Dataset::homogeneous(FAKE_NAME, nodes, src, dst);
     dataset.edge_types[0].attributes = attributes.unwrap_or_default();
