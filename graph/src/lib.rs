@@ -17,6 +17,7 @@ mod error;
 mod hop_kernel;
 mod ids;
 mod memory;
+mod named_values;
 mod npy;
 mod parallel;
 mod part;
@@ -39,6 +40,7 @@ pub use memory::{
     Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, GrowingArray, OutOfRange, WorkObserver, Workspace,
     end_on_unreadable_pages, prefetch, prefetch_all, uninit,
 };
+pub use named_values::{NamedValue, named_values};
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
 };

@@ -10,13 +10,14 @@ use std::str::FromStr;
 /// use edgecut_dist_sampler::Fanout;
 /// assert_eq!("-1".parse(), Ok(Fanout::All));
 /// assert_eq!(Fanout::Count(15).to_string(), "15");
-/// assert!("0".parse::<Fanout>().is_err());
+/// assert_eq!("0".parse(), Ok(Fanout::Count(0)));
+/// assert!("-2".parse::<Fanout>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fanout {
     /// All in-neighbors, each once. Written `-1`.
     All,
-    /// At most this many in-neighbors. At least 1.
+    /// At most this many in-neighbors. 0 draws none.
     Count(u32),
 }
 
@@ -25,8 +26,8 @@ impl FromStr for Fanout {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim().parse::<i64>() {
             Ok(-1) => Ok(Self::All),
-            Ok(count @ 1..=0x7fff_ffff) => Ok(Self::Count(count as u32)),
-            _ => Err(format!("fan-out {text:?} must be -1 (all neighbors) or a number from 1 to 2147483647")),
+            Ok(count @ 0..=0x7fff_ffff) => Ok(Self::Count(count as u32)),
+            _ => Err(format!("fan-out {text:?} must be -1 (all neighbors) or a number from 0 to 2147483647")),
         }
     }
 }
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn rejects_fan_outs_that_mean_nothing() {
-        for text in ["", "0", "-2", "a", "15,", "1.5", "99999999999"] {
+        for text in ["", "-2", "a", "15,", "1.5", "99999999999"] {
             assert!(parse_num_neighbors(text).is_err(), "{text:?}");
         }
     }

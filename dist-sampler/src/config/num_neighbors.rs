@@ -1,7 +1,7 @@
 //! Fan-outs by hop and edge type.
 
 use crate::config::fan_out::{Fanout, parse_num_neighbors};
-use edgecut_graph::{EdgeTypeMeta, Meta};
+use edgecut_graph::{EdgeTypeMeta, Meta, named_values};
 use std::str::FromStr;
 
 /// The number of in-neighbors to draw per node, by hop and edge type. Lists start with the hop nearest to the seeds.
@@ -13,7 +13,7 @@ use std::str::FromStr;
 ///
 /// As text, `15,10` applies to all edge types. `cites=15,10;writes=10,0` names edge types by relation, or as
 /// `author__writes__paper` if the relation is ambiguous. 0 draws none. `cites=15,10;5,5` gives 5 and 5 to all other
-/// edge types.
+/// edge types. Names may contain `,`, `;` and `=`.
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, NumNeighbors};
@@ -27,8 +27,7 @@ use std::str::FromStr;
 pub struct NumNeighbors {
     /// Fan-outs of the edge types without a name in the list.
     others: Option<Vec<Fanout>>,
-    /// Fan-outs by name. `None` draws nothing.
-    named: Vec<(String, Vec<Option<Fanout>>)>,
+    named: Vec<(String, Vec<Fanout>)>,
 }
 
 impl From<Vec<Fanout>> for NumNeighbors {
@@ -42,22 +41,18 @@ impl FromStr for NumNeighbors {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut fanouts = Self { others: None, named: Vec::new() };
-        for item in text.split(';') {
-            let Some((name, list)) = item.split_once('=') else {
-                if fanouts.others.replace(parse_num_neighbors(item)?).is_some() {
+        for entry in named_values(text, ';', looks_like_fan_outs) {
+            let list = parse_num_neighbors(entry.value)?;
+            let Some(name) = entry.name else {
+                if fanouts.others.replace(list).is_some() {
                     return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
                 }
                 continue;
             };
-            let name = name.trim();
             if name.is_empty() || fanouts.named.iter().any(|(known, _)| known == name) {
                 return Err(format!("{text:?} names edge type {name:?} twice, or not at all"));
             }
-            let fanout = |field: &str| match field.trim() {
-                "0" => Ok(None),
-                field => field.parse().map(Some),
-            };
-            fanouts.named.push((name.to_owned(), list.split(',').map(fanout).collect::<Result<_, String>>()?));
+            fanouts.named.push((name.to_owned(), list));
         }
         let hops = fanouts.num_hops();
         let agree = fanouts.lengths().all(|length| length == hops);
@@ -67,6 +62,12 @@ impl FromStr for NumNeighbors {
             Err(format!("{text:?} has lists of different lengths: give each edge type one fan-out per hop"))
         }
     }
+}
+
+/// Returns true for a list of numbers. Numbers out of range count, so that parsing them names the fan-out and not the
+/// edge type.
+fn looks_like_fan_outs(text: &str) -> bool {
+    text.split(',').all(|field| field.trim().parse::<i64>().is_ok())
 }
 
 impl NumNeighbors {
@@ -97,14 +98,14 @@ impl NumNeighbors {
         {
             return Err(format!("num_neighbors names edge type {name}, but the graph has {}", all()));
         }
-        let of_type = |e: &EdgeTypeMeta| -> Result<Vec<Option<Fanout>>, String> {
+        let of_type = |e: &EdgeTypeMeta| -> Result<&Vec<Fanout>, String> {
             // `src__relation__dst` is more specific than the relation, so it takes precedence.
             let exact = self.named.iter().find(|(name, _)| *name == triple(e));
             if let Some((_, fanouts)) = exact.or_else(|| self.named.iter().find(|(name, _)| *name == e.relation)) {
-                return Ok(fanouts.clone());
+                return Ok(fanouts);
             }
             match &self.others {
-                Some(fanouts) => Ok(fanouts.iter().copied().map(Some).collect()),
+                Some(fanouts) => Ok(fanouts),
                 None => Err(format!(
                     "num_neighbors has nothing for edge type {}: name it (a fan-out of 0 draws none), or add a list \
                      without a name for all other edge types",
@@ -113,8 +114,14 @@ impl NumNeighbors {
             }
         };
         let by_type = meta.edge_types.iter().map(of_type).collect::<Result<Vec<_>, _>>()?;
-        Ok((0..self.num_hops()).map(|hop| by_type.iter().map(|fanouts| fanouts[hop]).collect()).collect())
+        let of_hop = |hop: usize| by_type.iter().map(|fanouts| drawn(fanouts[hop])).collect();
+        Ok((0..self.num_hops()).map(of_hop).collect())
     }
+}
+
+/// Returns the fan-out, or `None` if it draws nothing.
+fn drawn(fanout: Fanout) -> Option<Fanout> {
+    if fanout == Fanout::Count(0) { None } else { Some(fanout) }
 }
 
 #[cfg(test)]
@@ -151,17 +158,19 @@ mod tests {
         assert_eq!(found[1][..4], [Some(All), Some(Count(8)), Some(Count(8)), Some(Count(4))]);
         let same: NumNeighbors = vec![Count(2)].into();
         assert_eq!(same.of_graph(&meta()).unwrap(), [[Some(Count(2)); 6]]);
+        let others_draw_nothing: NumNeighbors = "e0=3,3;0,0".parse().unwrap();
+        assert_eq!(others_draw_nothing.of_graph(&meta()).unwrap()[1], [Some(Count(3)), None, None, None, None, None]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn contradictory_fan_outs_are_rejected() {
         let parse = |text: &str| text.parse::<NumNeighbors>().unwrap_err();
         assert!(parse("e0=3,2;e1=3").contains("different lengths"));
         assert!(parse("e0=3;e0=4").contains("twice"));
         assert!(parse("=3").contains("not at all"));
         assert!(parse("1,2;3,4").contains("two lists without"));
         assert!(parse("e0=3,x").contains("\"x\""));
-        assert!(parse("0,2").contains("\"0\""), "a graph in which nothing is drawn");
+        assert!(parse("e0=3;99999999999").contains("\"99999999999\""));
         let of_graph = |text: &str| text.parse::<NumNeighbors>().unwrap().of_graph(&meta()).unwrap_err();
         assert!(of_graph("e9=3;2").contains("names edge type e9, but the graph has v0__e0__v1, "));
         assert!(of_graph("e0=3").contains("nothing for edge type v1__e1__v0"));

@@ -1,5 +1,6 @@
 //! The types in which features are stored.
 
+use crate::named_values::named_values;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize, Serializer};
@@ -187,10 +188,11 @@ impl FromStr for FeatureDtypes {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut dtypes = Self::default();
-        for item in text.split(',') {
-            let is_new = match item.split_once('=') {
-                Some((name, dtype)) => dtypes.of_named.insert(name.to_owned(), dtype.parse()?).is_none(),
-                None => dtypes.of_others.replace(item.parse()?).is_none(),
+        for entry in named_values(text, ',', |dtype| dtype.parse::<FeatureDtype>().is_ok()) {
+            let dtype = entry.value.parse()?;
+            let is_new = match entry.name {
+                Some(name) => dtypes.of_named.insert(name.to_owned(), dtype).is_none(),
+                None => dtypes.of_others.replace(dtype).is_none(),
             };
             if !is_new {
                 return Err(format!("{text:?} gives a node type two types of features"));
