@@ -20,7 +20,7 @@ cargo build --release --locked -p edgecut-trainer --features cuda --bin train
 train=target/release/train
 
 say "kernels and whole runs against the CPU"
-EDGECUT_REQUIRE_CUDA=1 cargo test --locked -p edgecut-gpu -p edgecut-trainer --features edgecut-trainer/cuda \
+EDGECUT_REQUIRE=1 EDGECUT_MAY_LACK=data,torch cargo test --locked -p edgecut-gpu -p edgecut-trainer --features edgecut-trainer/cuda \
     --test gpu --test sampling --test features 2>&1 | keep
 
 say "bandwidth of the aggregation against a copy (goal: 0.60)"

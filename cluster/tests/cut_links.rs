@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::Write;
+use edgecut_testing::{Need, skip};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,6 @@ fn ip(args: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("ip {args}: {}", String::from_utf8_lossy(&done.stderr).trim()))
-}
-
-/// Prints that a test is skipped, and why. Fails where the environment requires the test.
-fn skip(test: &str, why: &str) {
-    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} has to run here, but: {why}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
 /// A network of one machine per rank: network namespaces that are connected by a bridge. Each has permanent neighbor
@@ -141,7 +135,7 @@ fn every_cut_link_ends_the_job_and_is_named_by_all_ranks() {
     for (number, (from, to)) in pairs.filter(|(from, to)| from != to).enumerate() {
         let ends = match run_and_cut(number, from, to) {
             Ok(ends) => ends,
-            Err(why) => return skip("every_cut_link_ends_the_job_and_is_named_by_all_ranks", &why),
+            Err(why) => return skip(Need::Namespaces, "every_cut_link_ends_the_job_and_is_named_by_all_ranks", why),
         };
         for (rank, end) in ends.iter().enumerate() {
             println!("cut {from} -> {to}, rank {rank}: {end}");

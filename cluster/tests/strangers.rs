@@ -166,8 +166,12 @@ fn join_as_other_user(secret: Option<&str>) -> (String, String) {
 #[test]
 fn without_a_secret_another_users_process_is_refused() {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can start a process of another user");
-        return;
+        let why = "only root can start a process of another user";
+        return edgecut_testing::skip(
+            edgecut_testing::Need::Root,
+            "without_a_secret_another_users_process_is_refused",
+            why,
+        );
     }
     let (member, master) = join_as_other_user(None);
     let names = |text: &str, theirs: u32, ours: u32| {

@@ -61,8 +61,7 @@ struct Stubs {
 impl Stubs {
     /// Creates an empty folder. Returns `None`, with a message, if there is no C compiler.
     fn new() -> Option<Self> {
-        if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no C compiler (cc) makes the stubs of NVIDIA's libraries");
+        if !edgecut_testing::has_c_compiler("a test of the probe") {
             return None;
         }
         Some(Self { folder: tempfile::tempdir().unwrap() })

@@ -2,24 +2,11 @@
 
 use edgecut_graph::readers::{DatasetSource, export_npy, load, read_triples};
 use edgecut_graph::{Dataset, EdgeTypeId, NodeTypeId, Split};
-use std::io::Write;
 use std::path::PathBuf;
 
-/// Returns the data folder, `EDGECUT_DATA` or else `shared/data` beside the repository, if it contains `name`.
-/// Otherwise prints a message to standard error, and the test passes.
+/// Returns the folder that contains the dataset `name`, or `None` if the test is skipped.
 fn data_root(name: &str) -> Option<PathBuf> {
-    let root = match std::env::var_os("EDGECUT_DATA") {
-        Some(root) => PathBuf::from(root),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-    };
-    if root.join(name).is_dir() {
-        return Some(root);
-    }
-    let path = root.join(name);
-    let line = format!("SKIPPED: {} does not exist; set EDGECUT_DATA to a folder that contains it\n", path.display());
-    // The test harness hides the output of eprintln! in tests that pass.
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-    None
+    edgecut_testing::dataset(name, "real_data").and_then(|folder| folder.parent().map(PathBuf::from))
 }
 
 struct Expected {

@@ -3,7 +3,6 @@
 use edgecut_graph::small_graphs::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_folds, read_tu};
 use edgecut_graph::{GraphDataset, GraphError};
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -194,19 +193,9 @@ fn fake_graphs_are_the_same_on_any_number_of_threads_and_their_classes_differ_in
     }
 }
 
-/// Returns the folder of published sets if it contains `name`. Otherwise prints a message to standard error.
+/// Returns the folder that contains the published set `name`, or `None` if the test is skipped.
 fn published(name: &str) -> Option<PathBuf> {
-    let root = match std::env::var_os("EDGECUT_DATA") {
-        Some(root) => PathBuf::from(root),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
-    };
-    let path = root.join("tu").join(name);
-    if path.is_dir() {
-        return Some(root.join("tu"));
-    }
-    let line = format!("SKIPPED: {} does not exist; set EDGECUT_DATA to a folder that contains it\n", path.display());
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-    None
+    edgecut_testing::dataset(&format!("tu/{name}"), "tu").and_then(|folder| folder.parent().map(PathBuf::from))
 }
 
 #[test]

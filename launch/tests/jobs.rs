@@ -3,6 +3,7 @@
 
 mod support;
 
+use edgecut_testing::Need;
 use rustix::process::Signal;
 use std::time::Duration;
 use support::{Lab, read, skip, wait_until};
@@ -14,7 +15,7 @@ const GONE: Duration = Duration::from_secs(10);
 fn lab(test: &str) -> Option<Lab> {
     match Lab::namespaces(2) {
         Ok(lab) => return Some(lab),
-        Err(why) if std::env::var_os("EDGECUT_REQUIRE_SSH").is_some() => {
+        Err(why) if Need::Namespaces.is_required() => {
             panic!("{test} must not be skipped, but: {why:#}")
         }
         Err(_) => {}

@@ -4,6 +4,7 @@ mod graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;
+use edgecut_testing::{Need, skip};
 use graphs::{contents, names};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -220,8 +221,7 @@ fn a_full_scratch_disk_is_an_error_and_the_planned_space_suffices() {
         [(needed / 4, "of free space, but scratch files take up to"), (needed * 11 / 20, "No space left on device")]
     {
         let Some(_disk) = Disk::mount(Path::new(&scratch), bytes) else {
-            eprintln!("skipped: this user may not mount a small disk");
-            return;
+            return skip(Need::Mount, "a_full_scratch_disk", "this user may not mount a small disk");
         };
         let output = large.program(&flags).output().unwrap();
         let stderr = text(&output.stderr);
@@ -317,8 +317,7 @@ fn a_killed_run_on_tables_leaves_nothing_and_a_full_disk_is_one_error() {
     let plan = succeeds(&large.program("full", &[&flags[..], &["--plan"]].concat()).output().unwrap());
     let needed = plan["scratch_bytes"].as_u64().unwrap();
     let Some(_disk) = Disk::mount(Path::new(&scratch), needed * 11 / 20) else {
-        eprintln!("skipped: this user may not mount a small disk");
-        return;
+        return skip(Need::Mount, "a full scratch disk", "this user may not mount a small disk");
     };
     let output = large.program("full", &flags).output().unwrap();
     let stderr = text(&output.stderr);

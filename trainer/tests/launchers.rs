@@ -2,7 +2,8 @@
 
 mod programs;
 
-use programs::{ENDS_WITHIN, TRAIN, end, error_of, free_port, node, parts, run, skip, stderr, unplace};
+use edgecut_testing::{Need, skip};
+use programs::{ENDS_WITHIN, TRAIN, end, error_of, free_port, node, parts, run, stderr, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::Path;
@@ -116,7 +117,7 @@ fn mpirun_itself_places_ranks() {
         [("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"][..]), ("mpiexec.mpich", &[])]
     {
         if Command::new(program).arg("--version").output().is_err() {
-            skip("mpirun_itself_places_ranks", &format!("no {program}"));
+            skip(Need::Mpi, "mpirun_itself_places_ranks", format!("no {program}"));
             continue;
         }
         let train = node(&parts.path);

@@ -8,6 +8,7 @@ use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, read_tables};
+use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
@@ -474,8 +475,8 @@ fn a_submission_has_the_classes_in_the_order_of_the_file() {
                   p = numpy.load(sys.argv[1] + '/predictions.npy')\n\
                   assert y.dtype == numpy.short and y.shape == (58726,), (y.dtype, y.shape)\n\
                   assert (y == p[::-1]).all()";
-    if !Command::new("python3").args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success()) {
-        return programs::skip("a_submission_has_the_classes_in_the_order_of_the_file", "NumPy is missing");
+    if !python_has(Command::new("python3"), "numpy", "a_submission_has_the_classes_in_the_order_of_the_file") {
+        return;
     }
     let output = Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python");
     assert!(output.status.success(), "{}", stderr(&output));

@@ -5,8 +5,9 @@ mod programs;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{HotnessRule, NodeTypeId, Part, PartitionId};
 use edgecut_partition::{Method, PartitionOptions, partition};
+use edgecut_testing::python_has;
 use programs::{
-    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, random_graph, rank, run, skip,
+    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, random_graph, rank, run,
     stderr, train, typed_parts, unplace,
 };
 use serde_json::Value;
@@ -424,10 +425,8 @@ fn a_model_that_cannot_be_saved_is_refused_before_the_training() {
 
 #[test]
 fn python_reads_batches_as_the_readme_shows() {
-    let imports = Command::new("python3").args(["-c", "import numpy"]).output();
-    if !imports.is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var_os("EDGECUT_REQUIRE_PYTHON").is_none(), "python3 with numpy is required");
-        return skip("python_reads_batches", "no python3 with numpy");
+    if !python_has(Command::new("python3"), "numpy", "python_reads_batches_as_the_readme_shows") {
+        return;
     }
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = parts(2, 3);
@@ -684,11 +683,9 @@ events.Reload()
 for tag in ['train/loss', 'valid/accuracy']:
     print(' '.join(f'{e.step}:{e.value:.6f}' for e in events.Scalars(tag)))
 ";
-    let has_tensorboard = Command::new("python3")
-        .args(["-c", "from tensorboard.backend.event_processing import event_accumulator"])
-        .output();
-    if !has_tensorboard.is_ok_and(|output| output.status.success()) {
-        return skip("tensorboard_reads_the_events_of_a_run", "no python3 with tensorboard");
+    let module = "tensorboard.backend.event_processing.event_accumulator";
+    if !python_has(Command::new("python3"), module, "tensorboard_reads_the_events_of_a_run") {
+        return;
     }
     let parts = fake_parts(2);
     let events = parts.path.with_file_name("events");

@@ -4,7 +4,8 @@ mod programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, write_npy};
-use programs::{TRAIN, run, skip, stderr, unplace, written_by};
+use edgecut_testing::python_has;
+use programs::{TRAIN, run, stderr, unplace, written_by};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,14 +21,7 @@ fn python() -> Command {
 
 /// Returns whether PyTorch Geometric is installed. Otherwise prints that the test is skipped.
 fn has_torch(test: &str) -> bool {
-    let imports = python().args(["-c", "import numpy, torch, torch_geometric, safetensors.torch"]).output();
-    if imports.is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    let what = "Python with numpy, torch, torch_geometric and safetensors";
-    assert!(std::env::var_os("EDGECUT_REQUIRE_TORCH").is_none(), "{what} is required ({PYTHON})");
-    skip(test, &format!("no {what}"));
-    false
+    python_has(python(), "numpy, torch, torch_geometric, safetensors.torch", test)
 }
 
 /// Trains a model for an epoch, and writes the logits of all nodes to `out`.

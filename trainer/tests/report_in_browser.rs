@@ -1,8 +1,9 @@
 //! A report in a browser: it logs nothing, fits wide and narrow windows, and draws all points inside its charts. Skipped
-//! with a message where Chromium is missing, unless `EDGECUT_REQUIRE_BROWSER` is set.
+//! with a message where Chromium is missing, unless `EDGECUT_REQUIRE` is set.
 
 mod programs;
 
+use edgecut_testing::{Need, skip};
 use programs::{end, fake_parts, node, run, stderr};
 use serde_json::Value;
 use std::path::Path;
@@ -61,8 +62,7 @@ fn browse(page: &Path) -> Option<Output> {
             return Some(end(browser));
         }
     }
-    assert!(std::env::var_os("EDGECUT_REQUIRE_BROWSER").is_none(), "none of {BROWSERS:?} is installed");
-    eprintln!("skipped: none of {BROWSERS:?} is installed");
+    skip(Need::Browser, "report_in_browser", format!("none of {BROWSERS:?} is installed"));
     None
 }
 

@@ -4,7 +4,8 @@
 mod programs;
 mod slurm_cluster;
 
-use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, skip, stderr};
+use edgecut_testing::{Need, skip};
+use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::os::unix::fs::PermissionsExt;
@@ -21,8 +22,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     let slurm = match SlurmCluster::start() {
         Ok(slurm) => slurm,
         Err(why) => {
-            assert!(std::env::var_os("EDGECUT_REQUIRE_SLURM").is_none(), "Slurm is required: {why}");
-            return skip(TEST, &why);
+            return skip(Need::Slurm, TEST, why);
         }
     };
     let parts = fake_parts(2);
@@ -94,7 +94,7 @@ fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
 fn servers_and_trainers(slurm: &SlurmCluster) {
     let server = Path::new(TRAIN).with_file_name("sampling-server");
     if !server.exists() {
-        return skip(&format!("{TEST}, in part"), "sampling-server is not built: test the whole workspace");
+        return skip(Need::Programs, TEST, "sampling-server is not built: test the whole workspace");
     }
     let parts = fake_parts(1);
     let expected = result(&run(node(&parts.path).args(FLAGS)));
@@ -173,7 +173,7 @@ fn recorder(dir: &Path) {
 fn mpirun_in_an_allocation(slurm: &SlurmCluster, parts: &Parts, expected: &Value) {
     let mpirun = "mpirun.openmpi";
     if Command::new(mpirun).arg("--version").output().is_err() {
-        return skip(&format!("{TEST}, in part"), &format!("no {mpirun}"));
+        return skip(Need::Mpi, TEST, format!("no {mpirun}"));
     }
     let starter = ["salloc", "-N2", "-n4", mpirun, "--allow-run-as-root", "-n", "4"];
     let mut command = under(slurm, &starter, &parts.path);

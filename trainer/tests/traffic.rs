@@ -4,7 +4,8 @@
 mod programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{run, skip, stderr, train, written_by};
+use edgecut_testing::{Need, skip};
+use programs::{run, stderr, train, written_by};
 use serde_json::Value;
 use std::process::Command;
 
@@ -49,8 +50,7 @@ fn the_counted_bytes_are_those_of_the_interface() {
     let namespace = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(why) => {
-            assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "namespaces are required: {why}");
-            return skip(TEST, &why);
+            return skip(Need::Namespaces, TEST, why);
         }
     };
     let options = FakeOptions { avg_num_nodes: 3_000, num_channels: 256, ..FakeOptions::default() };

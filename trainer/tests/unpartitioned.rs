@@ -4,7 +4,7 @@ mod programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
-use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, free_port, node, run, skip, stderr, train, written_by};
+use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, free_port, node, run, stderr, train, written_by};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -224,12 +224,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
 
 #[test]
 fn a_published_graph_trains_as_it_is() {
-    let data = std::env::var_os("EDGECUT_DATA").map(PathBuf::from);
-    let data = data.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
-    let tolokers = data.join("tolokers");
-    if !tolokers.is_dir() {
-        return skip("a_published_graph_trains_as_it_is", &format!("{} does not exist", tolokers.display()));
-    }
+    let Some(tolokers) = edgecut_testing::dataset("tolokers", "a_published_graph_trains_as_it_is") else { return };
     let mut command = node(&tolokers);
     command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]);
     let output = succeed(command.args(["--split", "official-0"]));

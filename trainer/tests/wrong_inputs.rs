@@ -3,7 +3,8 @@
 mod programs;
 
 use edgecut_graph::write_npy;
-use programs::{TRAIN, end, fake_parts, skip, stderr, unplace};
+use edgecut_testing::{Need, skip};
+use programs::{TRAIN, end, fake_parts, stderr, unplace};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -139,7 +140,11 @@ fn wrong_inputs_end_with_one_error() {
     for Case(program, arguments, status, expected) in CASES {
         let path = beside(program);
         if !path.is_file() {
-            skip("wrong inputs", &format!("the program {program} is not built: test the whole workspace"));
+            skip(
+                Need::Programs,
+                "wrong_inputs_end_with_one_error",
+                format!("the program {program} is not built: test the whole workspace"),
+            );
             continue;
         }
         let arguments = arguments.replace("{PORT}", &port).replace("{}", root.path().to_str().expect("UTF-8"));

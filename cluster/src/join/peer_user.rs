@@ -40,7 +40,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         for ip in ["127.0.0.1", "::1"] {
             let Ok(listener) = TcpListener::bind((ip.parse::<IpAddr>().unwrap(), 0)) else {
-                eprintln!("skipped: this machine has no {ip}");
+                edgecut_testing::skip(edgecut_testing::Need::Ipv6, "peer_user", format!("this machine has no {ip}"));
                 continue;
             };
             let connector = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -52,7 +52,7 @@ mod tests {
                 assert_eq!(tables::owner(theirs, ours).unwrap(), own);
                 match sock_diag::owner(theirs, ours) {
                     Ok(user) => assert_eq!(user, own),
-                    Err(error) => eprintln!("skipped: this machine does not look up sockets: {error}"),
+                    Err(error) => edgecut_testing::skip(edgecut_testing::Need::Sockets, "peer_user", error),
                 }
             }
         }

@@ -28,8 +28,7 @@ struct Stub {
 impl Stub {
     /// Compiles a stub for one test. Returns `None`, with a message, if there is no C compiler.
     fn new(macros: &[&str]) -> Option<Self> {
-        if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no C compiler (cc) makes the stubs of NVIDIA's libraries");
+        if !edgecut_testing::has_c_compiler("a test of NCCL") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

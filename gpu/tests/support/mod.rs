@@ -5,17 +5,17 @@ use cubecl::Runtime;
 use cubecl::client::ComputeClient;
 use cubecl::cuda::{CudaDevice, CudaRuntime};
 use edgecut_gpu::{DeviceChoice, resolve};
+use edgecut_testing::{Need, skip};
 
 /// Returns a GPU, or the stand-in of `scripts/cuda_on_cpu.sh`. Without a device the test is skipped with a message, or
-/// fails if `EDGECUT_REQUIRE_CUDA` is set.
+/// fails if `EDGECUT_REQUIRE` is set.
 pub fn device() -> Option<ComputeClient<CudaRuntime>> {
     match resolve(DeviceChoice::Cuda, 0, 1) {
         Ok(_) => Some(CudaRuntime::client(&CudaDevice::new(0))),
-        Err(why) if std::env::var_os("EDGECUT_REQUIRE_CUDA").is_none() => {
-            eprintln!("skipped: {why}");
+        Err(why) => {
+            skip(Need::Cuda, "a test of the GPU", why);
             None
         }
-        Err(why) => panic!("EDGECUT_REQUIRE_CUDA is set, but {why}"),
     }
 }
 

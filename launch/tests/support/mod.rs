@@ -6,7 +6,7 @@
 use anyhow::{Context, bail};
 use std::fmt::Display;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -21,10 +21,9 @@ const SUBNET: &str = "10.99.0";
 
 static LABS: AtomicU32 = AtomicU32::new(0);
 
-/// Reports that a test is skipped, and why.
+/// Reports that a test is skipped.
 pub(crate) fn skip(test: &str, why: impl Display) {
-    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} must not be skipped, but: {why:#}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why:#}");
+    edgecut_testing::skip(edgecut_testing::Need::Namespaces, test, why);
 }
 
 /// Runs a command, and returns its output if it succeeds.

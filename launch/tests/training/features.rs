@@ -2,6 +2,7 @@
 
 use crate::support::{Lab, skip, text};
 use crate::{TRAIN_FLAGS, accuracy, program};
+use edgecut_testing::Need;
 use std::fmt::Write as _;
 use std::process::Command;
 
@@ -30,7 +31,11 @@ fn each_node_builds_the_features_of_its_part_and_trains_on_them() {
     let test = "features on three nodes";
     let Ok(lab) = Lab::namespaces(3).inspect_err(|why| skip(test, why)) else { return };
     let (Some(train), Some(partition)) = (program("train"), program("partition-graph")) else {
-        return skip(test, "the programs train and partition-graph are not built: test the whole workspace");
+        return edgecut_testing::skip(
+            Need::Programs,
+            test,
+            "the programs train and partition-graph are not built: test the whole workspace",
+        );
     };
     for (name, content) in tables() {
         std::fs::write(lab.path(name), &content).unwrap();

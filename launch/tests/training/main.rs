@@ -5,6 +5,7 @@ mod recovery;
 #[path = "../support/mod.rs"]
 mod support;
 
+use edgecut_testing::Need;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,11 @@ struct Ready {
 fn ready(test: &str, nodes: &str) -> Option<Ready> {
     let lab = Lab::namespaces(3).inspect_err(|why| skip(test, why)).ok()?;
     let (Some(train), Some(partition)) = (program("train"), program("partition-graph")) else {
-        skip(test, "the programs train and partition-graph are not built: test the whole workspace");
+        edgecut_testing::skip(
+            Need::Programs,
+            test,
+            "the programs train and partition-graph are not built: test the whole workspace",
+        );
         return None;
     };
     for parts in ["1", "3"] {
@@ -113,7 +118,11 @@ fn three_nodes_train_and_sample_as_one_process_does() {
 fn trainers_train_from_servers_on_other_nodes() {
     let Some(Ready { lab, train, .. }) = ready("servers and trainers", "3000") else { return };
     let Some(server) = program("sampling-server") else {
-        return skip("servers and trainers", "the program sampling-server is not built: test the whole workspace");
+        return edgecut_testing::skip(
+            Need::Programs,
+            "servers and trainers",
+            "the program sampling-server is not built: test the whole workspace",
+        );
     };
     let config = lab.roles_config(&["server", "server", "trainer, processes: 2"]).display().to_string();
     let token = lab.path("token");

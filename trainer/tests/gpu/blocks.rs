@@ -1,5 +1,6 @@
 //! Random blocks, and the comparison of two backends.
 
+use edgecut_testing::{Need, skip};
 use std::sync::Arc;
 
 use burn::backend::Autodiff;
@@ -14,15 +15,14 @@ pub(crate) type OnCpu = Autodiff<Cpu>;
 pub(crate) type OnGpu = Autodiff<Cuda>;
 
 /// Returns the device. Without a device it prints that the test is skipped and returns `None`, or panics if
-/// `EDGECUT_REQUIRE_CUDA` is set.
+/// `EDGECUT_REQUIRE` is set.
 pub(crate) fn device() -> Option<CudaDevice> {
     match resolve(DeviceChoice::Cuda, 0, 1) {
         Ok(_) => Some(CudaDevice::new(0)),
-        Err(why) if std::env::var_os("EDGECUT_REQUIRE_CUDA").is_none() => {
-            eprintln!("skipped: {why}");
+        Err(why) => {
+            skip(Need::Cuda, "a test of the GPU", why);
             None
         }
-        Err(why) => panic!("EDGECUT_REQUIRE_CUDA is set, but {why}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Complete training runs on a GPU, started as users start them.
 
+use edgecut_testing::{Need, skip};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -133,7 +134,7 @@ fn wrong_devices_are_refused_before_anything_is_started() {
 fn is_stand_in() -> bool {
     let stand_in = std::env::var_os("CUDA_ON_CPU_GPUS").is_some();
     if !stand_in {
-        eprintln!("skipped: this test needs the emulated GPU of scripts/cuda_on_cpu.sh");
+        skip(Need::Cuda, "a test of a small GPU", "it needs the emulated GPU of scripts/cuda_on_cpu.sh");
     }
     stand_in
 }

@@ -1,7 +1,7 @@
 //! Model files: saving and loading, every kind of damage, and reading the file from Python.
 
+use edgecut_testing::python_has;
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -254,11 +254,7 @@ fn a_failed_write_names_the_file_and_leaves_the_old_one() {
 
 #[test]
 fn python_reads_the_file() {
-    let importable = Command::new("python3").args(["-c", "import numpy, safetensors.numpy"]).output();
-    if !importable.is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var_os("EDGECUT_REQUIRE_PYTHON").is_none(), "python3 with numpy and safetensors is required");
-        // Writes to stderr directly, because the test harness captures `println!`.
-        let _ = std::io::stderr().write_all(b"SKIPPED python_reads_the_file: no python3 with numpy and safetensors\n");
+    if !python_has(Command::new("python3"), "numpy, safetensors.numpy", "python_reads_the_file") {
         return;
     }
     let directory = directory();

@@ -8,7 +8,7 @@ use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -185,11 +185,6 @@ pub fn error_of(output: &Output) -> String {
     assert_eq!(lines.len(), 1, "one error: {text}");
     assert!(!text.contains("panicked"), "{text}");
     lines[0].to_owned()
-}
-
-/// Prints that a test is skipped. It writes to standard error directly, because the test harness captures `eprintln!`.
-pub fn skip(test: &str, why: &str) {
-    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
 }
 
 /// Returns the direct children of a process.

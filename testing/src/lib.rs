@@ -1,0 +1,93 @@
+//! Tests that need something a machine may lack, such as Slurm or a browser.
+//!
+//! Such a test calls [`skip`]. A skipped test counts as passed, so where `EDGECUT_REQUIRE` is set, as in CI, `skip` fails
+//! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Something that a test needs and a machine may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Chromium or another browser.
+    Browser,
+    /// A C compiler.
+    Compiler,
+    /// A GPU, or its stand-in of `scripts/cuda_on_cpu.sh`.
+    Cuda,
+    /// The real datasets, in `EDGECUT_DATA` or in `shared/data` beside the repository.
+    Data,
+    /// The address `::1`.
+    Ipv6,
+    /// Permission to mount a file system.
+    Mount,
+    /// Open MPI and MPICH.
+    Mpi,
+    /// Network namespaces, and an SSH server in them.
+    Namespaces,
+    /// Other programs of the workspace, which `cargo test` of one package does not build.
+    Programs,
+    /// Python with NumPy and the other packages that CI installs.
+    Python,
+    /// The rights of root.
+    Root,
+    /// Slurm and munge.
+    Slurm,
+    /// The kernel's look-up of the user behind a socket.
+    Sockets,
+    /// Python with PyTorch Geometric.
+    Torch,
+}
+
+impl Need {
+    /// Returns true if a test that lacks this must fail.
+    pub fn is_required(self) -> bool {
+        let may_lack = std::env::var("EDGECUT_MAY_LACK").unwrap_or_default();
+        let name = format!("{self:?}").to_lowercase();
+        std::env::var_os("EDGECUT_REQUIRE").is_some() && may_lack.split(',').all(|lacking| lacking.trim() != name)
+    }
+}
+
+/// Prints that a test is skipped.
+///
+/// # Panics
+/// If the environment requires the test.
+pub fn skip(need: Need, test: &str, why: impl Display) {
+    assert!(!need.is_required(), "{test} must run here (EDGECUT_REQUIRE is set), but lacks {need:?}: {why:#}");
+    // The test harness hides the output of `eprintln!` in tests that pass.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why:#}");
+}
+
+/// Returns true if `python` runs `import` followed by `modules`. Otherwise reports that the test is skipped.
+pub fn python_has(mut python: Command, modules: &str, test: &str) -> bool {
+    let imports = python.args(["-c", &format!("import {modules}")]).output();
+    let found = imports.is_ok_and(|output| output.status.success());
+    if !found {
+        let need = if modules.contains("torch") { Need::Torch } else { Need::Python };
+        skip(need, test, format!("{} cannot import {modules}", python.get_program().display()));
+    }
+    found
+}
+
+/// Returns true if there is a C compiler. Otherwise reports that the test is skipped.
+pub fn has_c_compiler(test: &str) -> bool {
+    let found = Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        skip(Need::Compiler, test, "no C compiler (cc) makes the stubs of libraries");
+    }
+    found
+}
+
+/// Returns the folder of the real dataset `name`. Without it, reports that the test is skipped.
+pub fn dataset(name: &str, test: &str) -> Option<PathBuf> {
+    let data = std::env::var_os("EDGECUT_DATA").map(PathBuf::from);
+    let data = data.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
+    let folder = data.join(name);
+    if !folder.is_dir() {
+        skip(Need::Data, test, format!("{} does not exist", folder.display()));
+        return None;
+    }
+    Some(folder)
+}
