@@ -1,6 +1,6 @@
 //! Tests that a batch with cached features, once assembled, equals the batch without a cache, and that less is fetched.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{

@@ -1,7 +1,7 @@
 //! Tests that weighted, temporal and disjoint neighborhoods do not depend on the number of parts, and that all drawn
 //! neighbors are allowed.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{

@@ -1,6 +1,6 @@
 //! Tests of the directory of original ids, with which each id is looked up at one part.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_sampler::{DistGraphConfig, SampleError};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};

@@ -1,6 +1,6 @@
 //! Tests that learnable embeddings do not depend on the number of parts and processes.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, DistGraphConfig, EmbeddingConfig, SparseAdam};

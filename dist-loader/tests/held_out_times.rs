@@ -1,6 +1,6 @@
 //! Tests that held-out edges are evaluated at their own times.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,

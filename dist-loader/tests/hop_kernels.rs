@@ -1,6 +1,6 @@
 //! Tests of a kernel that draws hops instead of the CPU, for the process's own batches and for its peers' requests.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleError, SampleSeeds, SampledSubgraph,

@@ -1,7 +1,7 @@
 //! Tests that batches of edges with negatives do not depend on the number of parts, and that their contents are
 //! allowed.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig,

@@ -1,6 +1,6 @@
 //! Tests that an error of a batch made ahead ends the job at once, although its consumer waits for other ranks.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::{Cluster, Failure};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};

@@ -1,6 +1,6 @@
 //! Tests that a batch does not depend on the number of parts, ranks and threads, in its ids and its features.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};

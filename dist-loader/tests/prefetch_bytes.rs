@@ -1,6 +1,6 @@
 //! Tests that a limit on the bytes made ahead does not change batches, and that the limit is kept.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, GraphBatch,

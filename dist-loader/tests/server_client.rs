@@ -1,6 +1,6 @@
 //! Tests that clients of servers make the batches that ranks with parts make, over real sockets.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener};
 use edgecut_dist_loader::{

@@ -1,6 +1,6 @@
 //! Tests that rankings that were stored with the parts find the nodes that an epoch reads most.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};

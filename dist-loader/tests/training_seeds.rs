@@ -1,7 +1,7 @@
 //! Tests of a rank's own training seeds: each occurs once per epoch, and ranks with unequal parts take the same number
 //! of steps.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};

@@ -1,6 +1,6 @@
 //! Tests that batches of heterogeneous graphs, with fan-outs by edge type, do not depend on the number of parts.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, Wanted};

@@ -1,6 +1,6 @@
 //! Tests of connections to peers that are late, overloaded, or never serve.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_sampler::{DistGraphConfig, PeerName, SampleError, Wanted};
 use futures::future::join_all;

@@ -1,6 +1,6 @@
 //! Tests that lookups of edges into a hub give the same result with and without an index of its in-neighbors.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_graph::{EdgeTypeId, PartitionId};

@@ -1,6 +1,6 @@
 //! Tests that no deadline of a peer's request makes the server panic or stops it from answering.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::SecureStream;
 use edgecut_dist_sampler::{DistGraphConfig, Wanted};

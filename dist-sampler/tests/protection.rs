@@ -1,8 +1,7 @@
 //! Tests of sampling and features over checked and encrypted connections.
 
-#[path = "../../cluster/tests/support/proxy.rs"]
-mod proxy;
-mod support;
+use crate::proxy;
+use crate::support;
 
 use edgecut_cluster::{Cluster, ClusterConfig, Protection, ServiceConfig, ServiceListener, Token, with_causes};
 use edgecut_dist_sampler::{

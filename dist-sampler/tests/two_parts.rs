@@ -1,6 +1,6 @@
 //! Tests of sampling and fetching over two parts, each held by a rank of this process.
 
-mod support;
+use crate::support;
 
 use edgecut_cluster::Cluster;
 use edgecut_dist_sampler::{

@@ -1,6 +1,6 @@
 //! Tests that waiting requests, pulls of an embedding before its owner has taken a step, do not delay other requests.
 
-mod support;
+use crate::support;
 
 use edgecut_dist_sampler::{
     BatchKey, DistEmbedding, DistGraph, DistGraphConfig, DistNeighborSampler, EmbeddingConfig, Fanout, SampleError,

@@ -49,7 +49,7 @@ struct Ended {
 /// Starts a reader, and lets it read all features after `change`.
 fn read_after(dir: &Path, variables: &[&str], change: impl FnOnce()) -> Ended {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "reader", "--nocapture", "--quiet"]).env(PART, dir);
+    command.args(["--exact", "truncated_while_mapped::reader", "--nocapture", "--quiet"]).env(PART, dir);
     command.envs(variables.iter().map(|name| (name, "1")));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -126,7 +126,7 @@ fn without_the_handler_the_signal_kills() {
 fn a_signal_that_no_mapped_file_causes_still_kills() {
     let dir = part();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "reader", "--nocapture", "--quiet"]).env(PART, dir.path());
+    command.args(["--exact", "truncated_while_mapped::reader", "--nocapture", "--quiet"]).env(PART, dir.path());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // Without standard input the reader would end by itself.
     let _stdin = child.stdin.take();

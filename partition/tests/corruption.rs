@@ -1,6 +1,6 @@
 //! Damaged files do not load, and the error names the file.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::{EdgeTypeId, HotnessRule, META_FILE, Meta, Part, PartitionId, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};

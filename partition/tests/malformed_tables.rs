@@ -1,6 +1,6 @@
 //! Tables and configurations that cannot be read: each fails with the file, and the row or key.
 
-mod table_files;
+use crate::table_files;
 
 use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, ListArray, StringArray, types::Float64Type};
 use parquet::basic::Compression;

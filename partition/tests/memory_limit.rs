@@ -1,6 +1,6 @@
 //! `--memory-limit`: the same parts within the limit, without leftovers.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_partition::verify;

@@ -1,6 +1,6 @@
 //! The quality of the methods, and the inputs that they must accept.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::{Dataset, EdgeData, NodeTypeId, Splits};
 use edgecut_partition::{Balance, Balances, Method, PartitionError, PartitionOptions, assign, partition};

@@ -1,6 +1,6 @@
 //! The written parts against the slow and obvious answer, computed from the original edge list.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::{Buffer, Dataset, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, PartitionId, Split};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};

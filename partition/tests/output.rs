@@ -1,6 +1,6 @@
 //! The output folder is complete or absent.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Meta};
 use edgecut_partition::{

@@ -1,6 +1,6 @@
 //! The program: arguments, exit status, output, and the state after an interrupt.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use edgecut_partition::{cut_matrix, verify};

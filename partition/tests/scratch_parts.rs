@@ -1,6 +1,6 @@
 //! Partitioning in scratch files gives the same parts as in memory.
 
-mod graphs;
+use crate::graphs;
 
 use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load};
 use edgecut_graph::{Dataset, FeatureDtype, HotnessRule, Workspace, write_npy};

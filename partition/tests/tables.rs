@@ -1,6 +1,6 @@
 //! Graphs from tables: the same parts as from arrays, transforms, ids and rows that are left out.
 
-mod table_files;
+use crate::table_files;
 
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;

@@ -1,6 +1,6 @@
 //! `train --encrypt` with real processes: the same results as without encryption, and clear errors.
 
-mod programs;
+use crate::programs;
 
 use programs::{end, error_of, fake_parts, free_port, rank, run, stderr, train};
 use std::path::Path;

@@ -4,8 +4,7 @@
 //! features are random. A model that reads the future classifies all nodes correctly; a model that does not can only
 //! guess.
 
-#[path = "../../dist-loader/tests/support/mod.rs"]
-mod support;
+use crate::support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;

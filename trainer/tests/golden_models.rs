@@ -1,6 +1,6 @@
 //! Models that earlier versions have saved are read, and give the same predictions.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::map_npy;
 use programs::{assert_close, predicted};

@@ -1,8 +1,7 @@
 //! Tests that two ranks with batch size B and full neighborhoods take the same steps as one rank with the same 2 B
 //! seeds.
 
-#[path = "../../dist-loader/tests/support/mod.rs"]
-mod support;
+use crate::support;
 
 use burn::backend::Autodiff;
 use burn::optim::Optimizer;

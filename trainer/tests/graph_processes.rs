@@ -1,6 +1,6 @@
 //! Tests of `train graph` with real processes and real files, including invalid ones.
 
-mod programs;
+use crate::programs;
 
 use programs::{TRAIN, error_of, run, stderr, unplace};
 use serde_json::Value;

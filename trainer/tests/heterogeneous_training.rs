@@ -1,7 +1,6 @@
 //! Tests of node classification on a heterogeneous graph, on one rank and on two.
 
-#[path = "../../dist-loader/tests/support/mod.rs"]
-mod support;
+use crate::support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;

@@ -1,6 +1,6 @@
 //! Tests of processes that take their rank from a launcher's environment variables.
 
-mod programs;
+use crate::programs;
 
 use edgecut_testing::{Need, skip};
 use programs::{ENDS_WITHIN, TRAIN, end, error_of, free_port, node, parts, run, stderr, unplace};

@@ -1,7 +1,7 @@
 //! Evaluation of links with the rows of all nodes, from real processes: layer by layer, against given negatives, and
 //! with both ends ranked. The expected metrics are computed from written embeddings by the formulas of OGB's evaluators.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, map_npy};

@@ -1,6 +1,6 @@
 //! Tests of `train link` with real processes and real sockets, including invalid flags.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake};

@@ -1,6 +1,6 @@
 //! The state of a run over HTTP, as Prometheus reads it.
 
-mod programs;
+use crate::programs;
 
 use programs::{ENDS_WITHIN, fake_parts, free_port, node};
 use std::net::TcpListener;

@@ -1,7 +1,7 @@
 //! Predictions and embeddings of nodes, from real processes: the same for any partitioning and number of processes, equal
 //! to an evaluation with all neighbors, and complete or absent.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};

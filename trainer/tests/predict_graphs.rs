@@ -1,7 +1,7 @@
 //! Predictions for whole graphs, from real processes: equal for any number of processes, and as accurate as the
 //! evaluation of `train graph`.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
 use edgecut_graph::{map_npy, write_npy};

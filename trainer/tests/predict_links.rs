@@ -1,7 +1,7 @@
 //! Scores of pairs, best destinations and learned vectors of models for links, from real processes. All are compared
 //! with brute force over the embeddings that the program writes.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -1,6 +1,6 @@
 //! Tests of the program `train` with real processes and real sockets, including failures.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{HotnessRule, NodeTypeId, Part, PartitionId};

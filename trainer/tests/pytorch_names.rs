@@ -1,6 +1,6 @@
 //! Saved models in PyTorch Geometric: the functions of the guide load them, and the outputs agree.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, write_npy};

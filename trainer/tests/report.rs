@@ -1,6 +1,6 @@
 //! Reports of runs: their charts have the points of the metrics files, and the page needs no other file.
 
-mod programs;
+use crate::programs;
 
 use programs::{TRAIN, error_of, fake_parts, link_parts, node, run, stderr, unplace};
 use serde_json::Value;

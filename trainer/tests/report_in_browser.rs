@@ -1,7 +1,7 @@
 //! A report in a browser: it logs nothing, fits wide and narrow windows, and draws all points inside its charts. Skipped
 //! with a message where Chromium is missing, unless `EDGECUT_REQUIRE` is set.
 
-mod programs;
+use crate::programs;
 
 use edgecut_testing::{Need, skip};
 use programs::{end, fake_parts, node, run, stderr};

@@ -1,6 +1,6 @@
 //! Tests of `train sample` with weights and times, with real processes.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{Parts, error_of, run, stderr, train, written_by};

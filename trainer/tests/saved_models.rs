@@ -1,7 +1,6 @@
 //! Tests of saved models whose embeddings are spread over several ranks.
 
-#[path = "../../dist-loader/tests/support/mod.rs"]
-mod support;
+use crate::support;
 
 use burn_ndarray::NdArray;
 use edgecut_cluster::{Attempt, ProcessGroup};

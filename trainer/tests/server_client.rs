@@ -1,6 +1,6 @@
 //! Tests of `train --servers` with real processes, and servers in this process.
 
-mod programs;
+use crate::programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};

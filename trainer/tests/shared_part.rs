@@ -1,7 +1,7 @@
 //! Tests that processes of a node with the same part share one copy of its files in memory.
 #![cfg(target_os = "linux")]
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::Dataset;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};

@@ -1,8 +1,8 @@
 //! Tests of training under a real Slurm with two nodes on this machine. They need root, munge and slurm-wlm, and are
 //! skipped without them.
 
-mod programs;
-mod slurm_cluster;
+use crate::programs;
+use crate::slurm_cluster;
 
 use edgecut_testing::{Need, skip};
 use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr};

@@ -1,6 +1,6 @@
 //! Sweeps: real runs of `train` with combinations of flags.
 
-mod programs;
+use crate::programs;
 
 use programs::{TRAIN, error_of, fake_parts, run, stderr, unplace};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Test that the counted traffic is that of the kernel. It needs root and network namespaces, and is skipped without
 //! them.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, skip};

@@ -1,7 +1,7 @@
 //! A part whose file is truncated while a job trains on it ends the job with an error that names the file.
 #![cfg(target_os = "linux")]
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{ENDS_WITHIN, end, node, stderr, written_by};

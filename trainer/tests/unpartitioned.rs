@@ -1,6 +1,6 @@
 //! Tests of jobs on one machine with a dataset that is not partitioned.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};

@@ -1,6 +1,6 @@
 //! Training from the weights of a saved model, and frozen layers, with real processes.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use programs::{

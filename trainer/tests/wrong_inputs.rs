@@ -1,6 +1,6 @@
 //! Wrong flags and files: each ends its program with one error that names the flag or file, and with no output.
 
-mod programs;
+use crate::programs;
 
 use edgecut_graph::write_npy;
 use edgecut_testing::{Need, skip};

@@ -1,7 +1,5 @@
 //! Checkpoints with real processes: a run that is interrupted and resumed gives the same bits as one that is not.
 
-#[path = "../programs/mod.rs"]
-mod programs;
 mod resized;
 mod training;
 

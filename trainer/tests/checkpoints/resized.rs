@@ -1,7 +1,7 @@
 //! Runs that continue with another number of processes, or with other parts.
 
+use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
 use crate::programs::{children_of, run, stderr, typed_parts};
-use crate::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Tests that held-out edges and later edges do not help a model.
 
-use super::support::{Numbers, on_ranks, write_parts};
+use crate::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::NegativeSampling;

@@ -1,6 +1,6 @@
 //! Tests that models learn the structure of generated graphs, on one rank and on two.
 
-use super::support::{on_ranks, write_parts};
+use crate::support::{on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_cluster::with_causes;

@@ -1,6 +1,6 @@
 //! Tests that several ranks, which divide the edges of a step, train the same model as one rank with all edges.
 
-use super::support::{Numbers, on_ranks, write_parts};
+use crate::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};

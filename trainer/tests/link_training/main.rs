@@ -1,8 +1,5 @@
 //! Tests of link prediction over real sockets: learning, ranking, and the equality of several ranks with one.
 
-#[path = "../../../dist-loader/tests/support/mod.rs"]
-mod support;
-
 mod leaks;
 mod learning;
 mod like_one_rank;

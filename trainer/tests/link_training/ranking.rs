@@ -1,6 +1,6 @@
 //! Tests of the filtered ranking against plain loops over all pairs.
 
-use super::support::{on_ranks, write_parts};
+use crate::support::{on_ranks, write_parts};
 use super::{Cpu, config, no_layers};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -139,7 +139,7 @@ fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
     let jobs = written(&graph, dir.path());
     let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
     let (dim, device) = (4, Default::default());
-    let mut numbers = super::support::Numbers(8);
+    let mut numbers = crate::support::Numbers(8);
     let mut whole = |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.below(5) as f32 - 2.0).collect() };
     let tables: Vec<EmbeddingTable> = graph
         .node_types

@@ -1,0 +1,19 @@
+//! Tests of the loaders.
+
+mod cached_features;
+mod constrained_sampling;
+mod directory;
+mod embeddings;
+mod graph_batches;
+mod held_out_times;
+mod hop_kernels;
+mod link_batches;
+mod loader_errors;
+mod partition_independence;
+mod prefetch_bytes;
+mod server_client;
+mod shared_candidates;
+mod stored_hotness;
+mod support;
+mod training_seeds;
+mod typed_graphs;

@@ -1,0 +1,12 @@
+//! Tests of readers and parts.
+
+mod npy_folder;
+mod ogb_folder;
+mod other_layouts;
+mod overlaps;
+mod python_export;
+mod real_data;
+mod triples;
+mod truncated_while_mapped;
+mod tu;
+mod typed_folders;

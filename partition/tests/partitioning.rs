@@ -1,0 +1,15 @@
+//! Tests of partitioning and of the program `partition-graph`.
+
+mod corruption;
+mod golden;
+mod graphs;
+mod malformed_tables;
+mod memory_limit;
+mod methods;
+mod oracle;
+mod output;
+mod plan;
+mod program;
+mod scratch_parts;
+mod table_files;
+mod tables;

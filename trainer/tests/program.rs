@@ -1,0 +1,30 @@
+//! Tests of the program `train`.
+
+#[path = "checkpoints/main.rs"]
+mod checkpoints;
+mod encryption;
+mod golden_models;
+mod graph_processes;
+mod launchers;
+mod link_evaluation;
+mod link_processes;
+mod metrics_port;
+mod predict;
+mod predict_graphs;
+mod predict_links;
+mod processes;
+mod programs;
+mod pytorch_names;
+mod report;
+mod report_in_browser;
+mod sampling_processes;
+mod server_client;
+mod shared_part;
+mod slurm;
+mod slurm_cluster;
+mod sweep;
+mod traffic;
+mod truncated_part;
+mod unpartitioned;
+mod warm_start;
+mod wrong_inputs;

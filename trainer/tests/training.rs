@@ -1,0 +1,13 @@
+//! Tests of training in this process.
+
+mod damaged_models;
+mod future_edges;
+mod gradient_equality;
+mod graph_classification;
+mod heterogeneous_training;
+#[path = "link_training/main.rs"]
+mod link_training;
+mod not_a_number;
+mod saved_models;
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
