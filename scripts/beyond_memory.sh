@@ -58,15 +58,21 @@ end_cgroup "$group"
 [ -n "${TRAIN:-}" ] || exit 0
 rank=0
 groups=
+trainers=
 while [ $rank -lt "${PARTS:-4}" ]; do
     group=$(make_cgroup $((${TRAIN%MiB} * 1048576)) "edgecut-$$-$rank")
     groups="$groups $group"
     run_in "$group" env RANK=$rank WORLD_SIZE="${PARTS:-4}" MASTER_ADDR=127.0.0.1 "$bin/train" node \
         --dataset-root-dir "$folder/parts" --num-neighbors 15,10,5 --batch-size 1024 --num-epochs 2 --num-threads 1 \
         --num-workers 1 &
+    trainers="$trainers $!"
     rank=$((rank + 1))
 done
-wait
+failed=0
+for trainer in $trainers; do
+    wait "$trainer" || failed=1
+done
 for group in $groups; do
     end_cgroup "$group"
 done
+exit $failed

@@ -2,6 +2,7 @@
 
 mod support;
 
+use edgecut_testing::{Need, skip};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -229,7 +230,10 @@ fn a_listening_address_for_all_interfaces_is_told_to_others_as_a_real_one() {
 
 #[test]
 fn ipv6_works() {
-    let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+    let listener = match TcpListener::bind("[::1]:0") {
+        Ok(listener) => listener,
+        Err(why) => return skip(Need::Ipv6, "ipv6_works", why),
+    };
     let port = listener.local_addr().unwrap().port();
     let configs = (0..2).map(|rank| ClusterConfig::new(rank, 2, "::1", port)).collect();
     let clusters = join_each(listener, configs).into_iter().map(Result::unwrap).collect();

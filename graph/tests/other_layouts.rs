@@ -96,6 +96,13 @@ fn damaged_chunks_are_refused() {
     write(&dir.path().join("metadata.json"), &METADATA.replacen("\"numpy\"", "\"parquet\"", 1));
     let error = read_dgl_chunks("papers", dir.path()).unwrap_err().to_string();
     assert!(error.contains("the format \"parquet\" of edges is not read"), "{error}");
+    write_chunks(dir.path());
+    array(&dir.path().join("m1.npy"), &[3, 2], &[0_u8, 1, 0, 0, 1, 0]);
+    let error = read_dgl_chunks("papers", dir.path()).unwrap_err().to_string();
+    assert!(error.contains("m1.npy: it holds 2 masks"), "{error}");
+    write(&dir.path().join("metadata.json"), &METADATA.replacen("\"color\"", "\"labels\"", 1));
+    let error = read_dgl_chunks("papers", dir.path()).unwrap_err().to_string();
+    assert!(error.contains("paper has data \"label\" and \"labels\", which mean the same"), "{error}");
 }
 
 /// Writes a `.npz` file of `.npy` files, each as its name and content.

@@ -108,6 +108,7 @@ fn what_is_wrong_with_ogb_files_is_named() {
         ("raw/num-node-dict.csv", "author,paper\n0,3\n", "type author has no nodes"),
         ("raw/triplet-type-list.csv", "author,writes,book\n", "line 1: there is no node type book"),
         ("raw/triplet-type-list.csv", "author,writes\n", "line 1: 2 fields"),
+        ("master.csv", ",mag\nadd_inverse_edge,True\n", "add_inverse_edge of mag in master.csv is True"),
         (
             "raw/triplet-type-list.csv",
             "paper,cites,paper\npaper,cites,paper\n",

@@ -1,7 +1,7 @@
 //! Tests that held-out edges and later edges do not help a model.
 
-use crate::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
+use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::NegativeSampling;
 use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};

@@ -1,7 +1,7 @@
 //! Tests that models learn the structure of generated graphs, on one rank and on two.
 
-use crate::support::{on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
+use crate::support::{on_ranks, write_parts};
 use burn::backend::Autodiff;
 use edgecut_cluster::with_causes;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};

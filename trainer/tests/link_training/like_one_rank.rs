@@ -1,7 +1,7 @@
 //! Tests that several ranks, which divide the edges of a step, train the same model as one rank with all edges.
 
-use crate::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
+use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors};

@@ -1,7 +1,7 @@
 //! Tests of the filtered ranking against plain loops over all pairs.
 
-use crate::support::{on_ranks, write_parts};
 use super::{Cpu, config, no_layers};
+use crate::support::{on_ranks, write_parts};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};

@@ -3,7 +3,7 @@
 use super::metadata::Chunks;
 use crate::memory::{FeatureDtype, Features, Workspace};
 use crate::npy::npy_shape;
-use crate::readers::npy_folder::{Integers, read_features, read_labels, read_times, read_weights};
+use crate::readers::npy_folder::{Integers, mask_ids, read_features, read_labels, read_times, read_weights};
 use crate::readers::row_count::RowCount;
 use crate::{GraphError, parallel};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(super) fn mask(folder: &Path, chunks: &Chunks, rows: RowCount) -> Result<Vec
     let mut ids = Vec::new();
     let mut start = 0;
     for (path, num_rows) in pieces {
-        let (_, of_piece) = crate::readers::npy_folder::read_mask(&path)?;
+        let of_piece = mask_ids(&path, RowCount::nodes(num_rows))?;
         ids.extend(of_piece.into_iter().map(|row| start + row));
         start += num_rows as u32;
     }

@@ -80,18 +80,18 @@ fn read_nodes(
     let mut times = None;
     let mut masks = Vec::new();
     let mut num_classes = 0;
-    for (key, chunks) in data.into_iter().flatten() {
+    for (key, chunks) in with_one_key_each(folder, name, data)? {
         let path = chunks.data.first().map_or_else(|| folder.join(METADATA_FILE), |path| folder.join(path));
-        match key.as_str() {
-            "feat" | "features" | "x" => features = arrays::features(folder, chunks, nodes)?,
-            "label" | "labels" | "y" => {
+        match meaning(key) {
+            "feat" => features = arrays::features(folder, chunks, nodes)?,
+            "label" => {
                 let classes = arrays::labels(folder, chunks, nodes)?;
                 num_classes = count_classes(&path, &classes)?;
                 labels = Some(classes.into());
             }
-            "year" | "time" => times = Some(arrays::times(folder, chunks, nodes)?.into()),
+            "time" => times = Some(arrays::times(folder, chunks, nodes)?.into()),
             "train_mask" => masks.push((Split::Train, path, arrays::mask(folder, chunks, nodes)?)),
-            "val_mask" | "valid_mask" => masks.push((Split::Valid, path, arrays::mask(folder, chunks, nodes)?)),
+            "val_mask" => masks.push((Split::Valid, path, arrays::mask(folder, chunks, nodes)?)),
             "test_mask" => masks.push((Split::Test, path, arrays::mask(folder, chunks, nodes)?)),
             _ => unread.push(format!("node_data {key:?} of {name} is not read, because its name has no meaning")),
         }
@@ -112,6 +112,35 @@ fn read_nodes(
     Ok(data)
 }
 
+/// Returns the first of the names that mean the same as `key`.
+fn meaning(key: &str) -> &str {
+    match key {
+        "features" | "x" => "feat",
+        "labels" | "y" => "label",
+        "year" => "time",
+        "valid_mask" => "val_mask",
+        "weights" => "weight",
+        other => other,
+    }
+}
+
+/// Returns the arrays of a type, of which each meaning has one.
+fn with_one_key_each<'a>(
+    folder: &Path,
+    name: &str,
+    data: Option<&'a BTreeMap<String, Chunks>>,
+) -> Result<Vec<(&'a str, &'a Chunks)>, GraphError> {
+    let mut found: Vec<(&str, &Chunks)> = Vec::new();
+    for (key, chunks) in data.into_iter().flatten() {
+        if let Some((other, _)) = found.iter().find(|(other, _)| meaning(other) == meaning(key)) {
+            let why = format!("{name} has data {other:?} and {key:?}, which mean the same; keep one of them");
+            return Err(GraphError::format(folder.join(METADATA_FILE), why));
+        }
+        found.push((key, chunks));
+    }
+    Ok(found)
+}
+
 fn read_edge_data(
     folder: &Path,
     name: &str,
@@ -120,10 +149,10 @@ fn read_edge_data(
     unread: &mut Vec<String>,
 ) -> Result<(), GraphError> {
     let rows = RowCount::edges(edges.src.len());
-    for (key, chunks) in data.into_iter().flatten() {
-        match key.as_str() {
-            "feat" | "features" => edges.attributes.features = arrays::features(folder, chunks, rows)?,
-            "weight" | "weights" => edges.attributes.weights = Some(arrays::weights(folder, chunks, rows)?.into()),
+    for (key, chunks) in with_one_key_each(folder, name, data)? {
+        match meaning(key) {
+            "feat" => edges.attributes.features = arrays::features(folder, chunks, rows)?,
+            "weight" => edges.attributes.weights = Some(arrays::weights(folder, chunks, rows)?.into()),
             "time" => edges.attributes.times = Some(arrays::times(folder, chunks, rows)?.into()),
             _ => unread.push(format!("edge_data {key:?} of {name} is not read, because its name has no meaning")),
         }

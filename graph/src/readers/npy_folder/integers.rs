@@ -181,7 +181,7 @@ fn widen<T: Integer>(values: &[T], space: &Workspace) -> Result<Buffer<i64>, Gra
 ///
 /// # Errors
 /// As [`map_npy`], and for a number other than 0 and 1.
-pub(in crate::readers) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
+pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
     if dtype == "|b1" {
         let (shape, mask) = map_npy_bool(path)?;

@@ -286,7 +286,7 @@ pub(in crate::readers) fn read_splits(folder: &Path, nodes: RowCount, data: &Nod
     Ok(splits)
 }
 
-fn mask_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
+pub(in crate::readers) fn mask_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
     let (shape, ids) = read_mask(path)?;
     match shape[..] {
         [rows] | [rows, 1] => nodes.check_rows(path, rows)?,

@@ -4,6 +4,7 @@ use super::files::{
     Labels, check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_node_years,
     read_num_edges, read_splits, split_scheme,
 };
+use super::master::OgbProperties;
 use crate::dataset::{Dataset, EdgeData, NodeData};
 use crate::readers::row_count::RowCount;
 use crate::readers::text::{EdgeEnds, read_edges, read_fields, require_csv};
@@ -34,8 +35,16 @@ pub(in crate::readers) const TRIPLETS: &str = "triplet-type-list";
 /// `split/` has a single scheme, `split` may be `None`. Types and edges keep the order of their files.
 ///
 /// # Errors
-/// As [`read_ogb`](super::read_ogb), and for duplicate node types or triplets, and triplets with an unknown type.
+/// As [`read_ogb`](super::read_ogb), and for duplicate node types or triplets, triplets with an unknown type, and a
+/// `master.csv` whose `add_inverse_edge` is true.
 pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
+    if OgbProperties::find(name, folder)?.adds_inverse_edges {
+        let why = format!(
+            "add_inverse_edge of {name} in master.csv is True, which is not read for heterogeneous graphs; set it to False \
+             and use --add-reverse-edges"
+        );
+        return Err(GraphError::format(folder, why));
+    }
     let raw = folder.join("raw");
     let counts = node_counts(&raw)?;
     let triplets = triplets(&raw, &counts)?;
