@@ -194,6 +194,7 @@ impl Training {
         Ok(files)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the folder is in the temporary folder of the campaign")]
     fn start_anew(&self) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }

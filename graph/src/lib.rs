@@ -45,7 +45,8 @@ pub use npy::{
 pub use part::{
     BUILT_FEATURES_FILE, Csc, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE,
     Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds,
-    TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, node_dir, part_dir, write_built_features,
+    TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, listed_files, node_dir, part_dir, possible_files,
+    write_built_features,
 };
 pub use permutation::Permutation;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};

@@ -1,7 +1,7 @@
 //! The progress shown on standard error.
 
 use crate::flag_names::with_flags;
-use edgecut_graph::readers::remove_unpacked_folders;
+use edgecut_output::remove_temporary_folders;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ impl Terminal {
         let state = self.lock();
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
             self.clear();
-            remove_unpacked_folders();
+            remove_temporary_folders();
             eprintln!("interrupted");
             std::process::exit(INTERRUPTED.into());
         }
