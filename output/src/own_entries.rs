@@ -34,7 +34,8 @@ pub struct OwnEntries {
 
 impl OwnEntries {
     /// Returns the files whose relative paths have one of these forms. In a form, `#` stands for one or more digits, and a
-    /// component `*` for any name that does not begin with a dot.
+    /// component `*` for any name that does not begin with a dot. A folder with any name belongs to the output if it is not
+    /// empty.
     pub fn forms<S: AsRef<str>>(forms: &[S]) -> Self {
         Self::default().with_forms(forms)
     }
@@ -104,7 +105,7 @@ impl OwnEntries {
         let mut first_foreign = None;
         for (name, kind) in entries(&root.join(folder))? {
             let path = folder.join(&name);
-            let foreign = if kind.is_dir() && self.is_folder(&path) {
+            let foreign = if kind.is_dir() && self.is_folder(&path, is_empty(&root.join(&path))) {
                 self.visit(root, &path, take)?
             } else if kind.is_file() && self.is_file(&path) {
                 None
@@ -125,10 +126,19 @@ impl OwnEntries {
         is_listed(path) || temporary_of.is_some_and(|name| is_listed(&path.with_file_name(name)))
     }
 
-    fn is_folder(&self, path: &Path) -> bool {
-        let is_above = |form: &String| form.match_indices('/').any(|(end, _)| has_form(path, &form[..end]));
+    /// Returns true for the folders above these files. An empty folder whose name may be any is not known to be one.
+    fn is_folder(&self, path: &Path, is_empty: bool) -> bool {
+        let is_above = |form: &String| {
+            let folders = form.match_indices('/').map(|(end, _)| &form[..end]);
+            folders.filter(|folder| !(is_empty && folder.ends_with('*'))).any(|folder| has_form(path, folder))
+        };
         self.folders.contains(path) || self.forms.iter().any(is_above)
     }
+}
+
+/// Returns true for a folder that can be read and has no entries.
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Ignores that another process has removed an entry first, or has put something into a folder.

@@ -184,7 +184,7 @@ fn put(root: &Path, path: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn foreign_entries_survive_at_every_depth(

@@ -240,7 +240,9 @@ mod tests {
         let dead = root.path().join(format!(".2-parts.old-{}-4194999-0", host_tag()));
         commit(&dead, false, "part_0");
         let staging = Staging::create(&out, false).unwrap();
-        fs::create_dir_all(staging.dir().join("part_0/edges/a__to__b")).unwrap();
+        let dir = staging.dir().join("part_0/edges/a__to__b");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("indptr.npy"), "").unwrap();
         let foreign = [staging.dir(), &dead].map(|dir| ForeignEntries::plant(dir).unwrap());
         drop(staging);
         commit(&out, false, "part_0");
