@@ -10,6 +10,7 @@
 //! * [`part_writer`] writes the parts of a graph.
 //! * [`PartitionBook`] maps each node to the part that owns it.
 #![forbid(unsafe_op_in_unsafe_fn)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod classes;
 mod dataset;

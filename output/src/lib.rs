@@ -16,6 +16,7 @@
 //! assert_eq!(std::fs::read(&path)?, b"[]");
 //! # Ok::<(), std::io::Error>(())
 //! ```
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod destination;
 mod host;

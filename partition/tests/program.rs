@@ -422,10 +422,10 @@ fn a_closed_pipe_is_no_error() {
     let at = root.path().to_str().unwrap();
     let mut child = program(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(child.stdout.take());
+    drop((child.stdout.take(), child.stderr.take()));
     assert!(child.wait().unwrap().success());
 }
 
