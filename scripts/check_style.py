@@ -22,6 +22,10 @@ LOST_SOURCE = re.compile(r"map_err\(\|[^|]*\|[^|]*to_string\(\)")
 FUNCTION = re.compile(r"\bfn \w+\s*(?:<[^(]*>)?\(([^)]*)\)", re.S)
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
+# The crates of the workspace, except examples. Their messages must not end them when nobody reads any more.
+CRATE_ROOT = re.compile(r"^/[^/]+/src/(lib|main|bin/[^/]+(/main)?)\.rs$")
+NO_PRINTING = "#![deny(clippy::print_stdout, clippy::print_stderr)]"
+
 # The most that a rule allows, in all of the workspace.
 LIMITS = {
     "docs that open with a question word": 0,
@@ -30,6 +34,7 @@ LIMITS = {
     "lets of a tuple of values": 25,
     # Texts of tests.
     "errors that lose their source": 10,
+    "crates that may print with println!": 0,
     # Kernels, whose arrays cannot be grouped, the functions that train, and methods of the trait of file systems.
     "functions with more than 6 parameters": 23,
 }
@@ -65,6 +70,7 @@ def count(folder):
         "matches on a bool": 0,
         "errors that lose their source": 0,
         "functions with more than 6 parameters": 0,
+        "crates that may print with println!": 0,
         "public items": 0,
         "public items with an example": 0,
     }
@@ -78,6 +84,8 @@ def count(folder):
         text = path.read_text()
         lines = text.splitlines()
         totals["lines"] += len(lines)
+        if CRATE_ROOT.search(f"/{path.relative_to(folder)}") and NO_PRINTING not in lines:
+            note("crates that may print with println!", path, 1)
         in_doc = False
         has_example = False
         for number, line in enumerate(lines, 1):

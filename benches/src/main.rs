@@ -3,6 +3,7 @@
 //!
 //! The program does not judge results. Every line shows the work, the time, the throughput, and the limit that the
 //! throughput is compared with. Benchmarks use the public interfaces of the crates and the real programs.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod allreduce_limits;
 mod args;
@@ -29,6 +30,7 @@ use anyhow::Context;
 use args::{Cli, Command};
 use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
+use edgecut_cli::message;
 use report::Report;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            message!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

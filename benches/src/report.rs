@@ -3,6 +3,7 @@
 use crate::machine::{Machine, commit, date};
 use crate::record::Record;
 use anyhow::Context;
+use edgecut_cli::result;
 use edgecut_output::write_output;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -30,13 +31,13 @@ impl Report {
     /// Prints a record and collects it.
     pub(crate) fn add(&mut self, record: &Record) -> anyhow::Result<()> {
         if !self.shown {
-            println!("{}", line(&HEADINGS.map(String::from)));
+            result!("{}", line(&HEADINGS.map(String::from)))?;
             self.shown = true;
         }
-        println!("{}", line(&record.cells()));
+        result!("{}", line(&record.cells()))?;
         let notes = record.notes();
         if !notes.is_empty() {
-            println!("  {notes}");
+            result!("  {notes}")?;
         }
         let mut value = serde_json::to_value(record).context("write a record as JSON")?;
         if let Some(fields) = value.as_object_mut() {

@@ -5,6 +5,7 @@ use crate::moments::Moments;
 use crate::programs::{Process, program, write_parts};
 use crate::table::{Outcome, Table};
 use anyhow::{Context, bail, ensure};
+use edgecut_cli::message;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -70,7 +71,7 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
         table.note(rounds.rounds + at as u64, &what, training.name, result.map(|()| (Outcome::WentOn, Duration::ZERO)));
     }
     for ((training, all_kills), resumed) in trainings.iter().zip(all_kills).zip(resumed) {
-        eprintln!("{}: {all_kills} kills, {resumed} attempts continued from a checkpoint", training.name);
+        message!("{}: {all_kills} kills, {resumed} attempts continued from a checkpoint", training.name);
         // The first kills may come before the first checkpoint.
         ensure!(all_kills < SOME_KILLS || resumed > 0, "no attempt of {} has continued", training.name);
     }
@@ -194,6 +195,7 @@ impl Training {
         Ok(files)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the folder is in the temporary folder of the campaign")]
     fn start_anew(&self) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&self.dir).with_context(|| format!("remove {}", self.dir.display()))
     }

@@ -3,6 +3,7 @@
 use crate::frame::payload;
 use crate::job::Site;
 use anyhow::{Context, ensure};
+use edgecut_cli::result;
 use std::collections::HashSet;
 
 /// The number of hosts.
@@ -38,8 +39,8 @@ struct Found {
 pub(crate) fn run() -> anyhow::Result<()> {
     let site = Site::new(HOSTS)?;
     let needles = needles(&site)?;
-    println!("| protection | TCP segments | bytes | with features | with control messages | with the secret |");
-    println!("|---|---|---|---|---|---|");
+    result!("| protection | TCP segments | bytes | with features | with control messages | with the secret |")?;
+    result!("|---|---|---|---|---|---|")?;
     let mut readable = Vec::new();
     for (name, flags) in PROTECTIONS {
         site.hosts.switch.start_capture();
@@ -48,7 +49,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         drop(job);
         let found = search(&site.hosts.switch.end_capture(), &needles, site.token().as_bytes());
         let Found { segments, bytes, features, control, secret } = found;
-        println!("| {name} | {segments} | {bytes} | {features} | {control} | {secret} |");
+        result!("| {name} | {segments} | {bytes} | {features} | {control} | {secret} |")?;
         ensure!(secret == 0, "the secret is readable with the protection {name}");
         readable.push((features, control));
     }

@@ -1,4 +1,5 @@
 //! The program `campaign`: injects faults into real jobs at random moments, and checks that they end or continue.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod checkpoints;
 mod disks;
@@ -19,6 +20,7 @@ mod table;
 
 use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
+use edgecut_cli::{message, result};
 use std::process::ExitCode;
 use table::Table;
 
@@ -96,7 +98,7 @@ fn main() -> ExitCode {
     match run(&Cli::parse().kind) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            message!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -118,7 +120,7 @@ fn run(kind: &Kind) -> anyhow::Result<()> {
 
 /// Prints the table, and fails if a round has failed.
 fn finish(table: &Table) -> anyhow::Result<()> {
-    print!("{table}");
+    result!("{}", table.to_string().trim_end())?;
     let failed = table.num_failed();
     ensure!(failed == 0, "{failed} rounds have failed");
     Ok(())

@@ -142,6 +142,7 @@ impl Site {
     }
 
     /// Removes the result of a job.
+    #[expect(clippy::disallowed_methods, reason = "the parts are in the temporary folder of the campaign")]
     fn remove(&self, job: Job) -> anyhow::Result<()> {
         let parts = self.parts(job);
         if job != Job::Features {

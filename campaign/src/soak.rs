@@ -3,6 +3,7 @@
 use crate::programs::{Process, program, wait_until, write_parts};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use edgecut_cli::{message, result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &SoakArgs) -> anyhow::Result<()> {
         }
         let now: BTreeMap<&'static str, Resources> = running.iter().map(|one| (one.name, one.resources())).collect();
         let files = count_files(&temporary);
-        eprintln!("{:.0} s: {now:?}, {files} temporary files", begin.elapsed().as_secs_f64());
+        message!("{:.0} s: {now:?}, {files} temporary files", begin.elapsed().as_secs_f64());
         if begin.elapsed() < window + INTERVAL / 2 {
             first.add(&now, files);
         }
@@ -171,12 +172,12 @@ fn count_files(dir: &Path) -> usize {
 
 /// Prints both windows, and fails if something has grown.
 fn compare(before: &Window, after: &Window) -> anyhow::Result<()> {
-    println!("| program | epochs | memory | file descriptors | threads |");
-    println!("|---|---|---|---|---|");
+    result!("| program | epochs | memory | file descriptors | threads |")?;
+    result!("|---|---|---|---|---|")?;
     let mut grown = Vec::new();
     for (name, last) in &after.programs {
         let first = before.programs.get(name).copied().unwrap_or_default();
-        println!(
+        result!(
             "| {name} | {} | {:.1} -> {:.1} MB | {} -> {} | {} -> {} |",
             last.epochs,
             first.memory_mb,
@@ -185,7 +186,7 @@ fn compare(before: &Window, after: &Window) -> anyhow::Result<()> {
             last.descriptors,
             first.threads,
             last.threads
-        );
+        )?;
         let has_grown = last.memory_mb > first.memory_mb * (1.0 + GROWTH) + GROWTH_MB
             || last.descriptors > first.descriptors
             || last.threads > first.threads;
@@ -193,7 +194,7 @@ fn compare(before: &Window, after: &Window) -> anyhow::Result<()> {
             grown.push(*name);
         }
     }
-    println!("\ntemporary files: {} -> {}", before.files, after.files);
+    result!("\ntemporary files: {} -> {}", before.files, after.files)?;
     ensure!(grown.is_empty() && after.files <= before.files, "these have grown: {grown:?}");
     Ok(())
 }

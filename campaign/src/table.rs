@@ -1,5 +1,6 @@
 //! The results of rounds, as a table in Markdown.
 
+use edgecut_cli::message;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -41,11 +42,11 @@ impl Table {
                     Outcome::WentOn => row.went_on += 1,
                 }
                 row.slowest = row.slowest.max(took);
-                eprintln!("round {number}: {what}: {outcome:?} after {:.1} s", took.as_secs_f64());
+                message!("round {number}: {what}: {outcome:?} after {:.1} s", took.as_secs_f64());
             }
             Err(error) => {
                 row.failed += 1;
-                eprintln!("round {number}: {what}: FAILED: {error:#}");
+                message!("round {number}: {what}: FAILED: {error:#}");
             }
         }
     }

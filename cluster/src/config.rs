@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::env::EnvRanks;
 use crate::error::ClusterError;
+use crate::say::say;
 use crate::secure::protection::Protection;
 use crate::token::Token;
 
@@ -123,7 +124,7 @@ impl ClusterConfig {
             rpc_backlog: 1_024,
             attempt: 0,
             report_panics: true,
-            notice: |line| eprintln!("{line}"),
+            notice: say,
         }
     }
 

@@ -50,6 +50,7 @@
 //! }
 //! # Ok::<(), edgecut_cluster::ClusterError>(())
 //! ```
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 // Collectives send numbers in their memory representation.
 #[cfg(target_endian = "big")]
@@ -71,6 +72,7 @@ mod locks;
 mod part_layout;
 mod processes;
 mod readiness;
+mod say;
 mod secure;
 mod service;
 mod stopwatch;
@@ -94,6 +96,7 @@ pub use processes::interrupts::on_interrupt;
 pub use processes::local_ranks::{LocalRanks, RanksEnd, free_port, share_of_cores};
 pub use processes::spawn::spawn;
 pub use processes::termination::{DeferredTermination, STATE_STORED, Termination};
+pub use say::say;
 pub use secure::{AsyncSecureStream, Protection, SecureStream, is_modified};
 pub use service::{DEFAULT_SERVER_PORT, ServiceAddress, ServiceConfig, ServiceListener};
 pub use token::Token;

@@ -5,6 +5,7 @@
 //! [`DistLinkNeighborLoader`] does the same for edges with negatives. A [`GraphDataLoader`] combines whole small
 //! graphs. A [`MiniBatch`] consists of plain arrays: this crate does not depend on a tensor library.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod batch;
 mod batch_iter;

@@ -2,6 +2,7 @@
 //!
 //! An input breaks a rule if a thread panics, if it takes too long, or if it takes more memory than a constant and a
 //! multiple of its size.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod allocation;
 mod choices;
@@ -15,6 +16,7 @@ mod watchdog;
 use allocation::CountingAllocator;
 use anyhow::Context;
 use clap::Parser;
+use edgecut_cli::{message, result};
 use runner::{Plan, Tally, note_panics, run};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,7 +55,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            message!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -71,10 +73,15 @@ fn run_all(args: &Args) -> anyhow::Result<bool> {
         failures: args.failures.clone(),
     };
     note_panics();
-    println!(
+    result!(
         "{:<16}{:>12}{:>12}{:>10}{:>14}{:>10}",
-        "target", "inputs", "accepted", "findings", "peak bytes", "seconds"
-    );
+        "target",
+        "inputs",
+        "accepted",
+        "findings",
+        "peak bytes",
+        "seconds"
+    )?;
     let mut is_clean = true;
     for name in names {
         let mut target = targets::by_name(name)?;
@@ -82,7 +89,7 @@ fn run_all(args: &Args) -> anyhow::Result<bool> {
         let tally = run(name, target.as_mut(), &plan).with_context(|| format!("target {name}"))?;
         let seconds = start.elapsed().as_secs_f64();
         let Tally { inputs, accepted, peak_bytes, findings } = tally;
-        println!("{name:<16}{inputs:>12}{accepted:>12}{:>10}{peak_bytes:>14}{seconds:>10.1}", findings.len());
+        result!("{name:<16}{inputs:>12}{accepted:>12}{:>10}{peak_bytes:>14}{seconds:>10.1}", findings.len())?;
         is_clean &= findings.is_empty();
     }
     Ok(is_clean)

@@ -6,6 +6,7 @@ use crate::sample::{Mutant, Sample};
 use crate::target::{Input, Outcome, Target};
 use crate::watchdog::Watchdog;
 use anyhow::Context;
+use edgecut_cli::message;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ pub(crate) fn run(name: &str, target: &mut dyn Target, plan: &Plan) -> anyhow::R
             let (name, plan, samples) = &of_thread;
             let mutant = Mutant::new(samples, number, &mut Choices::new(plan.seed, name, number));
             let saved = save(name, plan, number, &mutant, samples);
-            eprintln!("error: {name}: input {number} of seed {} takes too long ({saved})", plan.seed);
+            message!("error: {name}: input {number} of seed {} takes too long ({saved})", plan.seed);
         }
     });
     let start = Instant::now();
@@ -107,7 +108,7 @@ pub(crate) fn run(name: &str, target: &mut dyn Target, plan: &Plan) -> anyhow::R
                 continue;
             }
             let saved = save(name, plan, number, &mutant, &samples);
-            eprintln!("error: {name}: input {number} of seed {}: {finding} (peak {peak} bytes; {saved})", plan.seed);
+            message!("error: {name}: input {number} of seed {}: {finding} (peak {peak} bytes; {saved})", plan.seed);
             tally.findings.insert(finding, number);
         }
     }

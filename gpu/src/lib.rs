@@ -5,6 +5,7 @@
 //! - `NcclGroup`, with the feature `cuda`, runs collectives between the GPUs of one node.
 //!
 //! This crate does not depend on burn.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[cfg(feature = "cuda")]
 mod cuda;

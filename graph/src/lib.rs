@@ -10,6 +10,7 @@
 //! * [`part_writer`] writes the parts of a graph.
 //! * [`PartitionBook`] maps each node to the part that owns it.
 #![forbid(unsafe_op_in_unsafe_fn)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod classes;
 mod dataset;
@@ -47,7 +48,8 @@ pub use npy::{
 pub use part::{
     BUILT_FEATURES_FILE, Csc, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE,
     Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds,
-    TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, node_dir, part_dir, write_built_features,
+    TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, listed_files, node_dir, part_dir, possible_files,
+    write_built_features,
 };
 pub use permutation::Permutation;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};

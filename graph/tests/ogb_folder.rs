@@ -1,4 +1,5 @@
 //! Tests of OGB's raw CSV layout: valid variations and all kinds of errors.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use edgecut_graph::readers::{DatasetSource, load, load_with_warnings, read_ogb};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};

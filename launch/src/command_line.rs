@@ -3,7 +3,7 @@
 use crate::args::Args;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory};
-use edgecut_cli::{MeaninglessFlag, forgiving, with_short_help};
+use edgecut_cli::{MeaninglessFlag, forgiving, message, with_short_help};
 
 /// Flags of the training program that PyG's `launch.py` takes and passes on.
 const PASSED_ON: [&str; 10] = [
@@ -60,7 +60,7 @@ pub(crate) struct Words {
 pub(crate) fn parse() -> Args {
     let words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_else(|word| not_utf8(&word)));
     let words = Words::new(words);
-    words.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    words.notes.iter().for_each(|note| message!("note: {note}"));
     words.parse().unwrap_or_else(|error| error.exit())
 }
 

@@ -12,6 +12,7 @@ use crate::printer::{LAST_LINES, Printer};
 use crate::screen::Screen;
 use crate::standstill::Standstill;
 use anyhow::{Context, bail};
+use edgecut_cli::{PrintError, message, result};
 use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -44,12 +45,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = match Plan::new(args) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            message!("error: {error:#}");
             return Ok(ExitCode::from(USAGE));
         }
     };
     if args.dry_run {
-        show(&plan);
+        show(&plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     let source = args.copy_parts.as_ref().map(|source| parts_source(source.as_deref(), &plan)).transpose()?;
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> anyhow::Result<()> {
     let handler = move || {
         if !started.load(Ordering::SeqCst) {
-            eprintln!("launch: {Interrupted}");
+            message!("launch: {Interrupted}");
             std::process::exit(i32::from(INTERRUPTED));
         }
         let _ = events.send(Event::Interrupt);
@@ -142,15 +143,16 @@ fn parts_source(given: Option<&Path>, plan: &Plan) -> anyhow::Result<(PathBuf, P
 }
 
 /// Prints what would run on each node.
-fn show(plan: &Plan) {
+fn show(plan: &Plan) -> Result<(), PrintError> {
     for (number, node) in plan.nodes.iter().enumerate() {
         let args: Vec<String> = node.target.args("AGENT").iter().map(|arg| shell_words::quote(arg).into()).collect();
-        println!("node {number}: ssh {}", args.join(" "));
+        result!("node {number}: ssh {}", args.join(" "))?;
         let env: Vec<String> = plan.env(number).iter().map(|(name, value)| format!("{name}={value}")).collect();
         let command = std::iter::once(&plan.program.name).chain(&plan.args);
-        println!("  in {}: {}", plan.workspace, shell_words::join(command));
-        println!("  ranks {} to {}, EDGECUT_TOKEN=(secret) {}", node.ranks.start, node.ranks.end - 1, env.join(" "));
+        result!("  in {}: {}", plan.workspace, shell_words::join(command))?;
+        result!("  ranks {} to {}, EDGECUT_TOKEN=(secret) {}", node.ranks.start, node.ranks.end - 1, env.join(" "))?;
     }
+    Ok(())
 }
 
 /// A job, and the connections to its nodes.

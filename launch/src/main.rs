@@ -1,5 +1,6 @@
 //! `launch`: starts a job on the nodes of a cluster over SSH, shows its output in one terminal, and stops every
 //! process.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod agent;
 mod args;
@@ -19,6 +20,7 @@ mod ssh;
 mod standstill;
 mod watch;
 
+use edgecut_cli::message;
 use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE, SWEEP_ROLE};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         _ => {}
     }
     launcher::run(&command_line::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        message!("error: {error:#}");
         ExitCode::FAILURE
     })
 }

@@ -1,16 +1,20 @@
 //! Output to the terminal and the log files.
 
 use crate::messages::Stream;
-use anyhow::Context;
-use std::collections::VecDeque;
+use anyhow::{Context, bail};
+use edgecut_output::{OwnEntries, is_numbered, write_output};
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 /// The number of last lines of a rank that are repeated if it fails.
 const KEPT_LINES: usize = 10;
 /// Terminal colors of ranks: cyan, green, yellow, magenta, blue and their bright variants.
 const COLORS: [u8; 10] = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94];
+
+/// The list of the logs of the last job, in their folder.
+const LIST_FILE: &str = ".launch-logs";
 
 /// The printer of all ranks' output to the terminal and the log files.
 pub(crate) struct Screen {
@@ -23,10 +27,11 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Creates a screen, and the folder `log_dir` if it does not exist.
+    /// Creates a screen, and the folder `log_dir` if it does not exist. Fails if that holds logs of others.
     pub(crate) fn new(log_dir: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(dir) = log_dir {
             std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
+            listed_logs(dir)?;
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = (!plain && stdout().is_terminal(), !plain && stderr().is_terminal());
@@ -44,13 +49,15 @@ impl Screen {
             restarts => format!("rank-{rank}.restart-{restarts}.log"),
         };
         if restarts == 0 {
-            remove_old(dir)?;
+            remove_logs(dir)?;
         }
-        let open = |rank| {
-            let path = dir.join(name(rank));
-            File::create(&path).with_context(|| format!("create {}", path.display()))
+        let names: Vec<String> = (0..self.labels.len()).map(name).collect();
+        list_logs(dir, &names)?;
+        let open = |name: &String| {
+            let path = dir.join(name);
+            File::create_new(&path).with_context(|| format!("create {}", path.display()))
         };
-        self.logs = (0..self.labels.len()).map(open).collect::<anyhow::Result<_>>()?;
+        self.logs = names.iter().map(open).collect::<anyhow::Result<_>>()?;
         Ok(())
     }
 
@@ -93,13 +100,93 @@ impl Screen {
     }
 }
 
-/// Removes the logs of earlier jobs, which may have had more ranks.
-fn remove_old(dir: &Path) -> anyhow::Result<()> {
-    for file in std::fs::read_dir(dir).with_context(|| format!("read the folder {}", dir.display()))?.flatten() {
-        let name = file.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with("rank-") && name.ends_with(".log")) {
-            std::fs::remove_file(file.path()).with_context(|| format!("remove {}", file.path().display()))?;
+/// Returns the logs of the last job, which may have had more ranks.
+///
+/// # Errors
+/// The folder cannot be read, or holds a file with the name of a log that no job has written.
+fn listed_logs(dir: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let list = dir.join(LIST_FILE);
+    let listed = match std::fs::read_to_string(&list) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        listed => listed.with_context(|| format!("read {}", list.display()))?,
+    };
+    // The list may have been edited.
+    let listed: BTreeSet<String> = listed.lines().filter(|name| is_log(name)).map(str::to_owned).collect();
+    let reading = || format!("read the folder {}", dir.display());
+    for entry in std::fs::read_dir(dir).with_context(reading)? {
+        let name = entry.with_context(reading)?.file_name();
+        if name.to_str().is_some_and(|name| is_log(name) && !listed.contains(name)) {
+            bail!(
+                "--log-dir: {} would be replaced or mistaken for a log of this job, but the last job has not written it \
+                 (its logs are listed in {LIST_FILE}): move it away, or choose another folder",
+                dir.join(name).display()
+            );
         }
     }
-    Ok(())
+    Ok(listed)
+}
+
+/// Removes the logs of the last job.
+fn remove_logs(dir: &Path) -> anyhow::Result<()> {
+    let logs = OwnEntries::default().with_paths(listed_logs(dir)?);
+    logs.remove_within(dir).with_context(|| format!("remove the logs of the last job in {}", dir.display()))?;
+    let list = dir.join(LIST_FILE);
+    write_output(&list, b"").with_context(|| format!("write {}", list.display()))
+}
+
+/// Adds logs to the list of those that the next job may remove, before they are created.
+fn list_logs(dir: &Path, names: &[String]) -> anyhow::Result<()> {
+    let list = dir.join(LIST_FILE);
+    let add = || {
+        let mut file = File::options().create(true).append(true).open(&list)?;
+        file.write_all((names.join("\n") + "\n").as_bytes())
+    };
+    add().with_context(|| format!("write {}", list.display()))
+}
+
+/// Returns true for the names of logs.
+fn is_log(name: &str) -> bool {
+    ["rank-#.log", "rank-#.restart-#.log"].iter().any(|form| is_numbered(name, form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_output::testing::ForeignEntries;
+
+    /// Returns the names of logs in a folder.
+    fn logs(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        let mut logs: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        logs.retain(|name| is_log(name));
+        logs.sort();
+        logs
+    }
+
+    fn begin(dir: &Path, restarts: u32, ranks: usize) -> anyhow::Result<()> {
+        Screen::new(Some(dir))?.begin(restarts, vec![String::new(); ranks])
+    }
+
+    #[test]
+    fn logs_of_the_last_job_are_removed_and_other_files_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let foreign = ForeignEntries::plant(dir.path()).unwrap();
+        begin(dir.path(), 0, 3).unwrap();
+        begin(dir.path(), 1, 3).unwrap();
+        assert_eq!(logs(dir.path()).len(), 6);
+        begin(dir.path(), 0, 2).unwrap();
+        assert_eq!(logs(dir.path()), ["rank-0.log", "rank-1.log"]);
+        assert!(foreign.lost().is_empty());
+    }
+
+    #[test]
+    fn a_file_with_the_name_of_a_log_is_not_replaced() {
+        for name in ["rank-0.log", "rank-7.log", "rank-1.restart-2.log"] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(name), "theirs").unwrap();
+            let error = begin(dir.path(), 0, 2).unwrap_err().to_string();
+            assert!(error.contains("but the last job has not written it"), "{error}");
+            assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), b"theirs");
+        }
+    }
 }

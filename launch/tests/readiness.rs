@@ -1,4 +1,5 @@
 //! Problems of a cluster are listed by node before anything starts, and missing files can be copied.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 mod support;
 

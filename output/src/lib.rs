@@ -1,5 +1,6 @@
 //! Atomic output files. A file is written under a temporary name in the folder of its destination, synced and renamed,
-//! so readers see the complete old content or the complete new content.
+//! so readers see the complete old content or the complete new content. [`OwnEntries`] removes outputs, and
+//! [`TemporaryFolder`] those of processes that have ended, without touching what is not theirs.
 //!
 //! ```
 //! use edgecut_output::{OutputFile, check_output, write_output};
@@ -15,11 +16,20 @@
 //! assert_eq!(std::fs::read(&path)?, b"[]");
 //! # Ok::<(), std::io::Error>(())
 //! ```
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod destination;
+mod host;
 mod output_file;
+mod own_entries;
 mod sync;
+mod temporary_folder;
+#[doc(hidden)]
+pub mod testing;
 
 pub use destination::destination;
+pub use host::host_tag;
 pub use output_file::{OutputFile, check_output, remove_abandoned, remove_abandoned_in, write_output};
+pub use own_entries::{OwnEntries, is_numbered};
 pub use sync::sync_folder;
+pub use temporary_folder::{TemporaryFolder, remove_dead_folders, remove_temporary_folders};

@@ -1,17 +1,17 @@
 //! A file that replaces its destination once it is complete.
 
 use crate::destination::{folder_of, regular_destination};
+use crate::host::{TAG_DIGITS, host_tag, random};
 use crate::sync::sync_folder;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The extension of a temporary file.
 const SUFFIX: &str = "partial";
-/// The number of hexadecimal digits in a temporary file's name.
-const RANDOM_DIGITS: usize = 16;
+/// The number of random hexadecimal digits in a temporary file's name, after the tag of the machine.
+const RANDOM_DIGITS: usize = 8;
 /// The number of names to try for a temporary file.
 const MAX_NAMES: usize = 8;
 
@@ -19,7 +19,7 @@ const MAX_NAMES: usize = 8;
 /// renames it to its destination; dropping it without a commit removes it.
 ///
 /// The file is locked while it is open. [`remove_abandoned`] recognizes the files of killed processes by the missing
-/// lock.
+/// lock. The first digits of `RANDOM` are the [`host_tag`], since other machines may not see the lock.
 ///
 /// ```
 /// use edgecut_output::OutputFile;
@@ -52,7 +52,7 @@ impl OutputFile {
         let name = destination.file_name().ok_or(ErrorKind::InvalidInput)?;
         for _ in 0..MAX_NAMES {
             let mut temporary_name = prefix(name);
-            temporary_name.push(format!("{:0RANDOM_DIGITS$x}.{SUFFIX}", random()));
+            temporary_name.push(format!("{}{:0RANDOM_DIGITS$x}.{SUFFIX}", host_tag(), random() as u32));
             let temporary = folder_of(&destination).join(temporary_name);
             let file = match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
@@ -147,7 +147,7 @@ pub fn check_output(path: &Path) -> io::Result<()> {
     remove_abandoned(&output.destination)
 }
 
-/// Removes the temporary files of `path` that no running process holds open.
+/// Removes the temporary files of `path` that this machine has written and that no running process holds open.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -156,8 +156,8 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
     remove_abandoned_in(folder_of(path), |written| written == name)
 }
 
-/// Removes the temporary files in a folder that no running process holds open, for outputs whose names `is_output`
-/// accepts.
+/// Removes the temporary files in a folder that this machine has written and that no running process holds open, for
+/// outputs whose names `is_output` accepts.
 ///
 /// ```
 /// use edgecut_output::{OutputFile, remove_abandoned_in};
@@ -174,7 +174,9 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
 pub fn remove_abandoned_in(dir: &Path, is_output: impl Fn(&OsStr) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if !entry.file_name().to_str().and_then(output_name).is_some_and(|name| is_output(name.as_ref())) {
+        let file_name = entry.file_name();
+        let temporary = file_name.to_str().and_then(temporary_parts);
+        if !temporary.is_some_and(|(name, random)| random.starts_with(host_tag()) && is_output(name.as_ref())) {
             continue;
         }
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -190,9 +192,15 @@ pub fn remove_abandoned_in(dir: &Path, is_output: impl Fn(&OsStr) -> bool) -> io
 }
 
 /// Returns the name of the output that a temporary file belongs to; `None` for other files.
-fn output_name(temporary: &str) -> Option<&str> {
-    let (name, random) = temporary.strip_prefix('.')?.strip_suffix(SUFFIX)?.strip_suffix('.')?.rsplit_once('.')?;
-    (random.len() == RANDOM_DIGITS && random.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
+pub(crate) fn output_name(temporary: &str) -> Option<&str> {
+    temporary_parts(temporary).map(|(name, _)| name)
+}
+
+/// Returns the name of the output that a temporary file belongs to, and the digits behind it; `None` for other files.
+fn temporary_parts(temporary: &str) -> Option<(&str, &str)> {
+    let (name, digits) = temporary.strip_prefix('.')?.strip_suffix(SUFFIX)?.strip_suffix('.')?.rsplit_once('.')?;
+    let is_random = digits.len() == TAG_DIGITS + RANDOM_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_random.then_some((name, digits))
 }
 
 /// Returns the common prefix of the names of a file's temporary files.
@@ -201,9 +209,4 @@ fn prefix(name: &OsStr) -> std::ffi::OsString {
     prefix.push(name);
     prefix.push(".");
     prefix
-}
-
-/// Returns a random number, from the random keys of the standard library's hasher.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -1,6 +1,10 @@
 //! Outputs replace regular files, directly or through links, and refuse anything else.
 
-use edgecut_output::{OutputFile, check_output, destination, remove_abandoned, write_output};
+use edgecut_output::testing::ForeignEntries;
+use edgecut_output::{
+    OutputFile, OwnEntries, TemporaryFolder, check_output, destination, host_tag, remove_abandoned, write_output,
+};
+use proptest::prelude::*;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -99,12 +103,14 @@ fn files_of_killed_processes_are_removed_and_those_of_living_ones_stay() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model");
     let living = OutputFile::create(&path).unwrap();
-    let dead = [".model.0123456789abcdef.partial", ".model.x.partial", ".other.0123456789abcdef.partial"];
-    dead.iter().for_each(|name| fs::write(dir.path().join(name), "half").unwrap());
+    let dead = format!(".model.{}01234567.partial", host_tag());
+    // The last is that of another machine, whose process may be alive.
+    let others = [".model.x.partial", &format!(".other.{}01234567.partial", host_tag()), &of_another_machine(&dead)];
+    others.iter().chain([&dead.as_str()]).for_each(|name| fs::write(dir.path().join(name), "half").unwrap());
     remove_abandoned(&path).unwrap();
     let left = names(dir.path());
-    assert!(!left.iter().any(|name| name == dead[0]) && living.temporary().exists(), "{left:?}");
-    assert!(dead[1..].iter().all(|name| left.iter().any(|found| found == name)), "{left:?}");
+    assert!(!left.contains(&dead) && living.temporary().exists(), "{left:?}");
+    assert!(others.iter().all(|name| left.iter().any(|found| found == name)), "{left:?}");
     living.commit().unwrap();
 }
 
@@ -112,4 +118,105 @@ fn files_of_killed_processes_are_removed_and_those_of_living_ones_stay() {
 fn a_plain_name_is_a_file_of_the_current_folder() {
     assert_eq!(destination(Path::new("model")).unwrap(), Path::new("model"));
     assert!(destination(Path::new("..")).is_err());
+}
+
+/// Returns the name that another machine would give to a temporary file or folder.
+fn of_another_machine(name: &str) -> String {
+    let tag = u32::from_str_radix(host_tag(), 16).unwrap();
+    name.replace(host_tag(), &format!("{:08x}", !tag))
+}
+
+#[test]
+fn temporary_folders_of_ended_processes_of_this_machine_are_removed() {
+    let root = tempfile::tempdir().unwrap();
+    // Process ids are below 2^22, so 4194999 is never alive; process 1 always is.
+    let dead = format!("rows-{}-4194999-0", host_tag());
+    let of_an_earlier_process_with_our_id = format!("rows-{}-{}-7", host_tag(), std::process::id());
+    let others = [
+        of_another_machine(&dead),
+        format!("rows-{}-1-0", host_tag()),
+        format!("rows-{}-4194999", host_tag()),
+        format!("columns-{}-4194999-0", host_tag()),
+        "rows-4194999-0".to_owned(),
+    ];
+    for name in others.iter().chain([&dead, &of_an_earlier_process_with_our_id]) {
+        fs::create_dir(root.path().join(name)).unwrap();
+        fs::write(root.path().join(name).join("0.npy"), "").unwrap();
+    }
+    // The folder of a dead process that is a link may point anywhere.
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("0.npy"), "").unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.path().join(format!("rows-{}-4194999-1", host_tag()))).unwrap();
+
+    let own = OwnEntries::forms(&["#.npy"]);
+    let first = TemporaryFolder::create(root.path(), "rows", 0o700, own.clone()).unwrap();
+    let second = TemporaryFolder::create(root.path(), "rows", 0o700, own.clone()).unwrap();
+    assert!(first.dir().is_dir() && second.dir().is_dir() && first.dir() != second.dir());
+    let foreign = ForeignEntries::plant(second.dir()).unwrap();
+    fs::write(second.dir().join("0.npy"), "").unwrap();
+    drop(first);
+    let left = second.dir().to_owned();
+    drop(second);
+    assert!(foreign.lost().is_empty() && !left.join("0.npy").exists());
+    let names = names(root.path());
+    assert!(others.iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(!names.contains(&dead) && !names.contains(&of_an_earlier_process_with_our_id), "{names:?}");
+    assert_eq!((names.len(), elsewhere.path().join("0.npy").exists()), (others.len() + 2, true));
+}
+
+#[test]
+fn a_link_in_place_of_an_output_folder_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("disk")).unwrap();
+    fs::write(dir.path().join("disk/0.npy"), "").unwrap();
+    std::os::unix::fs::symlink("disk", dir.path().join("out")).unwrap();
+    let own = OwnEntries::forms(&["#.npy"]);
+    assert_eq!(own.remove_from(&dir.path().join("out")).unwrap(), Some("".into()));
+    assert!(dir.path().join("disk/0.npy").exists() && dir.path().join("out").is_symlink());
+    assert_eq!(own.remove_from(&dir.path().join("missing")).unwrap(), None);
+}
+
+/// Creates a file and the folders above it.
+fn put(root: &Path, path: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "ours").unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn foreign_entries_survive_at_every_depth(
+        own in prop::collection::btree_set("(part_[0-9]/)?(nodes/)?[a-c]/[xyz]\\.npy", 1..12),
+        is_listed in any::<bool>(),
+        has_foreign in any::<bool>(),
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("out");
+        own.iter().for_each(|path| put(&dir, path));
+        let entries = if is_listed {
+            OwnEntries::default().with_paths(&own)
+        } else {
+            OwnEntries::forms(&["part_#/nodes/*/*", "part_#/*/*", "nodes/*/*", "*/*"])
+        };
+        let deepest = own.iter().max_by_key(|path| path.len()).unwrap();
+        let file = Path::new(deepest).file_name().unwrap().to_str().unwrap();
+        let temporary = deepest.replace(file, &format!(".{file}.{}01234567.partial", host_tag()));
+        put(&dir, &temporary);
+        prop_assert_eq!(entries.first_foreign(&dir).unwrap(), None);
+        if !has_foreign {
+            prop_assert_eq!(entries.remove_from(&dir).unwrap(), None);
+            prop_assert!(!dir.exists());
+            return Ok(());
+        }
+        // With `*`, files of the user may have names of outputs, so only the list tells them apart.
+        let entries = OwnEntries::default().with_paths(&own);
+        let foreign = ForeignEntries::plant(&dir).unwrap();
+        let first = entries.first_foreign(&dir).unwrap();
+        prop_assert_eq!(first, Some(".hidden".into()));
+        prop_assert_eq!(entries.remove_from(&dir).unwrap(), Some(".hidden".into()));
+        prop_assert_eq!(foreign.lost(), Vec::<&Path>::new());
+        prop_assert!(own.iter().chain([&temporary]).all(|path| !dir.join(path).exists()));
+    }
 }

@@ -3,11 +3,12 @@
 use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
-use crate::staging::Staging;
 use crate::symmetric::{symmetric, symmetric_in_edges};
 use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, estimate, ldg, metis, random, semi_external};
 use edgecut_graph::part_writer::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData, Workspace};
+use edgecut_output::{OwnEntries, TemporaryFolder};
+use std::path::Path;
 
 /// The part of every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +86,8 @@ pub(crate) fn assign_grouped(
                     // Removed when dropped, and by the next run if this process is killed. A run with a limit of memory
                     // leaves nothing even then, so METIS writes no files there.
                     let dir = options.scratch_dir.as_ref().filter(|_| options.memory_limit.is_none());
-                    let levels = dir.map(|dir| Staging::create(&dir.join("metis"), false));
-                    let levels = levels.transpose()?;
-                    let scratch_dir = levels.as_ref().map(Staging::dir);
+                    let levels = dir.map(|dir| level_folder(dir)).transpose()?;
+                    let scratch_dir = levels.as_ref().map(TemporaryFolder::dir);
                     metis::split(graph, &constraints, num_parts, recursive, options.seed, scratch_dir)?
                 }
                 Method::SemiExternal => semi_external::split(graph, &constraints, num_parts, options.seed)?,
@@ -98,6 +98,13 @@ pub(crate) fn assign_grouped(
         }
     };
     Ok((Assignment { parts: ids.split(&parts) }, used))
+}
+
+/// Creates a folder in `dir` for the graphs that METIS writes while it coarsens.
+fn level_folder(dir: &Path) -> Result<TemporaryFolder, PartitionError> {
+    let created = std::fs::create_dir_all(dir)
+        .and_then(|()| TemporaryFolder::create(dir, ".metis", 0o700, OwnEntries::forms(&["metis#.#"])));
+    created.map_err(|source| PartitionError::Io { doing: "create a folder in", path: dir.into(), source })
 }
 
 /// Returns the method of `options`, or another one if it is METIS, does not fit into the limit of memory and may be

@@ -1,7 +1,6 @@
 //! The errors of partitioning.
 
 use edgecut_graph::GraphError;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -116,8 +115,8 @@ pub enum PartitionError {
     HoldsOther {
         /// The output folder.
         path: PathBuf,
-        /// The first entry, by name, that is neither `META.json` nor a part.
-        entry: OsString,
+        /// The first entry, by its path in the folder, that `META.json` does not list.
+        entry: PathBuf,
     },
     /// A file system operation on a folder failed.
     #[error("{doing} {}: {source}", path.display())]

@@ -1,55 +1,52 @@
 //! A folder that is written beside its destination, and appears there complete or not at all.
 
 use crate::PartitionError;
-use edgecut_graph::{FORMAT_NAME, META_FILE, TRANSFORMS_FILE};
-use edgecut_output::{destination, sync_folder};
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use edgecut_graph::{FORMAT_NAME, META_FILE, listed_files, possible_files};
+use edgecut_output::{TemporaryFolder, destination, remove_dead_folders, sync_folder};
+use std::ffi::OsStr;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The folder `.NAME.partial-PID` beside the output folder `NAME`; removed when dropped before [`Staging::commit`].
-///
-/// The process holds a lock on it, so that a later run can recognize the folder of a dead process even if process ids
-/// belong to different machines.
+/// The permissions of folders, which the umask restricts.
+const MODE: u32 = 0o777;
+
+/// The temporary folder `.NAME.partial-…` beside the output folder `NAME`; removed when dropped before
+/// [`Staging::commit`].
 pub(crate) struct Staging {
-    dir: PathBuf,
+    folder: TemporaryFolder,
     out_dir: PathBuf,
     overwrite: bool,
-    _lock: File,
 }
 
 /// Checks that `out_dir` does not exist, is empty, or may be replaced.
 ///
 /// # Errors
 /// Returns [`PartitionError::Exists`] without `overwrite`. With `overwrite`, returns [`PartitionError::NotAPartition`]
-/// if `out_dir` is something else, and [`PartitionError::HoldsOther`] if it holds anything beside the parts.
+/// if `out_dir` is something else, and [`PartitionError::HoldsOther`] if it or a folder below it holds anything that its
+/// `META.json` does not list.
 pub(crate) fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), PartitionError> {
     let path = out_dir.to_path_buf();
-    match entries(out_dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == ErrorKind::NotADirectory => Err(PartitionError::NotAPartition { path }),
-        Err(source) => Err(PartitionError::Io { doing: "open", path, source }),
-        Ok(held) if held.is_empty() => Ok(()),
-        Ok(_) if !overwrite => Err(PartitionError::Exists { path }),
-        Ok(_) if !is_partition(out_dir) => Err(PartitionError::NotAPartition { path }),
-        Ok(held) => match held.into_iter().find(|name| !is_of_parts(name)) {
-            Some(entry) => Err(PartitionError::HoldsOther { path, entry }),
-            None => Ok(()),
-        },
+    let is_empty = match fs::read_dir(out_dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => return Err(PartitionError::NotAPartition { path }),
+        Err(source) => return Err(failed("open", out_dir, source)),
+        Ok(mut entries) => entries.next().is_none(),
+    };
+    if is_empty {
+        return Ok(());
     }
-}
-
-/// Returns the names in a folder, sorted.
-fn entries(dir: &Path) -> std::io::Result<Vec<OsString>> {
-    let mut names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>()?;
-    names.sort();
-    Ok(names)
-}
-
-/// Returns true for the names that a partitioned graph's folder may hold.
-fn is_of_parts(name: &OsStr) -> bool {
-    name == META_FILE || name == TRANSFORMS_FILE || name.as_encoded_bytes().starts_with(b"part_")
+    if !overwrite {
+        return Err(PartitionError::Exists { path });
+    }
+    if !is_partition(out_dir) {
+        return Err(PartitionError::NotAPartition { path });
+    }
+    let foreign = listed_files(out_dir).and_then(|own| own.first_foreign(out_dir));
+    match foreign.map_err(|source| failed("read", out_dir, source))? {
+        Some(entry) => Err(PartitionError::HoldsOther { path, entry }),
+        None => Ok(()),
+    }
 }
 
 /// Returns true if the folder has a `META.json` of this format, of any version.
@@ -70,79 +67,55 @@ impl Staging {
             return Err(PartitionError::NotAPartition { path: out_dir });
         };
         fs::create_dir_all(parent).map_err(|e| failed("create", parent, e))?;
-        remove_dead(parent, name, "partial");
-        let dir = parent.join(hidden(name, "partial", std::process::id()));
-        fs::create_dir(&dir).map_err(|e| failed("create", &dir, e))?;
-        let lock = File::open(&dir).map_err(|e| failed("open", &dir, e))?;
-        // Some network file systems cannot lock folders. There, the folders of dead runs are not removed.
-        let _ = lock.try_lock();
-        Ok(Self { dir, out_dir, overwrite, _lock: lock })
+        let folder = temporary(parent, name, "partial")?;
+        Ok(Self { folder, out_dir, overwrite })
     }
 
     /// Returns the folder to write to.
     pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        self.folder.dir()
     }
 
     /// Moves the folder to its destination. Its files are synced already; this function syncs the folders.
     pub(crate) fn commit(self) -> Result<(), PartitionError> {
-        sync_folders(&self.dir)?;
+        let dir = self.dir();
+        sync_folders(dir)?;
         // The destination may have been created while the parts were written.
         check_free(&self.out_dir, self.overwrite)?;
         let (Some(parent), Some(name)) = (self.out_dir.parent(), self.out_dir.file_name()) else { return Ok(()) };
-        // Folders cannot be swapped atomically: the old one is set aside, and put back if the new one cannot be
-        // renamed.
-        let old = parent.join(hidden(name, "old", std::process::id()));
         if self.out_dir.join(META_FILE).exists() {
-            rename(&self.out_dir, &old)?;
-            if let Err(error) = rename(&self.dir, &self.out_dir) {
-                rename(&old, &self.out_dir)?;
+            // Folders cannot be swapped atomically: the old one is set aside, and put back if the new one cannot be
+            // renamed. The folder to which it is moved is removed when it is dropped. If that fails, the next run tries
+            // again. A file that was put into the old parts since they were checked stays in it.
+            let old = temporary(parent, name, "old")?;
+            rename(&self.out_dir, old.dir())?;
+            if let Err(error) = rename(dir, &self.out_dir) {
+                rename(old.dir(), &self.out_dir)?;
+                return Err(error);
+            }
+            if let Err(error) = sync(parent) {
+                // As long as the new name is not on disk, the old parts may be the only ones after a power failure.
+                std::mem::forget(old);
                 return Err(error);
             }
         } else {
-            rename(&self.dir, &self.out_dir)?;
+            rename(dir, &self.out_dir)?;
+            sync(parent)?;
+            remove_dead_folders(parent, &hidden(name, "old"), &possible_files());
         }
-        sync(parent)?;
-        // The new parts are in place. If the old ones cannot be removed, the next run tries again.
-        let _ = fs::remove_dir_all(&old);
-        remove_dead(parent, name, "old");
         Ok(())
     }
 }
 
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // After a commit the folder does not exist under this name. A failure cannot be reported here; the next run
-        // tries again.
-        let _ = fs::remove_dir_all(&self.dir);
-    }
+/// Creates a temporary folder of `kind` beside the output folder `name`.
+fn temporary(parent: &Path, name: &OsStr, kind: &str) -> Result<TemporaryFolder, PartitionError> {
+    let created = TemporaryFolder::create(parent, &hidden(name, kind), MODE, possible_files());
+    created.map_err(|error| failed("create a folder in", parent, error))
 }
 
-/// Returns the name of a temporary folder beside the output folder `name`.
-fn hidden(name: &OsStr, kind: &str, pid: u32) -> OsString {
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{kind}-{pid}"));
-    hidden
-}
-
-/// Removes the folders of `kind` that dead processes of this machine have left.
-fn remove_dead(parent: &Path, name: &OsStr, kind: &str) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let file_name = entry.file_name();
-        let pid = file_name.to_str().and_then(|text| text.rsplit_once('-')).and_then(|(_, pid)| pid.parse().ok());
-        let Some(pid) = pid.filter(|&pid| file_name == hidden(name, kind, pid)) else { continue };
-        // A folder with our own process id is of an earlier process, or of a process with the same id in another
-        // container. The lock tells whether that one still lives.
-        let ours = pid == std::process::id();
-        if (ours || !Path::new(&format!("/proc/{pid}")).exists())
-            && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok())
-        {
-            // A folder that cannot be removed does no harm except for the space it takes.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+/// Returns the name of temporary folders of `kind` beside the output folder `name`.
+fn hidden(name: &OsStr, kind: &str) -> String {
+    format!(".{}.{kind}", name.to_string_lossy())
 }
 
 /// Syncs a folder and all folders below it.
@@ -171,6 +144,8 @@ fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> Partition
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_output::host_tag;
+    use edgecut_output::testing::ForeignEntries;
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<String> =
@@ -179,10 +154,14 @@ mod tests {
         names
     }
 
+    /// Writes parts that consist of one file in the folder `mark`.
     fn commit(out_dir: &Path, overwrite: bool, mark: &str) {
         let staging = Staging::create(out_dir, overwrite).unwrap();
-        fs::write(staging.dir().join(META_FILE), format!("{{\"format\":\"{FORMAT_NAME}\"}}")).unwrap();
-        fs::create_dir(staging.dir().join(mark)).unwrap();
+        let file = format!("{mark}/nodes/user/labels.npy");
+        fs::create_dir_all(staging.dir().join(&file).parent().unwrap()).unwrap();
+        fs::write(staging.dir().join(&file), "labels").unwrap();
+        let meta = serde_json::json!({"format": FORMAT_NAME, "node_types": [{"name": "user"}], "files": {file: {}}});
+        fs::write(staging.dir().join(META_FILE), meta.to_string()).unwrap();
         staging.commit().unwrap();
     }
 
@@ -192,7 +171,7 @@ mod tests {
         let out = root.path().join("a/2-parts");
         drop(Staging::create(&out, false).unwrap());
         assert!(names(&root.path().join("a")).is_empty());
-        commit(&out, false, "part_x");
+        commit(&out, false, "part_9");
         assert_eq!(names(&root.path().join("a")), ["2-parts"]);
     }
 
@@ -200,11 +179,11 @@ mod tests {
     fn overwriting_swaps_and_leaves_nothing_behind() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("2-parts");
-        commit(&out, false, "part_first");
+        commit(&out, false, "part_1");
         assert!(matches!(Staging::create(&out, false), Err(PartitionError::Exists { .. })));
-        commit(&out, true, "part_second");
+        commit(&out, true, "part_2");
         assert_eq!(names(root.path()), ["2-parts"]);
-        assert_eq!(names(&out), [META_FILE, "part_second"]);
+        assert_eq!(names(&out), [META_FILE, "part_2"]);
     }
 
     #[test]
@@ -232,6 +211,46 @@ mod tests {
     }
 
     #[test]
+    fn files_of_users_inside_of_parts_are_never_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("2-parts");
+        for folder in ["", "part_0", "part_0/nodes", "part_0/nodes/user"] {
+            for name in ["notes.txt", "features.npy", "part_0"].map(|name| Path::new(folder).join(name)) {
+                if out.join(&name).exists() {
+                    continue;
+                }
+                if !out.exists() {
+                    commit(&out, false, "part_0");
+                }
+                fs::write(out.join(&name), "months of work").unwrap();
+                let error = check_free(&out, true).unwrap_err();
+                assert!(matches!(&error, PartitionError::HoldsOther { entry, .. } if *entry == name), "{error}");
+                fs::remove_file(out.join(&name)).unwrap();
+            }
+        }
+        let foreign = ForeignEntries::plant(&out).unwrap();
+        assert!(matches!(Staging::create(&out, true), Err(PartitionError::HoldsOther { .. })));
+        assert!(foreign.lost().is_empty());
+    }
+
+    #[test]
+    fn files_that_users_put_into_temporary_folders_survive() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("2-parts");
+        let dead = root.path().join(format!(".2-parts.old-{}-4194999-0", host_tag()));
+        commit(&dead, false, "part_0");
+        let staging = Staging::create(&out, false).unwrap();
+        let dir = staging.dir().join("part_0/edges/a__to__b");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("indptr.npy"), "").unwrap();
+        let foreign = [staging.dir(), &dead].map(|dir| ForeignEntries::plant(dir).unwrap());
+        drop(staging);
+        commit(&out, false, "part_0");
+        assert_eq!(foreign.iter().flat_map(ForeignEntries::lost).collect::<Vec<_>>(), Vec::<&Path>::new());
+        assert!(!dead.join(META_FILE).exists());
+    }
+
+    #[test]
     fn only_the_format_field_makes_a_partitioned_graph() {
         let root = tempfile::tempdir().unwrap();
         for (text, is) in [
@@ -251,7 +270,7 @@ mod tests {
         fs::create_dir(root.path().join("disk")).unwrap();
         let link = root.path().join("2-parts");
         std::os::unix::fs::symlink("disk/parts", &link).unwrap();
-        for mark in ["part_first", "part_second"] {
+        for mark in ["part_1", "part_2"] {
             commit(&link, true, mark);
             assert!(link.is_symlink());
             assert_eq!(names(&root.path().join("disk/parts")), [META_FILE, mark]);
@@ -265,14 +284,18 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("2-parts");
         // Process ids are below 2^22, so 4194999 is never alive; process 1 always is.
-        for name in [".2-parts.partial-4194999", ".2-parts.partial-1", ".3-parts.partial-4194999", ".2-parts.partial-x"]
-        {
+        let dead = ["partial", "old"].map(|kind| format!(".2-parts.{kind}-{}-4194999-0", host_tag()));
+        let others = [
+            format!(".2-parts.partial-{}-1-0", host_tag()),
+            format!(".3-parts.partial-{}-4194999-0", host_tag()),
+            ".2-parts.partial-4194999".to_owned(),
+        ];
+        for name in dead.iter().chain(&others) {
             fs::create_dir(root.path().join(name)).unwrap();
         }
-        drop(Staging::create(&out, false).unwrap());
-        assert_eq!(names(root.path()), [".2-parts.partial-1", ".2-parts.partial-x", ".3-parts.partial-4194999"]);
-        let living = Staging::create(&out, false).unwrap();
-        assert!(matches!(Staging::create(&out, false), Err(PartitionError::Io { .. })));
-        assert!(living.dir().exists());
+        commit(&out, false, "part_0");
+        let left = names(root.path());
+        assert!(dead.iter().all(|name| !left.contains(name)), "{left:?}");
+        assert!(others.iter().all(|name| left.contains(name)), "{left:?}");
     }
 }

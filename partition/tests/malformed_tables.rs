@@ -1,4 +1,5 @@
 //! Tables and configurations that cannot be read: each fails with the file, and the row or key.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files;
 

@@ -1,4 +1,5 @@
 //! `--memory-limit`: the same parts within the limit, without leftovers.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::graphs;
 

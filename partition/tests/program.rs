@@ -3,6 +3,7 @@
 use crate::graphs;
 
 use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_output::host_tag;
 use edgecut_partition::{cut_matrix, verify};
 use graphs::{contents, names};
 use serde_json::Value;
@@ -421,10 +422,10 @@ fn a_closed_pipe_is_no_error() {
     let at = root.path().to_str().unwrap();
     let mut child = program(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(child.stdout.take());
+    drop((child.stdout.take(), child.stderr.take()));
     assert!(child.wait().unwrap().success());
 }
 
@@ -460,7 +461,7 @@ fn large(root: &Path) -> Command {
 fn start_and_wait_for_files() -> Interrupted {
     let root = tempfile::tempdir().unwrap();
     let child = large(root.path()).spawn().unwrap();
-    let partial = root.path().join(format!(".2-parts.partial-{}", child.id()));
+    let partial = root.path().join(format!(".2-parts.partial-{}-{}-0", host_tag(), child.id()));
     let since = Instant::now();
     while !partial.join("part_1/nodes/node/original_ids.npy").exists() {
         assert!(since.elapsed() < Duration::from_secs(120), "it writes nothing");

@@ -4,7 +4,7 @@
 //! that the others do not wait for it. Python runs its own exit handlers before it tells anyone the status, therefore a
 //! handler of the C library decides.
 
-use edgecut_cluster::{Cluster, with_causes};
+use edgecut_cluster::{Cluster, say, with_causes};
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -36,7 +36,7 @@ pub(crate) fn leave_at_exit(cluster: Cluster, serves: Option<Arc<dyn Any + Send 
         // Python never unloads a native module. It does not use the argument.
         let failed = unsafe { on_exit(leave_all, std::ptr::null_mut()) } != 0;
         if failed {
-            eprintln!("edgecut: no memory for an exit handler; the other ranks will report the end of this one");
+            say("edgecut: no memory for an exit handler; the other ranks will report the end of this one");
         }
     });
 }
@@ -50,7 +50,7 @@ extern "C" fn leave_all(status: c_int, _: *mut c_void) {
         if status != 0 {
             cluster.abort(&format!("the program ended with exit status {status}"));
         } else if let Err(error) = cluster.clone().shutdown() {
-            eprintln!("edgecut: {}", with_causes(&error));
+            say(&format!("edgecut: {}", with_causes(&error)));
         }
     }
     // Threads of these services may still run, so nothing is dropped.

@@ -1,5 +1,6 @@
 //! The native module of the Python package `edgecut`: graphs, loaders and partitioning. The package's Python files give
 //! them the interfaces of PyG.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod at_exit;
 mod attributes;

@@ -1,7 +1,7 @@
 //! Partitioning of a dataset.
 
 use crate::errors::{failed, invalid};
-use edgecut_cluster::end_with_parent;
+use edgecut_cluster::{end_with_parent, say};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings, read_assignment};
 use edgecut_partition::{Assignment, Method, PartitionOptions, partition_loaded_with};
@@ -62,7 +62,7 @@ fn run(
     output_dir: &Path,
 ) -> PyResult<String> {
     let Loaded { dataset, warnings } = load_with_warnings(source).map_err(|error| failed(&error))?;
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     let read = |file: &Path| read_assignment(file, &dataset.node_types, options.num_parts);
     let given = assignment.map(read).transpose().map_err(|error| failed(&error))?.map(|parts| Assignment { parts });
     let meta = partition_loaded_with(dataset, given, options, output_dir, &(), ExtraFiles::default());

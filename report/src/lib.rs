@@ -10,6 +10,7 @@
 //! assert!(html.contains("<h2>Curves</h2>") && html.contains("epoch 2: 1.1"));
 //! ```
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod chart;
 mod matrix;

@@ -1,4 +1,5 @@
 //! `sampling-server`: holds parts of a graph, and samples batches for trainers on other machines.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod status;
@@ -7,7 +8,7 @@ use anyhow::Context;
 use args::{Args, Settings, UsageError};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{CommandLine, Dialect, FlagNames, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, FlagNames, message, parse_command_line};
 use edgecut_cluster::{ServiceListener, on_interrupt, with_causes};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::end_on_unreadable_pages;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // The libraries name settings. The port of a server is in its list.
             let flags = FlagNames::new(Args::command(), &[("listen_port", "servers")]);
-            eprintln!("error: {}", flags.written_into(&with_causes(error.as_ref())));
+            message!("error: {}", flags.written_into(&with_causes(error.as_ref())));
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }
     }
@@ -70,14 +71,14 @@ fn run(args: &Args) -> anyhow::Result<()> {
     state.serve(graph.clone());
     is_serving.store(true, Ordering::Release);
     let num_servers = servers.addresses().len();
-    eprintln!("server {server} of {num_servers}: part {part} of dataset {}, listening on {listening}", meta.dataset);
+    message!("server {server} of {num_servers}: part {part} of dataset {}, listening on {listening}", meta.dataset);
     if let Some(status) = &status {
-        eprintln!("server {server}: status at http://{}/readyz", status.addr());
+        message!("server {server}: status at http://{}/readyz", status.addr());
     }
     // The handler holds the sender as long as the process runs.
     let _ = ended.recv();
     state.is_ending.store(true, Ordering::Release);
-    eprintln!("server {server}: ending after the requests in progress");
+    message!("server {server}: ending after the requests in progress");
     graph.stop_accepting();
     let deadline = Instant::now() + grace_period;
     while graph.served().in_progress > 0 && Instant::now() < deadline {

@@ -7,6 +7,7 @@
 //! A table is read in pieces, which are files or row groups. Threads read pieces in parallel, and the results are taken
 //! in the order of the pieces, so they do not depend on the threads.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod build;
 mod conf;

@@ -14,6 +14,7 @@
 //! - [`inference`]: predictions and embeddings of all nodes.
 //!
 //! Everything numeric is generic over the burn backend.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod available_memory;
 mod backend_types;

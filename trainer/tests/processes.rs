@@ -11,6 +11,7 @@ use programs::{
     stderr, train, typed_parts, unplace,
 };
 use serde_json::Value;
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -444,6 +445,36 @@ fn python_reads_batches_as_the_readme_shows() {
     python.args(["-c", &format!("{shown}\n{checks}")]).current_dir(dir.path());
     let output = python.output().expect("run Python");
     assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_job_goes_on_when_nobody_reads_its_output() {
+    let parts = fake_parts(2);
+    let metrics = parts.path.join("../metrics.jsonl");
+    for closes_stdout in [false, true] {
+        let mut command = node(&parts.path);
+        command.args(["--nproc-per-node", "2", "--log-every", "0", "--metrics"]).arg(&metrics);
+        let mut child = command.spawn().expect("start train");
+        if closes_stdout {
+            drop(child.stdout.take());
+        } else {
+            // As `2>&1 | head -c 1`.
+            let mut said = child.stderr.take().expect("standard error is a pipe");
+            said.read_exact(&mut [0]).expect("the first letter");
+        }
+        let output = end(child);
+        assert!(output.status.success(), "{:?} {}", output.status, stderr(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).contains("test accuracy"), !closes_stdout);
+        let text = std::fs::read_to_string(&metrics).expect("read the metrics");
+        assert!(text.lines().last().is_some_and(|line| line.contains("\"event\":\"result\"")), "{text}");
+    }
+    // A result that is lost is an error, in contrast to one that nobody wants.
+    let mut command = node(&parts.path);
+    command.args(["--num-epochs", "1"]).stdout(std::fs::File::create("/dev/full").expect("a full device"));
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    let error = error_of(&output);
+    assert!(error.contains("print the result to standard output") && error.contains("space"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Saved models in PyTorch Geometric: the functions of the guide load them, and the outputs agree.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::programs;
 

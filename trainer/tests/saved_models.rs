@@ -1,4 +1,5 @@
 //! Tests of saved models whose embeddings are spread over several ranks.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::support;
 

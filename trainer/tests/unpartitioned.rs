@@ -121,7 +121,8 @@ fn an_error_while_reading_is_said_once_and_ends_all() {
     let bytes = std::fs::read(&file).expect("the features");
     std::fs::write(&file, &bytes[..bytes.len() - 5]).expect("truncate the features");
     // A folder that a killed process left behind.
-    std::fs::create_dir(set.path("tmp/edgecut-dataset-4194999-0")).expect("make a folder");
+    let dead = format!("tmp/edgecut-dataset-{}-4194999-0", edgecut_output::host_tag());
+    std::fs::create_dir(set.path(&dead)).expect("make a folder");
     let output = run(&mut set.node(3, &[]));
     assert_eq!(output.status.code(), Some(1));
     let text = stderr(&output);

@@ -1,4 +1,5 @@
 //! Training from the weights of a saved model, and frozen layers, with real processes.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::programs;
 

@@ -5,6 +5,7 @@ use crate::args::{AllArgs, Common};
 use crate::child_program;
 use crate::report::Report;
 use anyhow::{Context, bail, ensure};
+use edgecut_cli::{message, result};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +14,13 @@ pub(crate) fn run(args: &AllArgs, common: &Common, report: &mut Report) -> anyho
     let folder = tempfile::tempdir().context("make a temporary folder")?;
     let mut failed = Vec::new();
     for benchmark in benchmarks(args) {
-        println!("\n# bench {}", benchmark.join(" "));
+        result!("\n# bench {}", benchmark.join(" "))?;
         let json = folder.path().join("records.json");
         match run_one(&benchmark, &json, common) {
             Ok(records) => report.extend(records),
             // A failed benchmark does not prevent the others from running.
             Err(error) => {
-                eprintln!("error: {}: {error:#}", benchmark[0]);
+                message!("error: {}: {error:#}", benchmark[0]);
                 failed.push(benchmark[0].clone());
             }
         }
@@ -54,7 +55,7 @@ fn benchmarks(args: &AllArgs) -> Vec<Vec<String>> {
     if one.or(two).is_some() {
         match child_program::find(None, "train", "edgecut-trainer", "--train-bin of `bench epoch`") {
             Ok(_) => lines.push(line(&["epoch", &neighbors, &size], &[one, two])),
-            Err(error) => eprintln!("skipping epoch: {error:#}"),
+            Err(error) => message!("skipping epoch: {error:#}"),
         }
     }
     lines.extend(args.npy.as_deref().map(|dir| line(&["partition"], &[Some(dir)])));

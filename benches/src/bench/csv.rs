@@ -6,6 +6,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
+use edgecut_cli::message;
 use edgecut_graph::readers::read_ogb;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &CsvArgs, common: &Common, report: &mut Report) -> anyho
     report.add(&record("read_ogb", reading).against(limit, "decompressing alone, a thread per file"))?;
     report.add(&record("decompressing alone", decompressing))?;
     if Command::new("gzip").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        eprintln!("gzip is not installed: skipping the comparison with it");
+        message!("gzip is not installed: skipping the comparison with it");
         return Ok(());
     }
     report.add(&record("gzip -dc, one process per file", gzip(&files, common)?))

@@ -1,6 +1,6 @@
 //! The attribution of an error to this process or to another rank.
 
-use std::io::Write;
+use crate::say::say;
 
 /// The exit status of a rank that ends because another rank failed. Such a rank is not the cause of a failure, even if
 /// it ends first.
@@ -35,8 +35,8 @@ pub enum Blame<E> {
     Other(String),
 }
 
-/// Prints an error to standard error in a single write, so that lines of several processes do not mix.
+/// Prints an error of this process.
 pub(crate) fn say_error(error: &str) {
     // Without standard error, the exit status still shows the failure.
-    let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
+    say(&format!("error: {error}"));
 }

@@ -7,7 +7,7 @@ use crate::config::cache_size::CacheSize;
 use crate::config::wanted::Wanted;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
-use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_graph::{Features, GraphError, NodeTypeId, map_features, map_npy, write_features, write_npy};
 use std::ffi::OsStr;
@@ -171,7 +171,7 @@ impl DistGraph {
         let parent = std::env::temp_dir();
         let first = local.rank() == 0;
         let folder = if first {
-            let folder = TemporaryFolder::create(&parent);
+            let folder = temporary_folder::create(&parent);
             Some(folder.map_err(|error| unshared(GraphError::io(&parent, error), &parent))?)
         } else {
             None

@@ -8,12 +8,13 @@ use crate::node::routing::Elsewhere;
 use crate::part::requests::PullRequest;
 use crate::rows::row_table::RowTable;
 use crate::shared_dataset::space::check_space;
-use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::with_causes;
 use edgecut_graph::{
     FeatureDtype, GatheredRows, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features,
     npy_header,
 };
+use edgecut_output::TemporaryFolder;
 use futures::future::try_join_all;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The name of the file of rows in its temporary folder.
-const FILE: &str = "rows.npy";
+pub(crate) const ROWS_FILE: &str = "rows.npy";
 
 /// A row of numbers for each node of a type. Each process holds the rows of its seeds, in the order in which an
 /// unshuffled loader of all nodes makes them, in a mapped file. All processes can read all rows.
@@ -222,8 +223,8 @@ impl RowsWriter {
         // The other processes of the machine write as much at the same time.
         let num_processes = node.cluster().local_world_size().max(1);
         check_space(scratch_dir, (num_processes * expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
-        let folder = TemporaryFolder::create(scratch_dir).map_err(in_folder)?;
-        let path = folder.dir().join(FILE);
+        let folder = temporary_folder::create(scratch_dir).map_err(in_folder)?;
+        let path = folder.dir().join(ROWS_FILE);
         let create = || {
             let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
             file.write_all(&npy_header::<f32>(&[expected, dim])?)?;

@@ -11,7 +11,7 @@ use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
 use crate::servers::requests::{DescribeRequest, SampleRequest};
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
-use edgecut_cluster::{AsyncSecureStream, is_modified, with_causes};
+use edgecut_cluster::{AsyncSecureStream, is_modified, say, with_causes};
 use futures::StreamExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,7 +94,7 @@ impl Service {
     fn report_modified(&self, from: usize, reason: &str) {
         let Some(graph) = self.graph.upgrade() else { return };
         match graph.role {
-            Role::Server { .. } => eprintln!("a connection has ended: {reason}"),
+            Role::Server { .. } => say(&format!("a connection has ended: {reason}")),
             Role::Rank | Role::Client { .. } => {
                 let cluster = graph.cluster().clone();
                 let reason = reason.to_owned();

@@ -1,7 +1,7 @@
 //! Node features in another stored type, which the processes of one machine share.
 
 use crate::error::SampleError;
-use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::{Cluster, PartLayout, share_of_cores, with_causes};
 use edgecut_graph::{FeatureDtype, FeatureDtypes, GraphError, NodeTypeId, Part, map_features, write_features};
 use rayon::ThreadPoolBuilder;
@@ -88,7 +88,7 @@ fn share_converted(
     let mut local = cluster.local_group()?;
     let folder = match config.local_rank {
         0 => {
-            let folder = TemporaryFolder::create(&parent);
+            let folder = temporary_folder::create(&parent);
             Some(folder.map_err(|error| failed(GraphError::io(&parent, error)))?)
         }
         _ => None,

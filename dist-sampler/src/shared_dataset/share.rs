@@ -2,10 +2,11 @@
 
 use crate::error::SampleError;
 use crate::shared_dataset::space::check_space;
-use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::{Cluster, ClusterError, share_of_cores, with_causes};
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::{Dataset, GraphDataset, GraphError, Part, PartitionId};
+use edgecut_output::TemporaryFolder;
 use rayon::ThreadPoolBuilder;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -138,7 +139,7 @@ fn read_and_write<D, E: Into<Box<dyn Error + Send + Sync>>>(
     };
     let failed_in_parent = |error: std::io::Error| failed(GraphError::io(&parent, error));
     check_space(&parent, size(&data)).map_err(failed_in_parent)?;
-    let folder = TemporaryFolder::create(&parent).map_err(failed_in_parent)?;
+    let folder = temporary_folder::create(&parent).map_err(failed_in_parent)?;
     write(data, folder.dir()).map_err(failed)?;
     Ok(folder)
 }

@@ -8,9 +8,10 @@ use super::{node_dir, part_dir};
 use crate::memory::{Features, MappedFile};
 use crate::npy::{FileMeta, checksum, write_features_with};
 use crate::{GraphError, NodeTypeId, PartitionId};
+use edgecut_output::{remove_abandoned, sync_folder, write_output};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The features of a node type in a part.
@@ -18,8 +19,8 @@ pub const FEATURES_FILE: &str = "features.npy";
 /// The size and the checksum of features that were built after the parts, in the folder of each node type.
 pub const BUILT_FEATURES_FILE: &str = "features.json";
 
-/// The file of features and of their description until they are complete.
-const PARTIAL_FILE: &str = "features.partial";
+/// The file of features until they are complete.
+pub(super) const PARTIAL_FILE: &str = "features.partial";
 
 /// The content of [`BUILT_FEATURES_FILE`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -73,26 +74,31 @@ pub fn write_built_features(
         let why = format!("another process builds the features of part {part}: wait for it, or end it");
         return Err(GraphError::format(partial, why));
     }
-    let written = write_features_with(&partial, features, true)
-        .and_then(|file| std::fs::rename(&partial, dir.join(FEATURES_FILE)).map(|()| file).map_err(failed));
-    let file = match written {
-        Ok(file) => file,
-        Err(error) => {
-            // The error of writing is the one to report.
-            let _ = std::fs::remove_file(&partial);
-            return Err(error);
-        }
-    };
+    let file = write_features_with(&partial, features, true).inspect_err(|_| {
+        // The error of writing is the one to report.
+        let _ = std::fs::remove_file(&partial);
+    })?;
     let built = BuiltFeatures { fingerprint: meta.fingerprint_on_disk(), file };
-    let write = || -> io::Result<()> {
-        let mut out = File::create(&partial)?;
-        serde_json::to_writer_pretty(&mut out, &built)?;
-        out.write_all(b"\n")?;
-        out.sync_all()?;
-        std::fs::rename(&partial, dir.join(BUILT_FEATURES_FILE))?;
-        File::open(&dir)?.sync_all()
-    };
-    write().map_err(failed)
+    publish(&dir, &built, &|_| Ok(())).map_err(failed)
+}
+
+/// Gives features that are complete in [`PARTIAL_FILE`] their name, and describes them. Old features lose their description
+/// first, on disk too, so that no interruption leaves features with the description of others: features without a
+/// description do not count as built. `reached` is called before each step with its number.
+fn publish(dir: &Path, built: &BuiltFeatures, reached: &dyn Fn(usize) -> io::Result<()>) -> io::Result<()> {
+    let partial = dir.join(PARTIAL_FILE);
+    let description = dir.join(BUILT_FEATURES_FILE);
+    reached(0)?;
+    match std::fs::remove_file(&description) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => sync_folder(dir)?,
+    }
+    reached(1)?;
+    std::fs::rename(&partial, dir.join(FEATURES_FILE))?;
+    sync_folder(dir)?;
+    reached(2)?;
+    remove_abandoned(&description)?;
+    write_output(&description, format!("{}\n", serde_json::to_string_pretty(built)?).as_bytes())
 }
 
 /// Checks that the features in the folder of a node type are there, belong to `meta` and have the size of their
@@ -148,4 +154,44 @@ fn read(dir: &Path, part: PartitionId, meta: &Meta) -> Result<BuiltFeatures, Gra
 
 fn folder(dir: &Path, part: PartitionId, node_type: NodeTypeId, meta: &Meta) -> PathBuf {
     dir.join(part_dir(part)).join(node_dir(&meta.node_types[node_type.index()].name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DEFAULT_NODE_TYPE;
+    use crate::part_writer::write_one_part;
+    use crate::readers::{FakeOptions, fake};
+
+    #[test]
+    fn an_interrupted_replacement_never_leaves_features_with_the_description_of_others() {
+        for step in 0..=2 {
+            let root = tempfile::tempdir().unwrap();
+            let graph = fake(&FakeOptions { avg_num_nodes: 20, ..FakeOptions::default() }).unwrap();
+            let mut meta = write_one_part(graph, root.path()).unwrap();
+            meta.node_types[0].has_deferred_features = true;
+            let num_values = meta.node_types[0].book.num_nodes() * meta.node_types[0].feature_dim;
+            let features = |value: f32| Features::F32 {
+                values: vec![value; num_values].into(),
+                dim: meta.node_types[0].feature_dim,
+            };
+            let node_type = NodeTypeId(0);
+            write_built_features(root.path(), PartitionId(0), node_type, &meta, &features(1.0)).unwrap();
+
+            let dir = root.path().join(format!("part_0/nodes/{DEFAULT_NODE_TYPE}"));
+            let file = write_features_with(&dir.join(PARTIAL_FILE), &features(2.0), true).unwrap();
+            let built = BuiltFeatures { fingerprint: meta.fingerprint_on_disk(), file };
+            let fail = |reached| if reached == step { Err(io::Error::other("injected")) } else { Ok(()) };
+            publish(&dir, &built, &fail).unwrap_err();
+            // Either the old features are complete, or there are none.
+            let is_built = has_built_features(root.path(), PartitionId(0), node_type, &meta).unwrap();
+            assert_eq!(is_built, step == 0);
+            if is_built {
+                check_content(&dir, PartitionId(0), &meta).unwrap();
+            }
+            write_built_features(root.path(), PartitionId(0), node_type, &meta, &features(3.0)).unwrap();
+            check_content(&dir, PartitionId(0), &meta).unwrap();
+            assert!(!dir.join(PARTIAL_FILE).exists());
+        }
+    }
 }

@@ -177,7 +177,7 @@ impl Meta {
 
     /// Returns the paths of all files of a partitioned graph with these parts and types, in the form of
     /// [`Meta::files`].
-    fn file_names(&self) -> BTreeSet<String> {
+    pub(super) fn file_names(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.has_transforms.then(|| TRANSFORMS_FILE.to_owned()).into_iter().collect();
         for part in (0..self.num_parts).map(|p| part_dir(PartitionId(p))) {
             for t in &self.node_types {

@@ -56,12 +56,14 @@ impl<'a> FileWriter<'a> {
 
     /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
     pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
-        for job in &jobs {
-            if let Some(parent) = self.dir.join(&job.name).parent() {
+        let write = |job: usize| {
+            let path = self.dir.join(&jobs[job].name);
+            // Right before the first file of the folder: an empty folder is not known to be ours if this process dies.
+            if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
             }
-        }
-        let write = |job: usize| jobs[job].content.write(&self.dir.join(&jobs[job].name), &self.meter);
+            jobs[job].content.write(&path, &self.meter)
+        };
         let written = parallel::try_collect(jobs.len(), &write)?;
         Ok(jobs.into_iter().map(|job| job.name).zip(written).collect())
     }

@@ -33,7 +33,6 @@ mod source;
 mod splits;
 pub(crate) mod text;
 mod triples;
-mod unpacked_folder;
 
 pub use assignment::read_assignment;
 pub use dgl_chunks::read_dgl_chunks;
@@ -44,4 +43,3 @@ pub use ogb::{read_ogb, read_ogb_binary, read_ogb_hetero};
 pub use shape::{EdgeShape, GraphShape, NodeShape};
 pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset};
 pub use triples::read_triples;
-pub use unpacked_folder::remove_unpacked_folders;

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The file that describes a folder of graphs. It is written last, so a folder without it is incomplete.
 const META_FILE: &str = "GRAPHS.json";
 
+/// The names of the arrays, without the extension.
+const ARRAYS: [&str; 7] = ["node_offsets", "indptr", "indices", "labels", "features", "node_labels", "edge_labels"];
+
 impl GraphDataset {
     /// Returns the number of bytes of the arrays that [`GraphDataset::write`] writes.
     pub fn stored_bytes(&self) -> u64 {
@@ -22,6 +25,11 @@ impl GraphDataset {
         let edge_labels = self.edge_labels.as_ref().map_or(0, |labels| labels.len());
         let of_four = self.indices.len() + self.labels.len() + node_labels + edge_labels;
         (8 * (self.node_offsets.len() + self.indptr.len()) + 4 * of_four + features) as u64
+    }
+
+    /// Returns the names of the files that [`GraphDataset::write`] may write.
+    pub fn possible_files() -> impl Iterator<Item = String> {
+        ARRAYS.into_iter().map(|array| format!("{array}.npy")).chain([META_FILE.to_owned()])
     }
 
     /// Writes the graphs to files in the existing folder `dir`, for [`GraphDataset::open`] in processes of the same

@@ -21,7 +21,7 @@ impl Out {
     /// Prints the agent's first line, and starts the writing thread.
     pub(crate) fn start() -> Self {
         let (sender, reports) = mpsc::channel::<Said>();
-        println!("{}", crate::messages::HELLO);
+        Self::line(crate::messages::HELLO.to_owned());
         std::thread::spawn(move || {
             for said in reports {
                 match said {
@@ -48,10 +48,14 @@ impl Out {
     /// Writes a report before it returns. Errors are ignored: the end of standard input tells that the launcher is
     /// gone.
     pub(crate) fn write(report: &Report) {
-        if let Ok(mut line) = serde_json::to_string(report) {
-            line.push('\n');
-            let mut out = stdout().lock();
-            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        if let Ok(line) = serde_json::to_string(report) {
+            Self::line(line);
         }
+    }
+
+    fn line(mut line: String) {
+        line.push('\n');
+        let mut out = stdout().lock();
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
     }
 }

@@ -6,6 +6,7 @@ use super::checks::{expand, find_program, listen_addr};
 use super::out::Out;
 use crate::messages::{Ending, GRACE, JOB_ID, RANK_ROLE, Report, Start, Stream};
 use anyhow::Context;
+use edgecut_cli::message;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -252,7 +253,7 @@ fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, St
 /// program's file, the name that it is called by, and its arguments.
 pub(crate) fn become_rank(command: &[OsString]) -> ExitCode {
     let Err(error) = try_become_rank(command);
-    eprintln!("error: {error:#}");
+    message!("error: {error:#}");
     ExitCode::from(127)
 }
 

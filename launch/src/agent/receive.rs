@@ -51,8 +51,8 @@ pub(crate) enum Receipt {
 
 /// Receives one delivery.
 pub(crate) fn run() -> ExitCode {
-    println!("{HELLO}");
-    match receive() {
+    let received = writeln!(stdout(), "{HELLO}").context("greet the launcher").and_then(|()| receive());
+    match received {
         Ok(()) if answer(&Receipt::Done).is_ok() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,
         Err(error) => {

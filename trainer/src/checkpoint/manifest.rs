@@ -2,8 +2,8 @@
 
 use super::error::CheckpointError;
 use super::rank_state::Position;
-use super::state_file::StateFile;
-use edgecut_output::write_output;
+use super::state_file::{STATE_FORM, StateFile};
+use edgecut_output::{OwnEntries, is_numbered, write_output};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,8 @@ const FORMAT: &str = "edgecut-checkpoint";
 const VERSION: u32 = 2;
 /// The first part of a folder's name, before the number of steps.
 const FOLDER_PREFIX: &str = "step-";
+/// The form of the names of manifests.
+const MANIFEST_FORM: &str = "node-#.json";
 
 /// The description of the files that the ranks of one node have written. A checkpoint is complete on a node once this
 /// file exists.
@@ -93,14 +95,6 @@ fn manifest_name(first_rank: usize) -> String {
     format!("node-{first_rank:05}.json")
 }
 
-fn is_manifest(name: &str) -> bool {
-    name.strip_prefix("node-").and_then(|rest| rest.strip_suffix(".json")).is_some_and(is_number)
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
-}
-
 /// Returns the folder of the checkpoint after `steps` steps.
 pub(super) fn folder_of(dir: &Path, steps: u64) -> PathBuf {
     dir.join(format!("{FOLDER_PREFIX}{steps:08}"))
@@ -133,12 +127,15 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
     };
     let mut found = Vec::new();
     for name in names(dir)? {
-        let Some(digits) = name.strip_prefix(FOLDER_PREFIX).filter(|digits| is_number(digits)) else { continue };
-        let Ok(steps) = digits.parse() else { continue };
+        let Some(Ok(steps)) = name.strip_prefix(FOLDER_PREFIX).map(str::parse) else { continue };
         let path = dir.join(&name);
+        // Other ways to write the number are not used for checkpoints.
+        if path != folder_of(dir, steps) {
+            continue;
+        }
         let mut manifests = BTreeMap::new();
         let files = names(&path)?;
-        for file in files.iter().filter(|file| is_manifest(file)) {
+        for file in files.iter().filter(|file| is_numbered(file, MANIFEST_FORM)) {
             manifests.insert(file.clone(), Manifest::read(&path.join(file))?);
         }
         found.push(Found { path, steps, manifests, files });
@@ -147,12 +144,15 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
     Ok(found)
 }
 
-/// Removes a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. Something that
-/// cannot be removed only takes space, so errors are ignored.
+/// Removes the files of a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. The
+/// folder stays if it holds anything else, which may be the user's. Something that cannot be removed only takes space, so
+/// errors are ignored.
 pub(super) fn remove(folder: &Path) {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    for file in files.filter(|file| file.file_name().to_str().is_some_and(is_manifest)) {
-        let _ = fs::remove_file(file.path());
+    // An empty folder is not known to be that of a checkpoint.
+    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()) {
+        return;
     }
-    let _ = fs::remove_dir_all(folder);
+    for form in [MANIFEST_FORM, STATE_FORM] {
+        let _ = OwnEntries::forms(&[form]).remove_from(folder);
+    }
 }

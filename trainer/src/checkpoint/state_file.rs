@@ -21,6 +21,9 @@ pub(crate) struct StateFile {
     pub(crate) xxh3: String,
 }
 
+/// The form of the names of ranks' files.
+pub(super) const STATE_FORM: &str = "rank-#.state";
+
 /// Returns the name of a rank's file.
 pub(crate) fn state_file_name(rank: usize) -> String {
     format!("rank-{rank:05}.state")

@@ -4,7 +4,7 @@ use super::NamedTable;
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
 use super::file_header::{Announced, header_bytes};
 use super::{ModelFileError, embedding_name, original_ids_name};
-use edgecut_output::{OutputFile, check_output, remove_abandoned_in};
+use edgecut_output::{OutputFile, OwnEntries, check_output, remove_abandoned_in};
 use safetensors::Dtype;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -94,12 +94,8 @@ pub(super) fn write_shard(
 
 /// Removes the shards of other saves. Other processes may do the same concurrently.
 pub(super) fn remove_other_saves(folder: &Path, save: &str) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let is_other = entry.file_name().to_str().and_then(save_of).is_some_and(|found| found != save);
-        if is_other {
-            // A file that cannot be removed only takes space, so the error is ignored.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let others = files.filter(|file| file.to_str().and_then(save_of).is_some_and(|found| found != save));
+    // A file that cannot be removed only takes space, so the error is ignored.
+    let _ = OwnEntries::default().with_paths(others).remove_within(folder);
 }

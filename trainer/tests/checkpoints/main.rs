@@ -1,4 +1,5 @@
 //! Checkpoints with real processes: a run that is interrupted and resumed gives the same bits as one that is not.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 mod resized;
 mod training;

@@ -8,7 +8,7 @@ use crate::memory::Workspace;
 use crate::readers::GraphShape;
 use crate::readers::npy_folder::{npy_folder_shape, read_npy_folder_in};
 use crate::readers::row_count::RowCount;
-use crate::readers::unpacked_folder::UnpackedFolder;
+use edgecut_output::{OwnEntries, TemporaryFolder};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -18,6 +18,8 @@ use zip::ZipArchive;
 pub(in crate::readers) const DATA_FILE: &str = "data.npz";
 /// The file of labels, in `raw/`.
 const LABEL_FILE: &str = "node-label.npz";
+/// The array of [`LABEL_FILE`], and its name in a folder of arrays.
+const LABELS: (&str, &str) = ("node_label", "y");
 /// The arrays of [`DATA_FILE`], and their names in a folder of arrays.
 const DATA: [(&str, &str); 5] = [
     ("edge_index", "edge_index"),
@@ -61,14 +63,14 @@ pub(in crate::readers) fn read_ogb_binary_in(
     let scheme = split_scheme(folder, split)?;
     let properties = OgbProperties::find(name, folder)?;
     let temporary = space.get().map_or_else(std::env::temp_dir, |scratch| scratch.dir().to_path_buf());
-    let unpacked = UnpackedFolder::create(&temporary)?;
-    unpack(&data, &DATA, unpacked.path(), u64::MAX)?;
+    let unpacked = create_folder(&temporary)?;
+    unpack(&data, &DATA, unpacked.dir(), u64::MAX)?;
     let labels = raw.join(LABEL_FILE);
     if labels.exists() {
-        unpack(&labels, &[("node_label", "y")], unpacked.path(), u64::MAX)?;
+        unpack(&labels, &[LABELS], unpacked.dir(), u64::MAX)?;
     }
     let mut dataset =
-        read_npy_folder_in(space, name, unpacked.path()).map_err(|error| GraphError::in_file(&data, error))?;
+        read_npy_folder_in(space, name, unpacked.dir()).map_err(|error| GraphError::in_file(&data, error))?;
     let nodes = &mut dataset.node_types[0];
     let splits = scheme.map(|dir| read_splits(&dir, RowCount::nodes(nodes.num_nodes))).transpose()?;
     nodes.splits = check_splits(splits, nodes)?;
@@ -82,10 +84,10 @@ pub(in crate::readers) fn read_ogb_binary_in(
 pub(in crate::readers) fn ogb_binary_shape(name: &str, folder: &Path) -> Result<GraphShape, GraphError> {
     let data = folder.join("raw").join(DATA_FILE);
     let temporary = std::env::temp_dir();
-    let headers = tempfile::tempdir_in(&temporary).map_err(|error| GraphError::io(&temporary, error))?;
-    unpack(&data, &DATA, headers.path(), HEADER_BYTES)?;
-    let mut shape = npy_folder_shape(headers.path()).map_err(|error| GraphError::in_file(&data, error))?;
-    for entry in std::fs::read_dir(headers.path()).map_err(|error| GraphError::io(headers.path(), error))?.flatten() {
+    let headers = create_folder(&temporary)?;
+    unpack(&data, &DATA, headers.dir(), HEADER_BYTES)?;
+    let mut shape = npy_folder_shape(headers.dir()).map_err(|error| GraphError::in_file(&data, error))?;
+    for entry in std::fs::read_dir(headers.dir()).map_err(|error| GraphError::io(headers.dir(), error))?.flatten() {
         shape.unpacked_bytes += entry.metadata().map_or(0, |metadata| metadata.len());
     }
     let nodes = &mut shape.node_types[0];
@@ -95,6 +97,13 @@ pub(in crate::readers) fn ogb_binary_shape(name: &str, folder: &Path) -> Result<
         shape = shape.undirected();
     }
     Ok(shape)
+}
+
+/// Creates a temporary folder for unpacked arrays.
+fn create_folder(parent: &Path) -> Result<TemporaryFolder, GraphError> {
+    let names = DATA.into_iter().chain([LABELS]).map(|(_, stem)| format!("{stem}.npy"));
+    TemporaryFolder::create(parent, "edgecut-unpacked", 0o700, OwnEntries::default().with_paths(names))
+        .map_err(|error| GraphError::io(parent, error))
 }
 
 /// Unpacks arrays of the file `npz` to `dir`. Arrays that are absent, and those that hold Python's `None`, are skipped. Of

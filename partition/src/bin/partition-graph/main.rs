@@ -1,4 +1,5 @@
 //! Splits a graph into parts on one machine before training, and verifies and describes parts.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod flag_names;
@@ -11,7 +12,7 @@ mod terminal;
 
 use anyhow::Context;
 use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs};
-use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_line};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{
@@ -60,7 +61,7 @@ const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIA
 
 fn main() -> ExitCode {
     let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.iter().for_each(|note| message!("note: {note}"));
     let result = end_on_unreadable_pages().context("handle SIGBUS").and_then(|()| match &cli.command {
         None => run_partition(&cli.partition),
         Some(Command::Verify(args)) => run_verify(args),
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", with_flags(&describe(&error)));
+            message!("error: {}", with_flags(&describe(&error)));
             let cancelled = matches!(error.downcast_ref(), Some(PartitionError::Cancelled));
             ExitCode::from(if cancelled { terminal::INTERRUPTED } else { 1 })
         }
@@ -106,7 +107,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     if let Some(bytes) = run.peak_memory_bytes {
         let anonymous = run.peak_anonymous_bytes.unwrap_or(bytes) as f64 / 1e9;
         let total = bytes as f64 / 1e9;
-        eprintln!("peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}", job.out_dir.display());
+        message!("peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}", job.out_dir.display());
     }
     let described = Described::new(&job.out_dir, &meta, Some(run));
     if args.json { results.json(&described) } else { results.text(&described.table()) }
@@ -209,7 +210,7 @@ fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> 
 }
 
 fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|warning| eprintln!("warning: {}", with_flags(warning)));
+    warnings.iter().for_each(|warning| message!("warning: {}", with_flags(warning)));
 }
 
 fn run_info(args: &InfoArgs) -> anyhow::Result<()> {

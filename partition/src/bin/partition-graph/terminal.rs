@@ -1,7 +1,8 @@
 //! The progress shown on standard error.
 
 use crate::flag_names::with_flags;
-use edgecut_graph::readers::remove_unpacked_folders;
+use edgecut_cli::message;
+use edgecut_output::remove_temporary_folders;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -79,7 +80,7 @@ impl Terminal {
 
     /// Prints a note.
     pub(crate) fn note(&self, text: &str) {
-        self.suspended(|| eprintln!("note: {}", with_flags(text)));
+        self.suspended(|| message!("note: {}", with_flags(text)));
     }
 
     /// Shows that `done` of `total` bytes of a step of the current phase are done, and the remaining time.
@@ -106,8 +107,8 @@ impl Terminal {
         let state = self.lock();
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
             self.clear();
-            remove_unpacked_folders();
-            eprintln!("interrupted");
+            remove_temporary_folders();
+            message!("interrupted");
             std::process::exit(INTERRUPTED.into());
         }
     }
@@ -128,7 +129,7 @@ impl Terminal {
             state.seconds.insert(name, (seconds * 1e3).round() / 1e3);
             self.bar.disable_steady_tick();
             let bytes = if state.bytes > 0 { format!(", {:.3} GB", state.bytes as f64 / 1e9) } else { String::new() };
-            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s{bytes}", shown(state.method, name)));
+            self.bar.suspend(|| message!("{:<10} {seconds:7.2} s{bytes}", shown(state.method, name)));
             self.bar.reset();
         }
     }

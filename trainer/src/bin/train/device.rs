@@ -5,6 +5,7 @@ use crate::flag_names::with_flags;
 use crate::place::Rank;
 use anyhow::bail;
 use clap::Args;
+use edgecut_cli::message;
 pub(crate) use edgecut_cli::parse_bytes as bytes;
 use edgecut_gpu::{DeviceChoice, Resolved, resolve};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
@@ -76,15 +77,15 @@ impl DeviceArgs {
         match &device {
             Resolved::Cpu { why } if rank.local_rank == 0 => {
                 if let Some(why) = why {
-                    eprintln!("{}", with_flags(why));
+                    message!("{}", with_flags(why));
                 }
                 if let Some(precision) = self.mixed_precision {
-                    eprintln!("--mixed-precision {precision} applies to GPUs only: the CPU multiplies in f32");
+                    message!("--mixed-precision {precision} applies to GPUs only: the CPU multiplies in f32");
                 }
             }
             Resolved::Cpu { .. } => {}
             gpu => {
-                eprintln!("rank {} computes on {gpu}", rank.rank);
+                message!("rank {} computes on {gpu}", rank.rank);
                 if let Resolved::Cuda(gpu) = gpu {
                     rank.gpu = Some(gpu.index);
                 }

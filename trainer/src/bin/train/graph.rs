@@ -8,6 +8,7 @@ use crate::node::valid;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
 use anyhow::{Context, anyhow, ensure};
+use edgecut_cli::result;
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
@@ -158,15 +159,15 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult, metric:
     }
     let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
-        println!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)));
+        result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)))?;
     }
-    println!(
+    result!(
         "test {metric} {:.2} ± {:.2} % over {} folds; {protocol}: {}",
         mean * 100.0,
         deviation * 100.0,
         test.len(),
         protocol.explanation()
-    );
+    )?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crate::exit::{OtherRankFailed, UsageError};
 use crate::place::{Rank, token};
 use crate::shared_flags::check_equal;
 use anyhow::Context;
+use edgecut_cli::message;
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text, with_causes};
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_trainer::GradientSum;
@@ -38,7 +39,7 @@ pub(crate) fn run(
     let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     if let (Some(path), 0, false) = (&args.config, rank.rank, args.quiet) {
-        eprintln!("with the flags in {}", path.display());
+        message!("with the flags in {}", path.display());
     }
     let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
     cluster.exit_when_stuck();
@@ -50,7 +51,7 @@ pub(crate) fn run(
         check_equal(flags, world)?;
         let gradient_sum = gradient_sum.insert(GradientSum::join(&cluster, world, rank.gpu)?);
         if let Some(line) = gradient_sum.notice().filter(|_| rank.local_rank == 0) {
-            eprintln!("{line}");
+            message!("{line}");
         }
         work(&mut Job { cluster: &cluster, world, gradient_sum })?;
         // Waits until all ranks are done: this process serves its part to the others until then.

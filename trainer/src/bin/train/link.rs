@@ -8,6 +8,7 @@ use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
@@ -99,8 +100,8 @@ fn report(reporter: &mut Reporter, result: &LinkResult) -> anyhow::Result<()> {
         return Ok(());
     }
     let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-    println!("validation: {}{best}", words(&result.valid));
-    println!("test: {}", words(&result.test));
+    result!("validation: {}{best}", words(&result.valid))?;
+    result!("test: {}", words(&result.test))?;
     Ok(())
 }
 

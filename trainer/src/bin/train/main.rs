@@ -1,4 +1,5 @@
 //! `train`: trains and evaluates graph neural networks on partitioned graphs, and samples mini-batches from them.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod checkpoint_args;
@@ -41,7 +42,7 @@ use args::{Cli, Command};
 use device::on_device;
 use dialect::DIALECT;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{CommandLine, parse_command_line};
+use edgecut_cli::{CommandLine, message, parse_command_line};
 use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
     let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
     // The processes that this one starts have the same flags.
     if std::env::var_os(SPAWNED).is_none() {
-        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        notes.iter().for_each(|note| message!("note: {note}"));
     }
     let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
     // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
@@ -126,7 +127,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Place::Parent(mut ranks) => {
             ranks.stores_state = has_checkpoints;
             place::check_master_port(&ranks)?;
-            let end = ranks.run(|line| eprintln!("{line}"))?;
+            let end = ranks.run(|line| message!("{line}"))?;
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }

@@ -2,6 +2,7 @@
 
 use crate::args::JobArgs;
 use crate::monitor::Monitor;
+use edgecut_cli::message;
 use edgecut_trainer::{StepReport, resident_bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -91,7 +92,7 @@ impl Progress {
         }
         // Before the first step there is no bar yet, which printing a line above it would draw.
         if self.bar.is_hidden() || self.bar.length().is_none_or(|length| length == 0) {
-            eprintln!("{text}");
+            message!("{text}");
         } else {
             self.bar.println(text);
         }
@@ -123,7 +124,7 @@ impl Progress {
             let elapsed = self.epoch_start.elapsed().as_secs_f64();
             let left = elapsed / step as f64 * (num_steps - step) as f64;
             let state = self.since.text(&self.monitor);
-            eprintln!("{name}, step {step}/{num_steps}: {state}, {left:.0} s left in this epoch");
+            message!("{name}, step {step}/{num_steps}: {state}, {left:.0} s left in this epoch");
             self.since = Stretch::new(&self.monitor);
         }
     }

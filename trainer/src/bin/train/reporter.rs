@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::tensorboard::EventFile;
 use anyhow::Context;
+use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{META_FILE, Meta, Report};
@@ -167,7 +168,7 @@ impl Reporter {
     pub(crate) fn say_last(&self, text: &str) {
         self.progress.finish();
         if self.is_first {
-            eprintln!("{text}");
+            message!("{text}");
         }
     }
 
@@ -178,7 +179,7 @@ impl Reporter {
         self.say_how_it_ended();
         self.line("result", result)?;
         if self.is_first && self.json {
-            println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
+            result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
         }
         Ok(self.is_first && !self.json)
     }
@@ -206,11 +207,11 @@ impl Reporter {
             return Ok(());
         }
         let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-        println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
+        result!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc))?;
         if result.metric != Metric::Accuracy {
             let valid = percent(result.valid_metric);
             let test = percent(result.test_metric);
-            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
+            result!("validation {metric} {valid}, test {metric} {test}", metric = result.metric)?;
         }
         Ok(())
     }
@@ -243,7 +244,7 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
     fn warm_started(&mut self, report: &WarmStartReport) {
         // Also with `--quiet`: a model that starts with other weights than the user expects is worth a warning.
         if self.reporter.is_first {
-            report.lines().iter().for_each(|line| eprintln!("--init-from {}: {line}", report.path.display()));
+            report.lines().iter().for_each(|line| message!("--init-from {}: {line}", report.path.display()));
         }
     }
 

@@ -7,6 +7,7 @@ use crate::output_folder::prepare;
 use crate::place::Rank;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
+use edgecut_cli::result;
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SampledEdgeAttributes, Wanted, WantedOfEdges};
 use edgecut_graph::{Meta, NodeTypeId, Split};
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         }
         let written = write_batches(args, &loader, job)?;
         if job.world.rank() == 0 {
-            println!("{written} batches in {}", args.out.display());
+            result!("{written} batches in {}", args.out.display())?;
         }
         Ok(())
     })

@@ -7,6 +7,7 @@ use crate::place::Rank;
 use crate::shared_flags::SharedFlags;
 use crate::source::Source;
 use anyhow::Context;
+use edgecut_cli::message;
 use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset, temporary_folder_in_memory};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
@@ -65,10 +66,10 @@ pub(crate) fn run(
         // No rank may send a request before all ranks serve.
         world.barrier()?;
         if rank.rank == 0 && !job.quiet {
-            eprintln!("{}", description(&node, start.elapsed()));
+            message!("{}", description(&node, start.elapsed()));
         }
         if !node.is_client() && !node.is_even() && rank.rank == 0 {
-            eprintln!(
+            message!(
                 "note: {} parts are spread unevenly over {} processes, so these share the seeds of all parts and fetch \
                  more features from each other; a multiple of the number of parts is faster",
                 node.part().meta().num_parts,
@@ -106,7 +107,7 @@ fn description(node: &DistGraph, elapsed: Duration) -> String {
 fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
     Ok(share_dataset(cluster, || {
         let Loaded { dataset, warnings } = load_with_warnings(dataset)?;
-        warnings.iter().for_each(|warning| eprintln!("warning: {}", with_flags(warning)));
+        warnings.iter().for_each(|warning| message!("warning: {}", with_flags(warning)));
         warn_of_memory(dataset.stored_bytes());
         Ok::<_, GraphError>(dataset)
     })?)
@@ -117,7 +118,7 @@ fn warn_of_memory(bytes: u64) {
     const LARGE: u64 = 1_000_000_000;
     if let Some(folder) = temporary_folder_in_memory().filter(|_| bytes >= LARGE) {
         let gigabytes = bytes as f64 / 1e9;
-        eprintln!(
+        message!(
             "warning: the processes share the dataset through {}, which is in memory, so it takes {gigabytes:.1} GB of \
              memory until the end: set TMPDIR to a folder on a disk, or partition the dataset",
             folder.display()

@@ -13,6 +13,7 @@ use crate::job::{self, Job};
 use crate::place::Rank;
 use crate::reporter::percent;
 use anyhow::{Context, bail};
+use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::GraphDataset;
@@ -111,13 +112,13 @@ fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usiz
 
 fn report(args: &PredictArgs, result: &GraphsResult<'_>) -> anyhow::Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
+        result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
         return Ok(());
     }
     let GraphsResult { out, graphs, acc, compute_seconds } = result;
-    println!("predictions for {graphs} graphs in {}, computed in {compute_seconds:.2} s", out.display());
+    result!("predictions for {graphs} graphs in {}, computed in {compute_seconds:.2} s", out.display())?;
     if acc.is_some() {
-        println!("accuracy: {}", percent(*acc));
+        result!("accuracy: {}", percent(*acc))?;
     }
     Ok(())
 }

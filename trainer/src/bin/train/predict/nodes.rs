@@ -13,6 +13,7 @@ use crate::place::Rank;
 use crate::reporter::percent;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
+use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, Wanted};
 use edgecut_graph::Split;
@@ -254,13 +255,13 @@ fn report(args: &PredictArgs, nodes: usize, accuracy: &[Option<f64>; 3], compute
     let [train_acc, valid_acc, test_acc] = *accuracy;
     let result = PredictResult { out: &args.out, nodes, train_acc, valid_acc, test_acc, compute_seconds };
     if args.json {
-        println!("{}", serde_json::to_string(&result).context("write the result as JSON")?);
+        result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
         return Ok(());
     }
-    println!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display());
+    result!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display())?;
     if accuracy.iter().any(Option::is_some) {
         let [train, valid, test] = accuracy.map(percent);
-        println!("accuracy: train {train}, validation {valid}, test {test}");
+        result!("accuracy: train {train}, validation {valid}, test {test}")?;
     }
     Ok(())
 }

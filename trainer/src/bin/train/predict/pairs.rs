@@ -10,6 +10,7 @@ use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::place::Rank;
 use crate::serving;
 use anyhow::Context;
+use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
 use serde::Serialize;
@@ -66,10 +67,10 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             let compute_seconds = start.elapsed().as_secs_f64();
             let result = PairsResult { out: &args.out, pairs: pairs.sources.len(), compute_seconds };
             if args.json {
-                println!("{}", serde_json::to_string(&result).context("write the result as JSON")?);
+                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
             } else {
                 let out = args.out.display();
-                println!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs);
+                result!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs)?;
             }
         }
         Ok(())

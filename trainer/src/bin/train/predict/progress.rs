@@ -1,6 +1,7 @@
 //! The progress of predictions: a bar on a terminal, otherwise a line from time to time.
 
 use crate::args::JobArgs;
+use edgecut_cli::message;
 use edgecut_trainer::inference::{InferenceProgress, InferenceStep};
 use edgecut_trainer::resident_bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -51,7 +52,7 @@ impl Progress {
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.printed.get().elapsed() >= self.interval {
             let memory = resident_bytes().map(|bytes| format!(", {:.2} GB memory", bytes as f64 / 1e9));
-            eprintln!("{phase}, step {step}/{num_steps}{}", memory.unwrap_or_default());
+            message!("{phase}, step {step}/{num_steps}{}", memory.unwrap_or_default());
             self.printed.set(Instant::now());
         }
     }

@@ -8,6 +8,7 @@ use super::{PredictFlags, prepare_out};
 use crate::job::{self, Job};
 use crate::place::Rank;
 use anyhow::{Context, bail};
+use edgecut_cli::result;
 use edgecut_cluster::ProcessGroup;
 use edgecut_output::OutputFile;
 use edgecut_trainer::TrainingBackend;
@@ -40,9 +41,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         if rank.rank == 0 {
             let result = TableResult { out: &args.out, rows };
             if args.json {
-                println!("{}", serde_json::to_string(&result).context("write the result as JSON")?);
+                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
             } else {
-                println!("{rows} rows in {}", args.out.display());
+                result!("{rows} rows in {}", args.out.display())?;
             }
         }
         Ok(())

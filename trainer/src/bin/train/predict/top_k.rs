@@ -11,6 +11,7 @@ use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::place::Rank;
 use crate::serving;
 use anyhow::{Context, ensure};
+use edgecut_cli::result;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{ScoredNode, TopDestinations, TopDestinationsConfig};
 use serde::Serialize;
@@ -68,10 +69,10 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             let compute_seconds = start.elapsed().as_secs_f64();
             let result = TopKResult { out: &args.out, sources: num_sources, top_k, compute_seconds };
             if args.json {
-                println!("{}", serde_json::to_string(&result).context("write the result as JSON")?);
+                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
             } else {
                 let out = args.out.display();
-                println!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s");
+                result!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s")?;
             }
         }
         Ok(())

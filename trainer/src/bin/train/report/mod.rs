@@ -6,6 +6,7 @@ mod run;
 use crate::exit::UsageError;
 use anyhow::Context;
 use clap::Args;
+use edgecut_cli::message;
 use edgecut_output::{check_output, write_output};
 use run::Run;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         }
     }
     write(&runs, &args.out, "--out")?;
-    eprintln!("wrote {}", args.out.display());
+    message!("wrote {}", args.out.display());
     Ok(())
 }
 

@@ -5,6 +5,7 @@ mod settings;
 use crate::exit::{INTERRUPTED, UsageError};
 use anyhow::{Context, bail};
 use clap::Args;
+use edgecut_cli::{message, result};
 use serde::Serialize;
 use serde_json::Value;
 use settings::{Setting, combinations};
@@ -78,15 +79,15 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
             Some(error) => error.clone(),
             None => format!("validation {}, test {}, {:.1} s", score(run.valid), score(run.test), run.seconds),
         };
-        eprintln!("run {number} of {num_runs}: {}: {outcome}", words(&run.flags));
+        message!("run {number} of {num_runs}: {}: {outcome}", words(&run.flags));
         runs.push(run);
     }
     // The sort is stable, so runs with equal scores keep their order.
     runs.sort_by(|a, b| b.valid.unwrap_or(f64::MIN).total_cmp(&a.valid.unwrap_or(f64::MIN)));
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?);
+        result!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?)?;
     } else {
-        print!("{}", table(&runs));
+        result!("{}", table(&runs).trim_end())?;
     }
     let failed = runs.iter().filter(|run| run.error.is_some()).count();
     if failed > 0 {
