@@ -15,6 +15,8 @@
 //! # Invariants
 //! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
 //! * A process that listens proves the secret before those that connect to it do.
+//! * Every connection is bound to its job, the two processes at its ends and its purpose. Both ends refuse one that the
+//!   network has led to another process.
 //! * Without a secret, only loopback addresses are listened on, connected to and accepted, and only processes of one
 //!   user take part.
 //! * Every wait has a deadline, every queue and every frame a bound; each is a field of [`ClusterConfig`] or a named
@@ -24,8 +26,9 @@
 //!
 //! * On connections that are checked or encrypted ([`Protection`]), no byte is delivered before it was verified.
 //!
-//! Without encryption, the secret authenticates connections only. [`Protection::Checked`] detects faults of the network.
-//! Only [`Protection::Encrypted`] defends against an attacker who can read or modify the traffic between the nodes.
+//! Without encryption, the secret authenticates the start of a connection only. [`Protection::Checked`] protects from
+//! accidents: it detects faults of the network, not an attacker. Only [`Protection::Encrypted`] defends against an attacker
+//! who can read or modify the traffic between the nodes.
 //!
 //! # Example
 //! ```
@@ -98,5 +101,5 @@ pub use processes::spawn::spawn;
 pub use processes::termination::{DeferredTermination, STATE_STORED, Termination};
 pub use say::say;
 pub use secure::{AsyncSecureStream, Protection, SecureStream, is_modified};
-pub use service::{DEFAULT_SERVER_PORT, ServiceAddress, ServiceConfig, ServiceListener};
+pub use service::{DEFAULT_SERVER_PORT, ServiceAddress, ServiceCaller, ServiceConfig, ServiceListener, ServiceTarget};
 pub use token::Token;

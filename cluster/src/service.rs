@@ -14,10 +14,10 @@ use crate::failure::keep_alive::end_when_unacknowledged;
 use crate::io_error::explain;
 use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, HandshakeLimits, RpcStream};
 use crate::join::connector::{self, ConnectorSettings, Target};
-use crate::join::messages::Hello;
+use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
-use crate::token::{Token, random_hex};
+use crate::token::Token;
 
 /// The default port of the first server on a node.
 pub const DEFAULT_SERVER_PORT: u16 = 29600;
@@ -54,27 +54,64 @@ impl ServiceConfig {
     }
 }
 
+/// A process that connects to servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceCaller {
+    /// A client, with its rank among the clients that work together.
+    Client(usize),
+    /// A server, with its number in the list of servers.
+    Server(usize),
+}
+
+/// The ends of a connection to a server. The server refuses the connection unless it is the one that is meant, and so
+/// does the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceTarget<'a> {
+    /// The process that opens the connection.
+    pub from: ServiceCaller,
+    /// The number of the server in the list of servers.
+    pub server: usize,
+    /// The data that the server must serve, see [`ServiceListener::serve`]. With `None` it may serve any.
+    pub data: Option<&'a str>,
+}
+
+impl ServiceTarget<'_> {
+    fn binding(&self) -> Binding {
+        let from = match self.from {
+            ServiceCaller::Client(rank) => Party::client(rank),
+            ServiceCaller::Server(server) => Party::server(server),
+        };
+        let to = Identity { party: Party::server(self.server), job: self.data.map_or(JobId::UNKNOWN, JobId::of) };
+        Binding { purpose: Purpose::Service, from, to }
+    }
+}
+
 /// A listening socket that accepts authenticated connections of clients. Dropping it closes the socket.
 ///
 /// ```
-/// use edgecut_cluster::{ServiceAddress, ServiceConfig, ServiceListener};
+/// use edgecut_cluster::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceListener, ServiceTarget};
 /// use std::time::Duration;
 ///
 /// let config = ServiceConfig::new(None);
 /// let mut listener = ServiceListener::bind("127.0.0.1".parse()?, 0, &config)?;
 /// let server: ServiceAddress = listener.addr().to_string().parse()?;
-/// listener.serve("dataset 7")?;
+/// listener.serve(0, "dataset 7")?;
 /// let mut incoming = listener.take_incoming().expect("nobody has taken it");
-/// server.connect(Some("dataset 7"), &config, Duration::from_secs(5))?;
+/// let target = ServiceTarget { from: ServiceCaller::Client(0), server: 0, data: Some("dataset 7") };
+/// server.connect(&target, &config, Duration::from_secs(5))?;
 /// assert!(incoming.blocking_recv().is_some());
-/// // A client that expects another service is refused.
-/// assert!(server.connect(Some("dataset 8"), &config, Duration::from_secs(5)).is_err());
+/// // A client that expects other data, or another server, is refused.
+/// let other_data = ServiceTarget { data: Some("dataset 8"), ..target };
+/// assert!(server.connect(&other_data, &config, Duration::from_secs(5)).is_err());
+/// let other_server = ServiceTarget { server: 1, ..target };
+/// assert!(server.connect(&other_server, &config, Duration::from_secs(5)).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ServiceListener {
     addr: SocketAddr,
-    acceptor: Arc<Acceptor>,
-    listener: Option<TcpListener>,
+    config: ServiceConfig,
+    // `None` once clients are accepted.
+    waiting: Option<(TcpListener, mpsc::Sender<RpcStream>)>,
     accept_thread: Option<AcceptThread>,
     incoming: Option<mpsc::Receiver<RpcStream>>,
 }
@@ -92,10 +129,35 @@ impl ServiceListener {
         let listener = listen(addr, "listen_port")?;
         let addr = local_addr(&listener)?;
         let (rpc, incoming) = mpsc::channel(as_rank.rpc_backlog);
+        Ok(Self {
+            addr,
+            config: config.clone(),
+            waiting: Some((listener, rpc)),
+            accept_thread: None,
+            incoming: Some(incoming),
+        })
+    }
+
+    /// Returns the address that the socket is bound to.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Begins to accept clients, as the server with this number in the list of servers. `name` identifies the data that
+    /// this process serves. A client that expects another server, or other data, is refused.
+    ///
+    /// # Errors
+    /// [`ClusterError::Config`] if this listener accepts clients already, or a thread that cannot be started.
+    pub fn serve(&mut self, server: usize, name: &str) -> Result<(), ClusterError> {
+        let Some((listener, rpc)) = self.waiting.take() else {
+            return Err(ClusterError::Config("this listener accepts clients already".to_owned()));
+        };
+        let as_rank = self.config.as_cluster_config();
         let acceptor = Arc::new(Acceptor::new(AcceptorSettings {
-            job: random_hex::<16>()?,
+            party: Party::server(server),
+            job: Some(name.to_owned()),
             world_size: 0,
-            keep_alive: config.silence_timeout,
+            keep_alive: self.config.silence_timeout,
             limits: HandshakeLimits::of(&as_rank),
             notice: as_rank.notice,
             arrivals: None,
@@ -104,32 +166,14 @@ impl ServiceListener {
             token: as_rank.token,
             protection: as_rank.protection,
         }));
-        Ok(Self { addr, acceptor, listener: Some(listener), accept_thread: None, incoming: Some(incoming) })
-    }
-
-    /// Returns the address that the socket is bound to.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Begins to accept clients. `name` identifies the data that this process serves: a client that expects another
-    /// name is refused.
-    ///
-    /// # Errors
-    /// [`ClusterError::Config`] if this listener accepts clients already, or a thread that cannot be started.
-    pub fn serve(&mut self, name: &str) -> Result<(), ClusterError> {
-        let Some(listener) = self.listener.take() else {
-            return Err(ClusterError::Config("this listener accepts clients already".to_owned()));
-        };
-        self.acceptor.serve_clients(name);
-        self.accept_thread = Some(self.acceptor.start(listener)?);
+        self.accept_thread = Some(acceptor.start(listener)?);
         Ok(())
     }
 
     /// Closes the socket. Accepted connections stay open.
     pub fn close(&mut self) {
         self.accept_thread = None;
-        self.listener = None;
+        self.waiting = None;
     }
 
     /// Takes the receiver of the authenticated connections, ready for [`SecureStream::into_async`]. It ends when
@@ -170,26 +214,26 @@ impl ServiceAddress {
         self.port
     }
 
-    /// Tries once to open an authenticated connection, within `timeout`. The stream is non-blocking. `name` is the data
-    /// that the server must serve, see [`ServiceListener::serve`]; with `None` it may serve any.
+    /// Tries once to open an authenticated connection, within `timeout`. The stream is non-blocking.
     ///
     /// # Errors
-    /// A server that cannot be reached, has another secret or another version, or serves other data.
+    /// A server that cannot be reached, or has another secret or another version; another server than `target` means,
+    /// or one that serves other data.
     pub fn connect(
         &self,
-        name: Option<&str>,
+        target: &ServiceTarget<'_>,
         config: &ServiceConfig,
         timeout: Duration,
     ) -> Result<SecureStream, ClusterError> {
         let deadline = Instant::now() + timeout;
         check_secret(config.protection, config.token.as_ref())?;
         let as_rank = config.as_cluster_config();
-        let hello = Hello::Client { expects: name.map(str::to_owned) };
+        let binding = target.binding();
         let mut last = None;
         let addrs = resolve(&self.host, self.port, deadline)?;
         for (number, &addr) in addrs.iter().enumerate() {
             check_allowed(&as_rank, "connect to", addr)?;
-            let target = Target { hello: &hello, peer: format!("server {self}"), addr };
+            let target = Target { binding, ring: None, peer: format!("server {self}"), addr };
             // An address that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = left / (addrs.len() - number) as u32;

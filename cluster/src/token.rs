@@ -4,14 +4,15 @@ use std::env::VarError;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use ring::pbkdf2;
 
 use crate::error::{ClusterError, system};
+use crate::secure::noise::SECRET_BYTES;
 
 const TOKEN_VARIABLE: &str = "EDGECUT_TOKEN";
 const TOKEN_FILE_VARIABLE: &str = "EDGECUT_TOKEN_FILE";
@@ -21,9 +22,8 @@ const MIN_TOKEN_BYTES: usize = 16;
 const MAX_TOKEN_FILE_BYTES: u64 = 64 * 1024;
 /// The permissions of the group and of all other users.
 const OTHERS: u32 = 0o077;
-const KEY_BYTES: usize = 32;
 /// The iterations of the key derivation, which make each guess of a secret expensive. A process derives the key once.
-const KEY_ITERATIONS: u32 = 10_000;
+const KEY_ITERATIONS: NonZeroU32 = NonZeroU32::new(10_000).unwrap();
 const KEY_SALT: &[u8] = b"edgecut handshake 5";
 
 /// The shared secret of a job. Any process that knows it may join. The `Debug` form never shows it.
@@ -42,7 +42,7 @@ pub struct Token(Arc<Secret>);
 struct Secret {
     text: Box<str>,
     // The key of the handshake, derived on first use.
-    key: OnceLock<[u8; KEY_BYTES]>,
+    key: OnceLock<[u8; SECRET_BYTES]>,
 }
 
 impl Token {
@@ -107,8 +107,8 @@ impl Token {
     }
 
     /// Returns the key of the handshake. Without a secret, it is derived from the empty text.
-    pub(crate) fn key(token: Option<&Self>) -> [u8; KEY_BYTES] {
-        static NO_SECRET: OnceLock<[u8; KEY_BYTES]> = OnceLock::new();
+    pub(crate) fn key(token: Option<&Self>) -> [u8; SECRET_BYTES] {
+        static NO_SECRET: OnceLock<[u8; SECRET_BYTES]> = OnceLock::new();
         match token {
             Some(token) => *token.0.key.get_or_init(|| derive_key(token.0.text.as_bytes())),
             None => *NO_SECRET.get_or_init(|| derive_key(b"")),
@@ -137,22 +137,9 @@ impl fmt::Debug for Token {
 }
 
 /// Derives a key from a secret: one block of PBKDF2 with HMAC-SHA256 (RFC 8018).
-fn derive_key(secret: &[u8]) -> [u8; KEY_BYTES] {
-    derive_key_in(secret, KEY_SALT, KEY_ITERATIONS)
-}
-
-fn derive_key_in(secret: &[u8], salt: &[u8], iterations: u32) -> [u8; KEY_BYTES] {
-    // HMAC takes keys of any length, so this never fails.
-    let Ok(keyed) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; KEY_BYTES] };
-    // The key is the exclusive or of `iterations` blocks, each of which is the HMAC of the one before. The first one is
-    // the HMAC of the salt and the number of the key's block, 1.
-    let mut block: [u8; KEY_BYTES] =
-        keyed.clone().chain_update(salt).chain_update(1_u32.to_be_bytes()).finalize().into_bytes().into();
-    let mut key = block;
-    for _ in 1..iterations {
-        block = keyed.clone().chain_update(block).finalize().into_bytes().into();
-        key.iter_mut().zip(&block).for_each(|(key, byte)| *key ^= byte);
-    }
+fn derive_key(secret: &[u8]) -> [u8; SECRET_BYTES] {
+    let mut key = [0; SECRET_BYTES];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, KEY_ITERATIONS, KEY_SALT, secret, &mut key);
     key
 }
 
@@ -216,17 +203,6 @@ mod tests {
             set(mode);
             Token::from_file(file.path()).unwrap();
         }
-    }
-
-    #[test]
-    fn keys_are_those_of_pbkdf2() {
-        // P. Hoffman and others, RFC 7914, section 11: the first 32 bytes.
-        let key = derive_key_in(b"passwd", b"salt", 1);
-        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(text, "55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc");
-        let key = derive_key_in(b"Password", b"NaCl", 80_000);
-        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(text, "4ddcd8f60b98be21830cee5ef22701f9641a4418d04c0414aeff08876b34ab56");
     }
 
     #[test]

@@ -160,6 +160,30 @@ fn modified_bytes_of_a_stream_are_an_error_that_names_the_sender() {
 }
 
 #[test]
+fn a_connection_that_the_network_leads_to_another_rank_is_refused() {
+    for protection in ALL {
+        for token in [None, Some(Token::random().unwrap())] {
+            if protection == Protection::Encrypted && token.is_none() {
+                continue;
+            }
+            let (listener, mut configs) = configs(&[0, 1, 2], 3);
+            let proxy = Proxy::start(listener.local_addr().unwrap());
+            for config in &mut configs {
+                config.protection = protection;
+                config.token = token.clone();
+            }
+            configs[1].master_port = proxy.addr.port();
+            let ranks: Vec<Cluster> = join_each(listener, configs).into_iter().map(Result::unwrap).collect();
+            // Rank 1 has registered at rank 0. Its later connections reach rank 2.
+            proxy.redirect(1, ranks[0].addr_of(2).unwrap());
+            let error = ranks[1].connect_rpc(0).expect_err("it reaches rank 2").to_string();
+            assert!(error.starts_with("the connection from rank 1 to rank 0 at 127.0.0.1:"), "{error}");
+            assert!(error.contains("has reached rank 2:"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn only_encryption_hides_what_is_sent() {
     for protection in ALL {
         let job = ProxiedJob::start(protection);

@@ -179,7 +179,7 @@ fn a_stranger_with_another_version_is_told_so() {
     let mut answer = Vec::new();
     stranger.read_to_end(&mut answer).unwrap();
     assert_eq!(answer[..8], *b"EDGECUT\n");
-    assert_eq!(answer.len(), 77, "an opening, from which the stranger learns this node's version");
+    assert_eq!(answer.len(), 12, "the magic and the version, from which the stranger learns this node's version");
 }
 
 #[test]

@@ -97,11 +97,11 @@ fn a_process_that_only_pretends_to_be_rank_0_gets_no_proof() {
     config.token = Some(Token::random().unwrap());
     let member = std::thread::spawn(move || Cluster::join(config));
     let mut fake = listener.accept().unwrap().0;
-    let mut opening = [0; 77];
+    let mut opening = [0; 104];
     fake.read_exact(&mut opening).unwrap();
-    // The echoed opening is valid, the proof is not.
-    fake.write_all(&opening).unwrap();
-    fake.write_all(&[7; 32]).unwrap();
+    // The echoed magic and version are valid, the Noise message is not.
+    fake.write_all(&opening[..12]).unwrap();
+    fake.write_all(&[7; 86]).unwrap();
     let mut answer = Vec::new();
     fake.read_to_end(&mut answer).unwrap();
     assert_eq!(answer, [0; 33], "a verdict without a proof");

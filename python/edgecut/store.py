@@ -270,7 +270,8 @@ def connect(
     encrypt : bool, default False
         Encrypt all connections. Must be equal on all servers and processes.
     check_traffic : bool, default False
-        Detect bytes that a fault of the network has modified. Must be equal on all servers and processes.
+        Detect bytes that a fault of the network has modified. Protects from accidents only. Must be equal on all servers
+        and processes.
 
     Returns
     -------

@@ -50,8 +50,8 @@ pub(crate) struct Args {
     /// trainers
     #[arg(long)]
     encrypt: bool,
-    /// Detect bytes that a fault of the network has modified, by keyed checksums. Must be equal on all servers and trainers.
-    /// --encrypt detects them as well
+    /// Detect bytes that a fault of the network has modified, by checksums. Protects from accidents only, not from people.
+    /// Must be equal on all servers and trainers. --encrypt detects such bytes as well
     #[arg(long)]
     check_traffic: bool,
     /// Address for HTTP requests for /healthz, /readyz and /metrics (Prometheus). They are not authenticated

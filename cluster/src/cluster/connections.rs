@@ -1,6 +1,5 @@
 //! Authenticated connections to other ranks.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -9,7 +8,8 @@ use crate::cluster::Cluster;
 use crate::error::{ClusterError, Failure, system};
 use crate::failure::keep_alive::end_when_unacknowledged;
 use crate::join::connector::{self, ConnectorSettings, Target};
-use crate::join::messages::Hello;
+use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
+use crate::join::messages::RingKey;
 use crate::locks::lock;
 use crate::secure::stream::SecureStream;
 
@@ -50,9 +50,7 @@ impl Cluster {
     /// A rank that does not exist, cannot be reached or refuses the connection. If the job has failed, the error is
     /// that failure.
     pub fn connect_rpc(&self, rank: usize) -> Result<SecureStream, ClusterError> {
-        let addr = self.addr_of(rank)?;
-        let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
-        self.open_for(&hello, rank, addr)
+        self.open_for(Purpose::Rpc, rank, None)
     }
 
     /// Tries once to open an authenticated connection to a rank, within `timeout`. The stream is as that of
@@ -62,44 +60,49 @@ impl Cluster {
     /// # Errors
     /// A rank that does not exist, cannot be reached or refuses the connection.
     pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<SecureStream, ClusterError> {
-        let addr = self.addr_of(rank)?;
-        let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
-        self.open_watched(&hello, rank, addr, timeout)
+        self.open_watched(&self.target(Purpose::Rpc, rank, None)?, rank, timeout)
     }
 
-    /// Opens a connection to a rank. On an error, waits for the control plane to name its cause.
-    pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<SecureStream, ClusterError> {
-        let opened = self.open_watched(hello, rank, addr, self.inner.config.connect_timeout());
+    /// Opens a connection to a rank. On an error, waits for the control plane to name its cause. `ring` is the group of
+    /// a connection of a process group.
+    pub(crate) fn open_for(
+        &self,
+        purpose: Purpose,
+        rank: usize,
+        ring: Option<&RingKey>,
+    ) -> Result<SecureStream, ClusterError> {
+        let target = self.target(purpose, rank, ring)?;
+        let opened = self.open_watched(&target, rank, self.inner.config.connect_timeout());
         opened.map_err(|error| match error {
             // The peer is alive, so its refusal is the cause.
-            ClusterError::Refused { .. } => error,
+            ClusterError::Refused { .. } | ClusterError::Misdirected { .. } => error,
             _ => self.wait_for_failure().map_or_else(|| self.unreachable(rank, error), ClusterError::RankFailed),
         })
     }
 
+    /// Returns a connection to a rank, to be opened.
+    fn target<'a>(&self, purpose: Purpose, rank: usize, ring: Option<&'a RingKey>) -> Result<Target<'a>, ClusterError> {
+        let addr = self.addr_of(rank)?;
+        let to = Identity { party: Party::rank(rank), job: JobId::of(&self.inner.acceptor.job()) };
+        let binding = Binding { purpose, from: Party::rank(self.rank()), to };
+        Ok(Target { binding, ring, peer: format!("rank {rank}"), addr })
+    }
+
     /// Opens a connection to a rank. The first connection to a rank also opens a pulse to it, so that the control
     /// thread notices when the network between the two fails.
-    fn open_watched(
-        &self,
-        hello: &Hello,
-        rank: usize,
-        addr: SocketAddr,
-        timeout: Duration,
-    ) -> Result<SecureStream, ClusterError> {
+    fn open_watched(&self, target: &Target<'_>, rank: usize, timeout: Duration) -> Result<SecureStream, ClusterError> {
         let deadline = Instant::now() + timeout;
-        let target = |hello| Target { hello, peer: format!("rank {rank}"), addr };
-        let stream = self.open_one(&target(hello), timeout)?;
+        let stream = self.open_one(target, timeout)?;
         // Control connections exist between rank 0 and every other rank, and already carry heartbeats.
         let is_watched = self.rank() == 0 || rank == 0 || rank == self.rank();
         if !is_watched && lock(&self.inner.watched).insert(rank) {
-            let hello = Hello::Pulse { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
-            let pulse =
-                self.open_one(&target(&hello), deadline.saturating_duration_since(Instant::now())).and_then(|pulse| {
-                    let longest_silence = 2 * self.inner.config.heartbeat_timeout();
-                    end_when_unacknowledged(pulse.socket(), longest_silence)
-                        .map_err(system("set a timeout of a connection"))?;
-                    Ok(pulse)
-                });
+            let target = self.target(Purpose::Pulse, rank, None)?;
+            let pulse = self.open_one(&target, deadline.saturating_duration_since(Instant::now())).and_then(|pulse| {
+                let longest_silence = 2 * self.inner.config.heartbeat_timeout();
+                end_when_unacknowledged(pulse.socket(), longest_silence)
+                    .map_err(system("set a timeout of a connection"))?;
+                Ok(pulse)
+            });
             match pulse {
                 Ok(pulse) => self.inner.control.watch(rank, pulse),
                 Err(error) => {

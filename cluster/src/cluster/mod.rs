@@ -3,6 +3,8 @@
 mod connections;
 mod ending;
 mod in_process;
+#[cfg(test)]
+mod redirected;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -22,7 +24,8 @@ use crate::failure::keep_alive::end_when_unacknowledged;
 use crate::failure::panics::remember_panics;
 use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, Arrival, HandshakeLimits, RpcStream};
 use crate::join::file_limit;
-use crate::join::rendezvous::{self, Assembly};
+use crate::join::identity::Party;
+use crate::join::rendezvous::{self, Applicant, Assembly, Membership};
 use crate::locks::lock;
 use crate::secure::stream::SecureStream;
 use crate::token::random_hex;
@@ -106,10 +109,20 @@ impl Cluster {
             let listener = listen_as_master(&config)?;
             return Self::host(listener, config);
         }
-        let member = rendezvous::join(&config)?;
-        let (acceptor, incoming) = new_acceptor(&config, member.job, None);
-        let accept_thread = acceptor.start(member.listener)?;
-        let assembly = Assembly { roster: member.roster, controls: vec![(0, member.control)] };
+        let applicant = rendezvous::reach(&config)?;
+        let listen = applicant.listen;
+        Self::join_as_member(config, applicant, listen)
+    }
+
+    /// Joins as a rank other than 0, which the others reach at `listen`.
+    fn join_as_member(config: ClusterConfig, applicant: Applicant, listen: SocketAddr) -> Result<Self, ClusterError> {
+        let (listener, registration) = applicant.into_registration(&config, listen);
+        let (acceptor, incoming) = new_acceptor(&config, None, None);
+        // Connections that are meant for another rank are refused from now on. The others wait for the job's name.
+        let accept_thread = acceptor.start(listener)?;
+        let Membership { job, roster, control } = registration.complete(&config)?;
+        acceptor.name_job(job);
+        let assembly = Assembly { roster, controls: vec![(0, control)] };
         Self::assemble(config, assembly, acceptor, accept_thread, incoming)
     }
 
@@ -146,7 +159,7 @@ impl Cluster {
     fn host(listener: TcpListener, config: ClusterConfig) -> Result<Self, ClusterError> {
         let own = master_own_addr(&listener)?;
         let (sender, arrivals) = std::sync::mpsc::sync_channel(config.world_size + SPARE_ARRIVALS);
-        let (acceptor, incoming) = new_acceptor(&config, random_hex::<16>()?, Some(sender));
+        let (acceptor, incoming) = new_acceptor(&config, Some(random_hex::<16>()?), Some(sender));
         let accept_thread = acceptor.start(listener)?;
         let assembly = rendezvous::host(&config, own, &acceptor, &arrivals)?;
         acceptor.finish_registration(&arrivals);
@@ -290,7 +303,7 @@ impl Drop for Inner {
 
 fn new_acceptor(
     config: &ClusterConfig,
-    job: String,
+    job: Option<String>,
     arrivals: Option<std::sync::mpsc::SyncSender<Arrival>>,
 ) -> (Arc<Acceptor>, Incoming) {
     let (rpc, rpc_incoming) = mpsc::channel(config.rpc_backlog.min(MAX_RPC_BACKLOG));
@@ -298,6 +311,7 @@ fn new_acceptor(
     let rules = AcceptorSettings {
         token: config.token.clone(),
         protection: config.protection,
+        party: Party::rank(config.rank),
         job,
         world_size: config.world_size,
         keep_alive: config.heartbeat_timeout(),

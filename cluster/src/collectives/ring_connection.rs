@@ -11,7 +11,8 @@ use crate::collectives::transfer::{Merge, Progress, Side, Transfer, TransferErro
 use crate::collectives::transfer_plan::TransferPlan;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::failure::job_state::{JobState, Waiting};
-use crate::join::messages::{Hello, Lane, RingKey};
+use crate::join::identity::Purpose;
+use crate::join::messages::{Lane, RingKey};
 use crate::secure::{SecureStream, is_modified};
 
 /// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
@@ -88,8 +89,7 @@ impl RingConnection {
 
     fn open(&self, position: usize, key: &RingKey) -> Result<SecureStream, ClusterError> {
         let rank = self.members[position];
-        let hello = Hello::Ring { job: self.cluster.acceptor().job().to_owned(), key: key.clone() };
-        self.cluster.open_for(&hello, rank, self.cluster.addr_of(rank)?)
+        self.cluster.open_for(Purpose::Ring, rank, Some(key))
     }
 
     /// Waits for a connection that another member opens.

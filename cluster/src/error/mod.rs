@@ -226,6 +226,20 @@ pub enum ClusterError {
         ours: Protection,
     },
 
+    /// A connection has reached another process than the one that it is for. Both ends refuse it.
+    #[error(
+        "the connection from {from} to {to} has reached {found}: check the addresses of both, and proxies and port \
+         forwarding between them"
+    )]
+    Misdirected {
+        /// The process that has opened the connection.
+        from: String,
+        /// The process that it is for.
+        to: String,
+        /// The process that it has reached.
+        found: String,
+    },
+
     /// A peer that knows the secret declined the connection.
     #[error("{peer} refused the connection: {reason}")]
     Refused {

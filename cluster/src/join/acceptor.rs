@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -15,10 +15,11 @@ use tokio::sync::mpsc;
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
 use crate::io_error::{explain, is_exhausted};
+use crate::join::identity::{Binding, Identity, JobId, Party};
 use crate::join::messages::{Register, RingKey};
 use crate::join::pending_handshakes::{PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;
-use crate::locks::lock;
+use crate::locks::{lock, wait_for};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
@@ -47,7 +48,12 @@ pub(crate) type RpcStream = (usize, SecureStream);
 pub(crate) struct Acceptor {
     pub(super) token: Option<Token>,
     pub(super) protection: Protection,
-    pub(super) job: String,
+    // The identity of this process.
+    pub(super) party: Party,
+    // The name of the job, or of the data that a server serves. `None` until a rank has learned it.
+    job: Mutex<Option<String>>,
+    // Notified when `job` is set.
+    job_known: Condvar,
     pub(super) world_size: usize,
     pub(super) keep_alive: Duration,
     pub(super) limits: HandshakeLimits,
@@ -63,8 +69,8 @@ pub(crate) struct Acceptor {
     pub(super) ring_came: Condvar,
     pub(super) pending: Arc<PendingHandshakes>,
     pub(super) strangers: Strangers,
-    // The data that a server serves to clients. Ranks of a job have none.
-    pub(super) served: Mutex<Option<String>>,
+    // The number of connections for other processes that were reported.
+    pub(super) misdirected: AtomicUsize,
     // Reports to the job that this process cannot accept connections any more.
     pub(super) report: Mutex<Option<Report>>,
     pub(super) closed: AtomicBool,
@@ -97,7 +103,10 @@ impl HandshakeLimits {
 pub(crate) struct AcceptorSettings {
     pub(crate) token: Option<Token>,
     pub(crate) protection: Protection,
-    pub(crate) job: String,
+    pub(crate) party: Party,
+    /// `None` if this process has yet to learn it, see [`Acceptor::name_job`].
+    pub(crate) job: Option<String>,
+    /// The number of ranks of the job. A server has none.
     pub(crate) world_size: usize,
     /// The approximate time after which idle connections end when the network is lost.
     pub(crate) keep_alive: Duration,
@@ -129,7 +138,9 @@ impl Acceptor {
         Self {
             token: settings.token,
             protection: settings.protection,
-            job: settings.job,
+            party: settings.party,
+            job: Mutex::new(settings.job),
+            job_known: Condvar::new(),
             world_size: settings.world_size,
             keep_alive: settings.keep_alive,
             limits,
@@ -141,20 +152,32 @@ impl Acceptor {
             ring_came: Condvar::new(),
             pending: Arc::new(PendingHandshakes::new(pending)),
             strangers: Strangers::default(),
-            served: Mutex::default(),
+            misdirected: AtomicUsize::new(0),
             report: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
 
-    /// Accepts clients from now on, as a server of the data `name`.
-    pub(crate) fn serve_clients(&self, name: &str) {
-        *lock(&self.served) = Some(name.to_owned());
+    /// Sets the name of the job, once this rank has learned it.
+    pub(crate) fn name_job(&self, job: String) {
+        *lock(&self.job) = Some(job);
+        self.job_known.notify_all();
     }
 
-    /// Returns the name of the job.
-    pub(crate) fn job(&self) -> &str {
-        &self.job
+    /// Returns the name of the job; empty until it is known.
+    pub(crate) fn job(&self) -> String {
+        lock(&self.job).clone().unwrap_or_default()
+    }
+
+    /// Returns the identity of this process, for a connection with these ends. Another rank may learn the name of the
+    /// job first and connect at once, so this waits for the name if the connector knows it.
+    pub(super) fn identity_for(&self, binding: &Binding, deadline: Instant) -> Identity {
+        let mut job = lock(&self.job);
+        let is_meant = binding.to.party == self.party && binding.to.job != JobId::UNKNOWN;
+        while is_meant && job.is_none() && Instant::now() < deadline && !self.closed.load(Ordering::Acquire) {
+            job = wait_for(&self.job_known, job, LOOK_AROUND);
+        }
+        Identity { party: self.party, job: job.as_deref().map_or(JobId::UNKNOWN, JobId::of) }
     }
 
     /// Returns the counts of connections without a valid handshake.

@@ -8,7 +8,8 @@ use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 use crate::failure::keep_alive::probe_when_idle;
 use crate::join::handshake::{Handshake, HandshakeError};
-use crate::join::messages::{Answer, Hello};
+use crate::join::identity::Binding;
+use crate::join::messages::{Answer, RingKey};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::token::Token;
@@ -32,14 +33,13 @@ impl<'a> ConnectorSettings<'a> {
     }
 }
 
-/// Opens a connection to `addr`, which errors call `peer`, and runs the handshake, until `deadline`. The kernel probes
-/// the connection while it is idle.
+/// Opens a connection and runs the handshake, until `deadline`. The kernel probes the connection while it is idle.
 pub(crate) fn open(
-    addr: SocketAddr,
-    peer: &str,
+    target: &Target<'_>,
     settings: ConnectorSettings<'_>,
     deadline: Instant,
 ) -> Result<SecureStream, HandshakeError> {
+    let addr = target.addr;
     let remaining = deadline.saturating_duration_since(Instant::now());
     // The standard library rejects a timeout of zero.
     let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
@@ -50,20 +50,20 @@ pub(crate) fn open(
     }
     stream.set_nodelay(true)?;
     probe_when_idle(&stream, settings.keep_alive)?;
-    let session = Handshake::new(settings.token, settings.protection, deadline).connect(&stream)?;
-    Ok(SecureStream::new(stream, &session, peer.to_owned())?)
+    let handshake = Handshake::new(settings.token, settings.protection, deadline);
+    let session = handshake.connect(&stream, &target.binding)?;
+    Ok(SecureStream::new(stream, &session, target.name())?)
 }
 
 /// Opens a connection as [`open`] does, and retries if the peer closes it during the handshake. A peer to which many
 /// processes connect at once closes the slowest connections. A peer that has ended refuses the next attempt.
 fn open_patiently(
-    addr: SocketAddr,
-    peer: &str,
+    target: &Target<'_>,
     settings: ConnectorSettings<'_>,
     deadline: Instant,
 ) -> Result<SecureStream, HandshakeError> {
     loop {
-        match open(addr, peer, settings, deadline) {
+        match open(target, settings, deadline) {
             Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
                 std::thread::sleep(RETRY_PAUSE);
             }
@@ -74,10 +74,18 @@ fn open_patiently(
 
 /// A connection to open to a rank of the same job, or to a server.
 pub(crate) struct Target<'a> {
-    pub(crate) hello: &'a Hello,
+    pub(crate) binding: Binding,
+    /// The group of a connection with the purpose [`Purpose::Ring`](crate::join::identity::Purpose::Ring).
+    pub(crate) ring: Option<&'a RingKey>,
     /// The peer in errors.
     pub(crate) peer: String,
     pub(crate) addr: SocketAddr,
+}
+
+impl Target<'_> {
+    fn name(&self) -> String {
+        format!("{} at {}", self.peer, self.addr)
+    }
 }
 
 /// Opens a connection to a rank of the same job, or to a server. The returned stream is non-blocking.
@@ -86,23 +94,23 @@ pub(crate) fn open_for(
     settings: ConnectorSettings<'_>,
     timeout: Duration,
 ) -> Result<SecureStream, ClusterError> {
-    let Target { hello, peer, addr } = target;
-    let peer = || format!("{peer} at {addr}");
     let deadline = Instant::now() + timeout;
-    let mut stream = open_patiently(*addr, &peer(), settings, deadline).map_err(|error| error.naming(peer()))?;
+    let mut stream = open_patiently(target, settings, deadline).map_err(|error| error.naming(target.name()))?;
     let ours = settings.protection;
     let theirs = stream.peer_protection();
     if theirs != ours {
-        return Err(ClusterError::ProtectionDiffers { peer: peer(), theirs, ours });
+        return Err(ClusterError::ProtectionDiffers { peer: target.name(), theirs, ours });
     }
-    let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
-    write_frame(stream.by(deadline), hello).map_err(failed)?;
+    let failed = |cause: io::Error| ClusterError::Connect { peer: target.name(), cause };
+    if let Some(key) = target.ring {
+        write_frame(stream.by(deadline), key).map_err(failed)?;
+    }
     match read_frame(stream.by(deadline)).map_err(failed)? {
         Answer::Welcome => {
             make_nonblocking(stream.socket()).map_err(failed)?;
             Ok(stream)
         }
-        Answer::Refused { reason } => Err(ClusterError::Refused { peer: peer(), reason }),
+        Answer::Refused { reason } => Err(ClusterError::Refused { peer: target.name(), reason }),
     }
 }
 
@@ -113,6 +121,7 @@ mod tests {
 
     use super::*;
     use crate::join::acceptor::{Acceptor, AcceptorSettings, HandshakeLimits};
+    use crate::join::identity::{Identity, JobId, Party, Purpose};
 
     #[test]
     fn a_stray_from_another_job_is_refused() {
@@ -123,7 +132,8 @@ mod tests {
         let settings = AcceptorSettings {
             token: None,
             protection: Protection::Checked,
-            job: "this".to_owned(),
+            party: Party::Rank(0),
+            job: Some("this".to_owned()),
             world_size: 2,
             keep_alive: minute,
             limits: HandshakeLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
@@ -134,11 +144,12 @@ mod tests {
         };
         let _doorkeeper = Arc::new(Acceptor::new(settings)).start(listener).unwrap();
         let call = |job: &str, from| {
-            let hello = Hello::Rpc { job: job.to_owned(), from };
+            let to = Identity { party: Party::Rank(0), job: JobId::of(job) };
+            let binding = Binding { purpose: Purpose::Rpc, from: Party::Rank(from), to };
             let settings = ConnectorSettings { token: None, protection: Protection::Checked, keep_alive: minute };
-            open_for(&Target { hello: &hello, peer: "rank 0".to_owned(), addr }, settings, minute)
+            open_for(&Target { binding, ring: None, peer: "rank 0".to_owned(), addr }, settings, minute)
         };
-        assert!(call("other", 1).unwrap_err().to_string().ends_with("it belongs to another job"));
+        assert!(call("other", 1).unwrap_err().to_string().contains("has reached rank 0 of another job"));
         assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));
         call("this", 1).unwrap();
         assert_eq!(incoming.blocking_recv().unwrap().0, 1);

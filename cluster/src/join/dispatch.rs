@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,11 @@ use tokio::sync::mpsc;
 
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
+use crate::io_error::invalid;
 use crate::join::acceptor::{Acceptor, Arrival, LOOK_AROUND};
 use crate::join::handshake::{Handshake, HandshakeError, Session};
-use crate::join::messages::{Admission, Answer, Hello, RingKey};
+use crate::join::identity::{Binding, Party, Purpose};
+use crate::join::messages::{Admission, Answer, Joining, RingKey};
 use crate::join::pending_handshakes::HandshakeSlot;
 use crate::locks::{lock, wait_for};
 use crate::secure::protection::Protection;
@@ -22,6 +25,8 @@ use crate::wire::{make_nonblocking, read_frame, write_frame};
 
 /// The most connections of process groups that wait until this process creates their group.
 const MAX_WAITING_RINGS: usize = 4096;
+/// The most connections for other processes that a process prints a line about. The other end reports all of them.
+const MAX_MISDIRECTED_NOTICES: usize = 8;
 
 impl Acceptor {
     /// Waits for the connection of a process group that another rank opens. Returns `None` after `patience`, or when
@@ -86,30 +91,31 @@ impl Acceptor {
         }
         // `note_proved` has dropped the other reference, through which the connection could be closed to make room.
         let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
-        if lock(&self.served).is_some() && session.peer_protection != self.protection {
+        if matches!(self.party, Party::Server(_)) && session.peer_protection != self.protection {
             // The client hangs up and reports the same to its own user.
             let reason = self.other_protection(session.peer_protection);
             (self.notice)(&format!("turned a client at {peer} away: {reason}"));
         }
-        let mut stream = SecureStream::new(stream, &session, peer.to_string())?;
-        let hello: Hello = read_frame(stream.by(deadline))?;
-        if let Some(rank) = hello.rank() {
-            stream.name_peer(format!("rank {rank} at {peer}"));
-        }
-        let is_for_rendezvous = matches!(hello, Hello::Register(_) | Hello::GiveUp { .. });
-        if stream.peer_protection() != self.protection && !is_for_rendezvous {
+        let Binding { purpose, from, .. } = session.binding;
+        let mut stream = SecureStream::new(stream, &session, format!("{from} at {peer}"))?;
+        if stream.peer_protection() != self.protection && purpose != Purpose::Join {
             let reason = self.other_protection(stream.peer_protection());
             return refuse(&mut stream, deadline, reason);
         }
-        match hello {
-            Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
-            Hello::GiveUp { rank, attempt, reason } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
-            Hello::Rpc { job, from } => self.accept_rpc(&job, from, stream, deadline)?,
-            Hello::Ring { job, key } => self.accept_ring(&job, key, stream, deadline)?,
-            Hello::Pulse { job, from } => self.accept_pulse(&job, from, stream, deadline)?,
-            Hello::Client { expects } => self.accept_client(expects.as_deref(), stream, deadline)?,
+        match (purpose, from) {
+            (Purpose::Service, Party::Client(_) | Party::Server(_)) => self.accept_client(stream, deadline),
+            (Purpose::Service, Party::Rank(_)) | (_, Party::Client(_) | Party::Server(_)) => {
+                refuse(&mut stream, deadline, format!("{from} opens no connection of this kind"))
+            }
+            (Purpose::Join, Party::Rank(rank)) => self.accept_joining(rank as usize, stream, peer, deadline),
+            (_, Party::Rank(rank)) if rank as usize >= self.world_size => {
+                let reason = format!("there is no rank {rank} in a job of {}", self.world_size);
+                refuse(&mut stream, deadline, reason)
+            }
+            (Purpose::Rpc, Party::Rank(rank)) => self.pass_on(rank as usize, stream, deadline),
+            (Purpose::Ring, Party::Rank(rank)) => self.accept_ring(rank as usize, stream, deadline),
+            (Purpose::Pulse, Party::Rank(rank)) => self.accept_pulse(rank as usize, stream, deadline),
         }
-        Ok(())
     }
 
     fn shake_hands(
@@ -121,16 +127,22 @@ impl Acceptor {
         let handshake = Handshake::new(self.token.as_ref(), self.protection, deadline);
         handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
         slot.note_speaking();
-        handshake.accept(stream)
+        handshake.accept(stream, |binding| self.identity_for(binding, deadline))
     }
 
     /// Tells the rendezvous of a failed handshake with a process of this project. Other failures are only counted.
     fn report_failed_handshake(&self, error: HandshakeError, peer: SocketAddr) {
-        if !error.is_transient() {
-            // It is reported on its own, so it does not count among the connections without a valid handshake.
-            self.strangers.remove(peer.ip().to_canonical());
-            self.arrive(Arrival::TurnedAway { reason: format!("{:#}", error.naming(peer.to_string())) });
+        if error.is_transient() {
+            return;
         }
+        // It is reported on its own, so it does not count among the connections without a valid handshake.
+        self.strangers.remove(peer.ip().to_canonical());
+        let is_misdirected = matches!(error, HandshakeError::MeantForOther(_));
+        let reason = format!("{:#}", error.naming(peer.to_string()));
+        if is_misdirected && self.misdirected.fetch_add(1, Ordering::Relaxed) < MAX_MISDIRECTED_NOTICES {
+            (self.notice)(&format!("refused a connection: {reason}"));
+        }
+        self.arrive(Arrival::TurnedAway { reason });
     }
 
     /// Passes an arrival to the rendezvous. After the rendezvous, rejects a rank as late.
@@ -152,9 +164,6 @@ impl Acceptor {
     }
 
     pub(super) fn too_late(&self) -> String {
-        if lock(&self.served).is_some() {
-            return "found a server, which is no rank of a job: check the address of rank 0".to_owned();
-        }
         format!("came too late: the job runs with all its {} ranks", self.world_size)
     }
 
@@ -167,23 +176,26 @@ impl Acceptor {
         let _ = write_frame(stream.by(deadline), &Admission::Rejected { reason });
     }
 
-    fn accept_rpc(&self, job: &str, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
-        if let Some(reason) = self.refusal_of(job, from) {
-            return refuse(&mut stream, deadline, reason);
+    /// Passes a rank that joins, or that cannot join, to the rendezvous.
+    fn accept_joining(
+        &self,
+        rank: usize,
+        mut stream: SecureStream,
+        peer: SocketAddr,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        let joining: Joining = read_frame(stream.by(deadline))?;
+        if joining.rank() != rank {
+            return Err(invalid(format!("rank {rank} registers as rank {}", joining.rank())));
         }
-        self.pass_on(from, stream, deadline)
+        match joining {
+            Joining::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
+            Joining::GiveUp { attempt, reason, .. } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
+        }
+        Ok(())
     }
 
-    fn accept_client(&self, expects: Option<&str>, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
-        let served = lock(&self.served).clone();
-        let refusal = match (served, expects) {
-            (None, _) => Some("it is a rank of a job, not a server"),
-            (Some(served), Some(expected)) if served != expected => Some("it serves other data than expected"),
-            _ => None,
-        };
-        if let Some(reason) = refusal {
-            return refuse(&mut stream, deadline, reason.to_owned());
-        }
+    fn accept_client(&self, stream: SecureStream, deadline: Instant) -> io::Result<()> {
         end_when_unacknowledged(stream.socket(), self.keep_alive)?;
         self.pass_on(0, stream, deadline)
     }
@@ -205,9 +217,10 @@ impl Acceptor {
         Ok(())
     }
 
-    fn accept_ring(&self, job: &str, key: RingKey, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
-        if let Some(reason) = self.refusal_of(job, key.from) {
-            return refuse(&mut stream, deadline, reason);
+    fn accept_ring(&self, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
+        let key: RingKey = read_frame(stream.by(deadline))?;
+        if key.from != from {
+            return refuse(&mut stream, deadline, format!("it is the connection of rank {}, not {from}", key.from));
         }
         if lock(&self.rings).len() >= MAX_WAITING_RINGS {
             return refuse(&mut stream, deadline, "too many rings wait for their group".to_owned());
@@ -219,10 +232,7 @@ impl Acceptor {
         Ok(())
     }
 
-    fn accept_pulse(&self, job: &str, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
-        if let Some(reason) = self.refusal_of(job, from) {
-            return refuse(&mut stream, deadline, reason);
-        }
+    fn accept_pulse(&self, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
         write_frame(stream.by(deadline), &Answer::Welcome)?;
         make_nonblocking(stream.socket())?;
         end_when_unacknowledged(stream.socket(), 2 * self.keep_alive)?;
@@ -238,14 +248,6 @@ impl Acceptor {
             "it was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
              --check-traffic)"
         )
-    }
-
-    /// Returns why a connection does not belong to this job; `None` if it does.
-    fn refusal_of(&self, job: &str, from: usize) -> Option<String> {
-        if job != self.job {
-            return Some("it belongs to another job".to_owned());
-        }
-        (from >= self.world_size).then(|| format!("there is no rank {from} in a job of {}", self.world_size))
     }
 }
 
@@ -267,7 +269,8 @@ mod tests {
         Acceptor::new(AcceptorSettings {
             token: None,
             protection: Protection::Checked,
-            job: "job".to_owned(),
+            party: Party::Rank(0),
+            job: Some("job".to_owned()),
             world_size: 2,
             keep_alive: Duration::from_secs(60),
             limits: HandshakeLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),

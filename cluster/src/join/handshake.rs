@@ -1,15 +1,16 @@
-//! The handshake at the start of every connection, in which both sides prove that they know the shared secret.
+//! The handshake at the start of every connection: both sides prove that they know the shared secret, and that the
+//! connection links the two processes that it is meant for.
 //!
 //! ```text
-//! opening                 magic (8) | version (u32 LE) | protection (1) | nonce (32) | public key (32)
-//! connector ─► acceptor   opening
-//! acceptor  ─► connector  opening | HMAC-SHA256(key, "acceptor" | both openings)
-//! connector ─► acceptor   verdict (1) | HMAC-SHA256(key, "connector" | both openings)
+//! connector ─► acceptor   opening: magic (8) | version (u32 LE) | protection (1) | binding (43); first Noise message (48)
+//! acceptor  ─► connector  magic (8) | version (u32 LE); second Noise message (48), with protection (1) | identity (37)
+//! connector ─► acceptor   verdict (1) | confirmation (32)
 //! acceptor  ─► connector  verdict (1)
 //! ```
-//! All messages have a fixed size. The labels "acceptor" and "connector" prevent reflection of a proof, the nonces
-//! prevent replay. The proofs cover the public keys, so nobody in between can replace them. Both sides derive the keys
-//! of the records that follow from the two public keys, the secret and both openings.
+//! All messages have a fixed size. The opening is the prologue of the [Noise handshake](NoiseHandshake), and the identity
+//! of the acceptor is the payload of its message. So whatever the two sides believe about the version, the protections,
+//! the job, both processes and the purpose is equal on both, or the handshake fails. See
+//! [`identity`](crate::join::identity).
 //!
 //! If the two sides were started with different protections, the connection has the stronger one, so that the reason of
 //! the refusal that follows can be sent over it.
@@ -17,7 +18,7 @@
 //! The acceptor proves the secret first, so a process that only pretends to be a rank gets no proof from the ranks that
 //! connect to it. Anyone who can connect to a rank gets the acceptor's proof and can test guesses of the secret against
 //! it offline. The minimum length of a [`Token`] and the iterated derivation of its key make that infeasible for a
-//! random secret.
+//! random secret. Someone who only listens gets nothing to test guesses against.
 //!
 //! Without a secret the key is derived from the empty text, so the handshake between a process with a secret and one
 //! without fails with a clear error on both sides. Without a secret both sides also check that the same user runs the
@@ -27,24 +28,27 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
-
 use crate::error::ClusterError;
 use crate::io_error::{explain, invalid, is_exhausted};
+use crate::join::identity::{BINDING_BYTES, Binding, IDENTITY_BYTES, Identity, Misdirection};
 use crate::join::peer_user::peer_user;
-use crate::secure::key_exchange::{KeyExchange, PUBLIC_KEY_BYTES, RecordKeys};
+use crate::secure::noise::{
+    CONFIRMATION_BYTES, ConnectionKeys, FIRST_MESSAGE_BYTES, NoiseHandshake, RecordKeys, SECOND_MESSAGE_BYTES,
+};
 use crate::secure::protection::Protection;
-use crate::token::{Token, random_bytes};
+use crate::token::Token;
 use crate::wire::Timed;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 6;
+pub(crate) const PROTOCOL_VERSION: u32 = 7;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
-const NONCE_BYTES: usize = 32;
-const OPENING_BYTES: usize = 8 + 4 + 1 + NONCE_BYTES + PUBLIC_KEY_BYTES;
-const PROOF_BYTES: usize = 32;
+/// The magic and the version, with which both sides begin in every version of the protocol.
+const GREETING_BYTES: usize = 8 + 4;
+const OPENING_BYTES: usize = GREETING_BYTES + 1 + BINDING_BYTES;
+/// The payload of the acceptor's Noise message.
+const REPLY_BYTES: usize = 1 + IDENTITY_BYTES;
+const ANSWER_BYTES: usize = 1 + CONFIRMATION_BYTES;
 const ACCEPTED: u8 = 1;
 /// The longest that a connection to a process of another version stays open, so that the peer can read the answer.
 const LAST_BYTES: Duration = Duration::from_millis(200);
@@ -71,6 +75,10 @@ pub(crate) enum HandshakeError {
     OtherUser { theirs: u32, ours: u32 },
     /// There is no secret, and the system does not tell the user of the peer.
     UnknownUser(io::Error),
+    /// The connection, which this side has opened, has reached another process than the one it is for.
+    ReachedOther(Misdirection),
+    /// The connection, which the peer has opened, is for another process than this one.
+    MeantForOther(Misdirection),
 }
 
 impl HandshakeError {
@@ -106,6 +114,8 @@ impl HandshakeError {
             Self::Differs => ClusterError::TokenDiffers { peer },
             Self::OtherUser { theirs, ours } => ClusterError::OtherUser { peer, theirs, ours },
             Self::UnknownUser(cause) => ClusterError::UnknownUser { peer, cause },
+            Self::ReachedOther(misdirection) => misdirection.of_connector(peer),
+            Self::MeantForOther(misdirection) => misdirection.of_acceptor(&peer),
         }
     }
 }
@@ -127,6 +137,8 @@ pub(crate) struct Handshake<'a> {
 
 /// The result of a handshake: the protection of the connection, and the keys of each direction.
 pub(crate) struct Session {
+    /// The ends of the connection, which both sides agree on.
+    pub(crate) binding: Binding,
     /// The stronger one of the protections that the two sides were started with.
     pub(crate) protection: Protection,
     /// The protection that the other side was started with.
@@ -135,15 +147,11 @@ pub(crate) struct Session {
     pub(crate) outgoing: RecordKeys,
 }
 
-/// The first message of a side.
+/// The first message of a connector, up to its Noise message.
 struct Opening {
     bytes: [u8; OPENING_BYTES],
-}
-
-/// The first messages of both sides, which the proofs cover.
-struct Openings {
-    connector: Opening,
-    acceptor: Opening,
+    protection: Protection,
+    binding: Binding,
 }
 
 impl<'a> Handshake<'a> {
@@ -151,43 +159,47 @@ impl<'a> Handshake<'a> {
         Self { token, protection, version: PROTOCOL_VERSION, deadline }
     }
 
-    /// Runs the connector's side.
-    pub(crate) fn connect(&self, stream: &TcpStream) -> Result<Session, HandshakeError> {
+    /// Runs the connector's side of a connection with these ends.
+    pub(crate) fn connect(&self, stream: &TcpStream, binding: &Binding) -> Result<Session, HandshakeError> {
         let mut timed = Timed { stream, deadline: self.deadline };
-        let key_exchange = KeyExchange::new()?;
-        let connector = Opening::new(self, key_exchange.public_key())?;
-        timed.write_all(&connector.bytes)?;
-        self.read_magic(&mut timed)?;
-        let acceptor = self.read_rest(&mut timed)?;
-        // The peer has sent its opening, so it has accepted the connection, and the system knows the owner of that end.
-        self.check_user(stream)?;
-        let openings = Openings { connector, acceptor };
-        let mut proof = [0; PROOF_BYTES];
-        timed.read_exact(&mut proof)?;
+        let opening = Opening::new(self, binding);
+        let mut noise = NoiseHandshake::connector(&opening.bytes, &Token::key(self.token))?;
+        let mut sent = [0; OPENING_BYTES + FIRST_MESSAGE_BYTES];
+        sent[..OPENING_BYTES].copy_from_slice(&opening.bytes);
+        noise.write(&[], &mut sent[OPENING_BYTES..])?;
+        timed.write_all(&sent)?;
 
-        let mut answer = [0; 1 + PROOF_BYTES];
-        if let Err(error) = self.check_proof("acceptor", &openings, &proof) {
+        self.read_magic(&mut timed)?;
+        self.read_version(&mut timed)?;
+        // The peer has answered, so it has accepted the connection, and the system knows the owner of that end.
+        self.check_user(stream)?;
+        let mut message = [0; SECOND_MESSAGE_BYTES + REPLY_BYTES];
+        timed.read_exact(&mut message)?;
+        let mut answer = [0; ANSWER_BYTES];
+        let mut reply = [0; REPLY_BYTES];
+        if noise.read(&message, &mut reply).is_err() {
             // The zeros of `answer` are a rejection without a proof.
             timed.write_all(&answer)?;
-            return Err(error);
+            return Err(HandshakeError::Differs);
         }
+        let ConnectionKeys { of_connector, of_acceptor, confirmation } = noise.finish()?;
         answer[0] = ACCEPTED;
-        answer[1..].copy_from_slice(&self.proof("connector", &openings)?.finalize().into_bytes());
+        answer[1..].copy_from_slice(&confirmation.bytes());
         timed.write_all(&answer)?;
-
         let mut verdict = [0];
         timed.read_exact(&mut verdict)?;
         if verdict[0] != ACCEPTED {
             return Err(HandshakeError::Rejected);
         }
-        let peer_protection = openings.acceptor.protection()?;
-        let keys =
-            key_exchange.agree(openings.acceptor.public_key(), &Token::key(self.token), &openings.transcript())?;
+
+        let (peer_protection, found) = decode_reply(&reply)?;
+        binding.check(found).map_err(HandshakeError::ReachedOther)?;
         Ok(Session {
+            binding: *binding,
             protection: self.protection.max(peer_protection),
             peer_protection,
-            incoming: keys.of_acceptor,
-            outgoing: keys.of_connector,
+            incoming: of_acceptor,
+            outgoing: of_connector,
         })
     }
 
@@ -201,50 +213,60 @@ impl<'a> Handshake<'a> {
         })
     }
 
-    /// Runs the acceptor's side, after [`Handshake::accept_magic`].
-    pub(crate) fn accept(&self, stream: &TcpStream) -> Result<Session, HandshakeError> {
+    /// Runs the acceptor's side, after [`Handshake::accept_magic`]. `identify` returns the identity of this process,
+    /// given the ends that the connector wants.
+    pub(crate) fn accept(
+        &self,
+        stream: &TcpStream,
+        identify: impl FnOnce(&Binding) -> Identity,
+    ) -> Result<Session, HandshakeError> {
         let mut timed = Timed { stream, deadline: self.deadline };
-        let key_exchange = KeyExchange::new()?;
-        let acceptor = Opening::new(self, key_exchange.public_key())?;
-        let connector = match self.read_rest(&mut timed) {
-            Err(error @ HandshakeError::Version { .. }) => {
-                // With this opening the peer detects the mismatch too, and reports it to its own user.
-                timed.write_all(&acceptor.bytes)?;
-                self.wait_for_end(stream, LAST_BYTES);
-                return Err(error);
-            }
-            outcome => outcome?,
-        };
+        if let Err(error) = self.read_version(&mut timed) {
+            // With this greeting the peer detects another version too, and reports it to its own user.
+            timed.write_all(&self.greeting())?;
+            self.wait_for_end(stream, LAST_BYTES);
+            return Err(error);
+        }
+        let opening = self.read_opening(&mut timed)?;
+        let mut message = [0; FIRST_MESSAGE_BYTES];
+        timed.read_exact(&mut message)?;
         if let Err(error) = self.check_user(stream) {
-            timed.write_all(&acceptor.bytes)?;
+            timed.write_all(&self.greeting())?;
             // The peer makes the same check, which needs this end to be open.
             self.wait_for_end(stream, LAST_LOOK);
             return Err(error);
         }
-        let openings = Openings { connector, acceptor };
-        let mut reply = [0; OPENING_BYTES + PROOF_BYTES];
-        reply[..OPENING_BYTES].copy_from_slice(&openings.acceptor.bytes);
-        reply[OPENING_BYTES..].copy_from_slice(&self.proof("acceptor", &openings)?.finalize().into_bytes());
-        timed.write_all(&reply)?;
+        let mut noise = NoiseHandshake::acceptor(&opening.bytes, &Token::key(self.token))?;
+        // This message does not depend on the secret, so an error means that it was modified on the way.
+        noise.read(&message, &mut [])?;
+        let own = identify(&opening.binding);
+        let mut reply = [0; REPLY_BYTES];
+        reply[0] = self.protection.code();
+        reply[1..].copy_from_slice(&own.encode());
+        let mut sent = [0; GREETING_BYTES + SECOND_MESSAGE_BYTES + REPLY_BYTES];
+        sent[..GREETING_BYTES].copy_from_slice(&self.greeting());
+        noise.write(&reply, &mut sent[GREETING_BYTES..])?;
+        timed.write_all(&sent)?;
 
-        let mut answer = [0; 1 + PROOF_BYTES];
+        let mut answer = [0; ANSWER_BYTES];
         timed.read_exact(&mut answer)?;
         if answer[0] != ACCEPTED {
             return Err(HandshakeError::Rejected);
         }
-        if let Err(error) = self.check_proof("connector", &openings, &answer[1..]) {
+        let ConnectionKeys { of_connector, of_acceptor, confirmation } = noise.finish()?;
+        if !confirmation.is(&answer[1..]) {
             timed.write_all(&[!ACCEPTED])?;
-            return Err(error);
+            return Err(HandshakeError::Differs);
         }
-        let peer_protection = openings.connector.protection()?;
-        let keys =
-            key_exchange.agree(openings.connector.public_key(), &Token::key(self.token), &openings.transcript())?;
+        // The connector compares the identities as well, and reports the same to its own user.
         timed.write_all(&[ACCEPTED])?;
+        opening.binding.check(own).map_err(HandshakeError::MeantForOther)?;
         Ok(Session {
-            protection: self.protection.max(peer_protection),
-            peer_protection,
-            incoming: keys.of_connector,
-            outgoing: keys.of_acceptor,
+            binding: opening.binding,
+            protection: self.protection.max(opening.protection),
+            peer_protection: opening.protection,
+            incoming: of_connector,
+            outgoing: of_acceptor,
         })
     }
 
@@ -265,14 +287,23 @@ impl<'a> Handshake<'a> {
         if magic == MAGIC { Ok(()) } else { Err(HandshakeError::Stray) }
     }
 
-    /// Reads the rest of an opening. Checks the version first, since it determines the length of the rest.
-    fn read_rest(&self, stream: &mut Timed<'_>) -> Result<Opening, HandshakeError> {
+    /// Reads and checks the version, which determines everything that follows.
+    fn read_version(&self, stream: &mut Timed<'_>) -> Result<(), HandshakeError> {
+        let mut version = [0; 4];
+        stream.read_exact(&mut version)?;
+        let theirs = u32::from_le_bytes(version);
+        let ours = self.version;
+        if theirs == ours { Ok(()) } else { Err(HandshakeError::Version { theirs, ours }) }
+    }
+
+    /// Reads the rest of an opening, after its version.
+    fn read_opening(&self, stream: &mut Timed<'_>) -> Result<Opening, HandshakeError> {
         let mut bytes = [0; OPENING_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        stream.read_exact(&mut bytes[8..12])?;
-        self.check_version(u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]))?;
-        stream.read_exact(&mut bytes[12..])?;
-        Ok(Opening { bytes })
+        bytes[..GREETING_BYTES].copy_from_slice(&self.greeting());
+        stream.read_exact(&mut bytes[GREETING_BYTES..])?;
+        let binding = bytes.last_chunk().and_then(Binding::decode);
+        let binding = binding.ok_or_else(|| invalid("a connection with a purpose or an end that does not exist"))?;
+        Ok(Opening { bytes, protection: decode_protection(bytes[GREETING_BYTES])?, binding })
     }
 
     /// Checks, if there is no secret, that the user of the peer's process is the user of this process.
@@ -285,55 +316,33 @@ impl<'a> Handshake<'a> {
         if theirs == ours { Ok(()) } else { Err(HandshakeError::OtherUser { theirs, ours }) }
     }
 
-    fn check_version(&self, theirs: u32) -> Result<(), HandshakeError> {
-        let ours = self.version;
-        if theirs == ours { Ok(()) } else { Err(HandshakeError::Version { theirs, ours }) }
-    }
-
-    /// Returns the HMAC that the side `role` proves the secret with.
-    fn proof(&self, role: &str, openings: &Openings) -> Result<Hmac<Sha256>, HandshakeError> {
-        // HMAC takes keys of any length, so this never fails.
-        let mut mac = Hmac::<Sha256>::new_from_slice(&Token::key(self.token))
-            .map_err(|error| HandshakeError::Io(invalid(error)))?;
-        mac.update(role.as_bytes());
-        mac.update(&openings.transcript());
-        Ok(mac)
-    }
-
-    fn check_proof(&self, role: &str, openings: &Openings, proof: &[u8]) -> Result<(), HandshakeError> {
-        // `verify_slice` compares in constant time.
-        self.proof(role, openings)?.verify_slice(proof).map_err(|_| HandshakeError::Differs)
+    fn greeting(&self) -> [u8; GREETING_BYTES] {
+        let mut bytes = [0; GREETING_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..].copy_from_slice(&self.version.to_le_bytes());
+        bytes
     }
 }
 
 impl Opening {
-    /// Creates the opening of this side, with a random nonce.
-    fn new(handshake: &Handshake<'_>, public_key: &[u8; PUBLIC_KEY_BYTES]) -> io::Result<Self> {
+    fn new(handshake: &Handshake<'_>, binding: &Binding) -> Self {
         let mut bytes = [0; OPENING_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&handshake.version.to_le_bytes());
-        bytes[12] = handshake.protection.code();
-        bytes[13..13 + NONCE_BYTES].copy_from_slice(&random_bytes::<NONCE_BYTES>()?);
-        bytes[13 + NONCE_BYTES..].copy_from_slice(public_key);
-        Ok(Self { bytes })
-    }
-
-    fn protection(&self) -> io::Result<Protection> {
-        Protection::from_code(self.bytes[12]).ok_or_else(|| invalid("a protection of connections that does not exist"))
-    }
-
-    fn public_key(&self) -> &[u8; PUBLIC_KEY_BYTES] {
-        self.bytes.last_chunk().unwrap_or(&[0; PUBLIC_KEY_BYTES])
+        bytes[..GREETING_BYTES].copy_from_slice(&handshake.greeting());
+        bytes[GREETING_BYTES] = handshake.protection.code();
+        bytes[GREETING_BYTES + 1..].copy_from_slice(&binding.encode());
+        Self { bytes, protection: handshake.protection, binding: *binding }
     }
 }
 
-impl Openings {
-    fn transcript(&self) -> [u8; 2 * OPENING_BYTES] {
-        let mut bytes = [0; 2 * OPENING_BYTES];
-        bytes[..OPENING_BYTES].copy_from_slice(&self.connector.bytes);
-        bytes[OPENING_BYTES..].copy_from_slice(&self.acceptor.bytes);
-        bytes
-    }
+/// Decodes the payload of the acceptor's Noise message.
+fn decode_reply(reply: &[u8; REPLY_BYTES]) -> io::Result<(Protection, Identity)> {
+    let identity = reply.last_chunk().and_then(Identity::decode);
+    let identity = identity.ok_or_else(|| invalid("a process of a kind that does not exist"))?;
+    Ok((decode_protection(reply[0])?, identity))
+}
+
+fn decode_protection(code: u8) -> io::Result<Protection> {
+    Protection::from_code(code).ok_or_else(|| invalid("a protection of connections that does not exist"))
 }
 
 #[cfg(test)]
@@ -341,9 +350,15 @@ pub(crate) mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
+    use crate::join::identity::{JobId, Party, Purpose};
     use crate::secure::stream::SecureStream;
 
     type Outcome = Result<Session, HandshakeError>;
+
+    /// The acceptor of the tests.
+    const RANK_0: Identity = Identity { party: Party::Rank(0), job: JobId::UNKNOWN };
+    /// A connection to [`RANK_0`].
+    const TO_RANK_0: Binding = Binding { purpose: Purpose::Join, from: Party::Rank(1), to: RANK_0 };
 
     fn side(token: Option<&Token>, version: u32) -> Handshake<'_> {
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -357,7 +372,7 @@ pub(crate) mod tests {
         let other = listener.accept().unwrap().0;
         let handshake = || Handshake { protection, ..side(None, 1) };
         let (session, peer_session) = std::thread::scope(|scope| {
-            let connector = scope.spawn(|| handshake().connect(&one));
+            let connector = scope.spawn(|| handshake().connect(&one, &TO_RANK_0));
             let accepted = answer(&handshake(), &other);
             (connector.join().unwrap().unwrap(), accepted.unwrap())
         });
@@ -370,8 +385,12 @@ pub(crate) mod tests {
     }
 
     fn answer(acceptor: &Handshake<'_>, stream: &TcpStream) -> Outcome {
+        answer_as(RANK_0, acceptor, stream)
+    }
+
+    fn answer_as(own: Identity, acceptor: &Handshake<'_>, stream: &TcpStream) -> Outcome {
         acceptor.accept_magic(stream, acceptor.deadline)?;
-        acceptor.accept(stream)
+        acceptor.accept(stream, |_| own)
     }
 
     /// Runs both sides. Returns the outcomes of the connector and of the acceptor.
@@ -379,7 +398,7 @@ pub(crate) mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
-            let connector = scope.spawn(move || connector.connect(&TcpStream::connect(addr).unwrap()));
+            let connector = scope.spawn(move || connector.connect(&TcpStream::connect(addr).unwrap(), &TO_RANK_0));
             let accepted = answer(&acceptor, &listener.accept().unwrap().0);
             (connector.join().unwrap(), accepted)
         })
@@ -409,37 +428,96 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn an_opening_that_was_modified_on_the_way_is_rejected() {
+    /// Runs a handshake through someone in between, who modifies a byte. Returns the errors of the connector and of the
+    /// acceptor.
+    fn meet_modified(from_connector: bool, at: usize) -> (HandshakeError, HandshakeError) {
         let token = Token::random().unwrap();
-        // The protection, the nonce and the public key. Other versions have errors of their own.
-        for at in [12, 13, OPENING_BYTES - 1] {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let middle = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let addr = listener.local_addr().unwrap();
-            let middle_addr = middle.local_addr().unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    let mut from = middle.accept().unwrap().0;
-                    let mut to = TcpStream::connect(addr).unwrap();
-                    let mut opening = [0; OPENING_BYTES];
-                    from.read_exact(&mut opening).unwrap();
-                    opening[at] ^= 1;
-                    to.write_all(&opening).unwrap();
-                    let mut reply = [0; OPENING_BYTES + PROOF_BYTES];
-                    to.read_exact(&mut reply).unwrap();
-                    from.write_all(&reply).unwrap();
-                    let mut answer = [0; 1 + PROOF_BYTES];
-                    from.read_exact(&mut answer).unwrap();
-                    to.write_all(&answer).unwrap();
-                });
-                let connect = || side(Some(&token), 1).connect(&TcpStream::connect(middle_addr).unwrap()).err();
-                let connector = scope.spawn(connect);
-                let accepted = answer(&side(Some(&token), 1), &listener.accept().unwrap().0).err();
-                assert!(matches!(accepted, Some(HandshakeError::Rejected)), "{accepted:?}");
-                let connected = connector.join().unwrap();
-                assert!(matches!(connected, Some(HandshakeError::Differs)), "{connected:?}");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let middle = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let middle_addr = middle.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| -> io::Result<()> {
+                let mut from = middle.accept().unwrap().0;
+                let mut to = TcpStream::connect(addr).unwrap();
+                let mut opening = [0; OPENING_BYTES + FIRST_MESSAGE_BYTES];
+                from.read_exact(&mut opening)?;
+                opening[at] ^= u8::from(from_connector);
+                to.write_all(&opening)?;
+                let mut reply = [0; GREETING_BYTES + SECOND_MESSAGE_BYTES + REPLY_BYTES];
+                to.read_exact(&mut reply)?;
+                reply[at] ^= u8::from(!from_connector);
+                from.write_all(&reply)?;
+                let mut answer = [0; ANSWER_BYTES];
+                from.read_exact(&mut answer)?;
+                to.write_all(&answer)
             });
+            let connect = || side(Some(&token), 1).connect(&TcpStream::connect(middle_addr).unwrap(), &TO_RANK_0).err();
+            let connector = scope.spawn(connect);
+            let accepted = answer(&side(Some(&token), 1), &listener.accept().unwrap().0).err();
+            (connector.join().unwrap().unwrap(), accepted.unwrap())
+        })
+    }
+
+    #[test]
+    fn messages_that_were_modified_on_the_way_are_rejected() {
+        // Each byte after the version: another version has an error of its own.
+        for at in GREETING_BYTES..OPENING_BYTES + FIRST_MESSAGE_BYTES {
+            let (connector, acceptor) = meet_modified(true, at);
+            assert!(connector.is_hang_up(), "byte {at}: {connector:?}");
+            assert!(matches!(acceptor, HandshakeError::Io(_)), "byte {at}: {acceptor:?}");
+        }
+        for at in GREETING_BYTES..GREETING_BYTES + SECOND_MESSAGE_BYTES + REPLY_BYTES {
+            let (connector, acceptor) = meet_modified(false, at);
+            assert!(matches!(connector, HandshakeError::Differs), "byte {at}: {connector:?}");
+            assert!(matches!(acceptor, HandshakeError::Rejected), "byte {at}: {acceptor:?}");
+        }
+    }
+
+    /// Runs a handshake with the acceptor `own`. Returns the texts of the errors of both sides; `None` if both accept.
+    fn refusals(binding: &Binding, own: Identity, mode: (Option<&Token>, Protection)) -> Option<[String; 2]> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let handshake = || Handshake { protection: mode.1, ..side(mode.0, PROTOCOL_VERSION) };
+        let (connected, accepted) = std::thread::scope(|scope| {
+            let connector = scope.spawn(|| handshake().connect(&TcpStream::connect(addr).unwrap(), binding));
+            let accepted = answer_as(own, &handshake(), &listener.accept().unwrap().0);
+            (connector.join().unwrap(), accepted)
+        });
+        let texts = [connected.err(), accepted.err()].map(|error| error.map(|e| e.naming("a peer".into()).to_string()));
+        match texts {
+            [Some(connector), Some(acceptor)] => Some([connector, acceptor]),
+            [None, None] => None,
+            one_side => panic!("only one side refuses {binding:?} to {own:?}: {one_side:?}"),
+        }
+    }
+
+    #[test]
+    fn every_kind_of_connection_to_every_other_process_is_refused_by_name_on_both_sides() {
+        let token = Token::random().unwrap();
+        let job = JobId::of("a job");
+        let modes = [
+            (None, Protection::Unprotected),
+            (Some(&token), Protection::Unprotected),
+            (Some(&token), Protection::Encrypted),
+        ];
+        let parties: Vec<Party> = (0..3).map(Party::Rank).chain((0..2).map(Party::Server)).collect();
+        for mode in modes {
+            for purpose in Purpose::ALL {
+                for (&from, &to) in parties.iter().flat_map(|from| parties.iter().map(move |to| (from, to))) {
+                    let binding = Binding { purpose, from, to: Identity { party: to, job } };
+                    for &found in &parties {
+                        let refused = refusals(&binding, Identity { party: found, job }, mode);
+                        assert_eq!(refused.is_some(), to != found, "{binding:?} reaches {found}");
+                        for text in refused.iter().flatten() {
+                            let names = [from, to, found].map(|party| text.contains(&party.to_string()));
+                            assert_eq!(names, [true; 3], "{binding:?} reaches {found}: {text}");
+                        }
+                    }
+                    let other_job = Identity { party: to, job: JobId::of("another job") };
+                    assert!(refusals(&binding, other_job, mode).is_some(), "{binding:?} of another job");
+                }
+            }
         }
     }
 
@@ -506,33 +584,38 @@ pub(crate) mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
-            let connector = scope.spawn(|| side(Some(&token), 1).connect(&TcpStream::connect(addr).unwrap()));
+            let connect = || side(Some(&token), 1).connect(&TcpStream::connect(addr).unwrap(), &TO_RANK_0);
+            let connector = scope.spawn(connect);
             let mut fake = listener.accept().unwrap().0;
-            let mut opening = [0; OPENING_BYTES];
+            let mut opening = [0; OPENING_BYTES + FIRST_MESSAGE_BYTES];
             fake.read_exact(&mut opening).unwrap();
-            // Echo the opening as the listener's own, then send an invalid proof.
-            fake.write_all(&opening).unwrap();
-            fake.write_all(&[7; PROOF_BYTES]).unwrap();
+            // The echoed greeting is valid, the Noise message is not.
+            fake.write_all(&opening[..GREETING_BYTES]).unwrap();
+            fake.write_all(&[7; SECOND_MESSAGE_BYTES + REPLY_BYTES]).unwrap();
             let mut answer = Vec::new();
             fake.read_to_end(&mut answer).unwrap();
-            assert_eq!(answer, [0; 1 + PROOF_BYTES], "a verdict and no proof");
+            assert_eq!(answer, [0; ANSWER_BYTES], "a verdict and no proof");
             assert!(matches!(connector.join().unwrap(), Err(HandshakeError::Differs)));
         });
     }
 
     #[test]
-    fn a_reflected_proof_is_wrong() {
+    fn a_connector_without_the_secret_cannot_answer() {
         let token = Token::random().unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let acceptor = scope.spawn(|| answer(&side(Some(&token), 1), &listener.accept().unwrap().0));
             let mut thief = TcpStream::connect(addr).unwrap();
-            thief.write_all(&Opening::new(&side(Some(&token), 1), &[9; PUBLIC_KEY_BYTES]).unwrap().bytes).unwrap();
-            let mut opening = [0; OPENING_BYTES + PROOF_BYTES];
-            thief.read_exact(&mut opening).unwrap();
+            let handshake = side(None, 1);
+            let opening = Opening::new(&handshake, &TO_RANK_0);
+            let mut message = [0; FIRST_MESSAGE_BYTES];
+            NoiseHandshake::connector(&opening.bytes, &Token::key(None)).unwrap().write(&[], &mut message).unwrap();
+            thief.write_all(&[&opening.bytes[..], &message].concat()).unwrap();
+            let mut reply = [0; GREETING_BYTES + SECOND_MESSAGE_BYTES + REPLY_BYTES];
+            thief.read_exact(&mut reply).unwrap();
             thief.write_all(&[ACCEPTED]).unwrap();
-            thief.write_all(&opening[OPENING_BYTES..]).unwrap();
+            thief.write_all(&reply[..CONFIRMATION_BYTES]).unwrap();
             let mut verdict = Vec::new();
             thief.read_to_end(&mut verdict).unwrap();
             assert_eq!(verdict, [!ACCEPTED]);

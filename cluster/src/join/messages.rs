@@ -1,4 +1,4 @@
-//! The messages at the start of a connection: its purpose, the registration of a rank, and the answers.
+//! The messages at the start of a connection: the registration of a rank, the group of a ring, and the answers.
 
 use std::net::SocketAddr;
 
@@ -6,33 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::secure::protection::Protection;
 
-/// The first message on an authenticated connection: its purpose.
+/// The message on a connection of a rank that joins.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Hello {
-    /// The control connection of a rank that wants to join; answered with [`Admission`].
+pub(crate) enum Joining {
+    /// The rank can join; answered with [`Admission`].
     Register(Register),
-    /// A rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
+    /// The rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
     GiveUp { rank: usize, attempt: u64, reason: String },
-    /// A stream for the application; answered with [`Answer`].
-    Rpc { job: String, from: usize },
-    /// A connection of a process group; answered with [`Answer`].
-    Ring { job: String, key: RingKey },
-    /// A connection for heartbeats between two ranks that exchange data; answered with [`Answer`].
-    Pulse { job: String, from: usize },
-    /// A connection of a client to a server; answered with [`Answer`]. If the client knows the data that it needs, it
-    /// states their name.
-    Client { expects: Option<String> },
 }
 
-impl Hello {
-    /// Returns the rank that the sender says it has; `None` for a client of a server.
-    pub(crate) fn rank(&self) -> Option<usize> {
+impl Joining {
+    /// Returns the rank that the sender says it has.
+    pub(crate) fn rank(&self) -> usize {
         match self {
-            Self::Register(register) => Some(register.rank),
-            Self::GiveUp { rank, .. } => Some(*rank),
-            Self::Rpc { from, .. } | Self::Pulse { from, .. } => Some(*from),
-            Self::Ring { key, .. } => Some(key.from),
-            Self::Client { .. } => None,
+            Self::Register(register) => register.rank,
+            Self::GiveUp { rank, .. } => *rank,
         }
     }
 }
@@ -80,7 +68,7 @@ pub(crate) enum Admission {
     Rejected { reason: String },
 }
 
-/// The answer to a connection of purpose RPC, ring, pulse or client.
+/// The answer to a connection with another purpose than to join.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Welcome,

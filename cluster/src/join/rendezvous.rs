@@ -9,8 +9,9 @@ use crate::address::{check_allowed, check_given, listen_as_member, resolve_maste
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
 use crate::join::acceptor::{Acceptor, Arrival};
-use crate::join::connector::{self, ConnectorSettings};
-use crate::join::messages::{Admission, Hello, Register};
+use crate::join::connector::{self, ConnectorSettings, Target};
+use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
+use crate::join::messages::{Admission, Joining, Register};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
 use crate::wire::{read_frame, write_frame};
@@ -34,12 +35,21 @@ pub(crate) struct Assembly {
     pub(crate) controls: Vec<(usize, SecureStream)>,
 }
 
+/// A rank that has reached rank 0 and has yet to register.
+pub(crate) struct Applicant {
+    control: SecureStream,
+    master: SocketAddr,
+    started: Instant,
+    pub(crate) listener: TcpListener,
+    /// The address at which other ranks reach `listener`.
+    pub(crate) listen: SocketAddr,
+}
+
 /// The result of the rendezvous on another rank.
 pub(crate) struct Membership {
     pub(crate) job: String,
     pub(crate) roster: Vec<SocketAddr>,
     pub(crate) control: SecureStream,
-    pub(crate) listener: TcpListener,
 }
 
 /// Runs the rendezvous on rank 0. Waits until all ranks have registered and sends them the roster, or else the reason
@@ -56,7 +66,7 @@ pub(crate) fn host(
     match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
         Ok(roster) => {
             // A rank that does not receive its answer has died, which the control plane detects.
-            host.answer_all(&Admission::Roster { job: acceptor.job().to_owned(), addrs: roster.clone() });
+            host.answer_all(&Admission::Roster { job: acceptor.job(), addrs: roster.clone() });
             Ok(Assembly { roster, controls: host.controls })
         }
         Err(reason) => {
@@ -222,39 +232,61 @@ fn has_ended(stream: &SecureStream) -> bool {
     restored.is_err() || outcome.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |read| read == 0)
 }
 
-/// Runs the rendezvous on a rank other than 0: registers at rank 0 and waits for the roster.
-pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
+/// Begins the rendezvous on a rank other than 0: reaches rank 0 and opens the listening socket.
+pub(crate) fn reach(config: &ClusterConfig) -> Result<Applicant, ClusterError> {
     let started = Instant::now();
     let mut control = reach_master(config)?;
     let master = control.peer_addr().map_err(system("ask for the master's address"))?;
     let local_ip = control.local_addr().map_err(system("ask for the own address"))?.ip();
-    let (listener, listen) = match listen_as_member(config, local_ip) {
-        Ok(listening) => listening,
+    match listen_as_member(config, local_ip) {
+        Ok((listener, listen)) => Ok(Applicant { control, master, started, listener, listen }),
         Err(error) => {
             // Tell rank 0, so that the other ranks do not wait until the deadline.
-            let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
+            let farewell = Joining::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(control.by(deadline), &farewell);
-            return Err(error);
+            Err(error)
         }
-    };
-    let own = Register {
-        rank: config.rank,
-        world_size: config.world_size,
-        fingerprint: config.fingerprint.clone(),
-        protection: config.protection,
-        listen,
-        attempt: config.attempt,
-        waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-    };
-    let (job, mut roster) = register(config, &mut control, master, own)?;
-    if roster.len() != config.world_size {
-        return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
     }
-    // Rank 0 may listen on several addresses. The one that this rank has connected to is known to work.
-    roster[0] = master;
-    check_roster(config, &roster, master)?;
-    Ok(Membership { job, roster, control, listener })
+}
+
+/// A rank that registers at rank 0.
+pub(crate) struct Registration {
+    control: SecureStream,
+    master: SocketAddr,
+    register: Register,
+}
+
+impl Applicant {
+    /// Takes the listening socket, and prepares the registration with `listen` as the address of this rank.
+    pub(crate) fn into_registration(self, config: &ClusterConfig, listen: SocketAddr) -> (TcpListener, Registration) {
+        let register = Register {
+            rank: config.rank,
+            world_size: config.world_size,
+            fingerprint: config.fingerprint.clone(),
+            protection: config.protection,
+            listen,
+            attempt: config.attempt,
+            waited_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        (self.listener, Registration { control: self.control, master: self.master, register })
+    }
+}
+
+impl Registration {
+    /// Registers at rank 0 and waits for the roster.
+    pub(crate) fn complete(self, config: &ClusterConfig) -> Result<Membership, ClusterError> {
+        let Self { mut control, master, register: own } = self;
+        let (job, mut roster) = register(config, &mut control, master, own)?;
+        if roster.len() != config.world_size {
+            let reason = format!("rank 0 at {master} sent a roster of {} ranks", roster.len());
+            return Err(ClusterError::Rendezvous(reason));
+        }
+        // Rank 0 may listen on several addresses. The one that this rank has connected to is known to work.
+        roster[0] = master;
+        check_roster(config, &roster, master)?;
+        Ok(Membership { job, roster, control })
+    }
 }
 
 /// Checks the addresses of a roster, so that rank 0 cannot make this rank connect to an address that is not allowed.
@@ -280,7 +312,7 @@ fn register(
     // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
     let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
     let admission =
-        write_frame(control.by(deadline), &Hello::Register(own)).and_then(|()| read_frame(control.by(deadline)));
+        write_frame(control.by(deadline), &Joining::Register(own)).and_then(|()| read_frame(control.by(deadline)));
     match admission {
         Ok(Admission::Roster { job, addrs }) => Ok((job, addrs)),
         Ok(Admission::Rejected { reason }) => Err(ClusterError::Rendezvous(reason)),
@@ -330,7 +362,11 @@ fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<SecureStream,
             continue;
         }
         let deadline = deadline.min(Instant::now() + config.connect_timeout());
-        match connector::open(addr, &format!("rank 0 at {addr}"), ConnectorSettings::of(config), deadline) {
+        // A rank learns the name of the job from rank 0.
+        let to = Identity { party: Party::Rank(0), job: JobId::UNKNOWN };
+        let binding = Binding { purpose: Purpose::Join, from: Party::rank(config.rank), to };
+        let target = Target { binding, ring: None, peer: "rank 0".to_owned(), addr };
+        match connector::open(&target, ConnectorSettings::of(config), deadline) {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 let is_transient = error.is_transient();
@@ -388,7 +424,8 @@ mod tests {
         let acceptor = Acceptor::new(AcceptorSettings {
             token: None,
             protection: Protection::default(),
-            job: "job".to_owned(),
+            party: Party::Rank(0),
+            job: Some("job".to_owned()),
             world_size: 3,
             limits: HandshakeLimits::of(&config),
             notice: |_| {},

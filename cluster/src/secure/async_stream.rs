@@ -11,11 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::secure::incoming::Memory;
 use crate::secure::stream::Halves;
 
+/// The most memory that a read initializes.
+const MAX_INITIALIZED_BYTES: usize = 64 << 10;
+
 /// A [`SecureStream`](crate::SecureStream) on a tokio runtime, made by
 /// [`SecureStream::into_async`](crate::SecureStream::into_async).
 ///
 /// While a read is pending, its caller must leave the memory that it reads into as it is, and read into the same memory
-/// again. Large data is then received without a copy. While a write is pending, the next one must begin with the same
+/// again. Large data is then received without a copy, if the memory is initialized. Memory that is not, such as that of
+/// `AsyncReadExt::read_buf`, is filled with zeros first, in pieces, and bytes are copied to it. While a write is pending, the next one must begin with the same
 /// bytes. The futures of tokio's extension traits keep both rules as long as they are not dropped before they are
 /// ready.
 pub struct AsyncSecureStream {
@@ -31,11 +35,11 @@ impl AsyncSecureStream {
         Ok(Self { socket, halves })
     }
 
-    fn poll_read_slice(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    fn poll_read_slice(&mut self, cx: &mut Context<'_>, buffer: &mut [u8], memory: Memory) -> Poll<io::Result<usize>> {
         let Self { socket, halves } = self;
         // Bytes that were received already need no wait for the socket.
         if halves.incoming.is_some() {
-            match halves.read(buffer, Memory::Stays, |_| Err(ErrorKind::WouldBlock.into())) {
+            match halves.read(buffer, memory, |_| Err(ErrorKind::WouldBlock.into())) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 outcome => return Poll::Ready(outcome),
             }
@@ -45,7 +49,7 @@ impl AsyncSecureStream {
             // A read that got less than it asked for has emptied the socket. Another attempt would be a system call in
             // vain.
             let mut is_empty = false;
-            let outcome = halves.read(buffer, Memory::Stays, |slices| {
+            let outcome = halves.read(buffer, memory, |slices| {
                 if is_empty {
                     return Err(ErrorKind::WouldBlock.into());
                 }
@@ -66,13 +70,13 @@ impl AsyncSecureStream {
 
 impl AsyncRead for AsyncSecureStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // SAFETY: the memory may not be initialized. It is only written to: by the system, by copies of received bytes,
-        // and by the decoding of bytes that were written before in the same read. `assume_init` covers only bytes that
-        // were written.
-        let memory = unsafe { &mut *(std::ptr::from_mut(buffer.unfilled_mut()) as *mut [u8]) };
-        let count = ready!(self.get_mut().poll_read_slice(cx, memory))?;
-        // SAFETY: the read has written the first `count` bytes.
-        unsafe { buffer.assume_init(count) };
+        // A record that is received in the caller's memory may need several reads. Each of them would overwrite its first
+        // part with zeros if the memory had to be initialized.
+        let is_initialized = buffer.initialized().len() == buffer.capacity();
+        let (memory, limit) =
+            if is_initialized { (Memory::Stays, usize::MAX) } else { (Memory::Changes, MAX_INITIALIZED_BYTES) };
+        let unfilled = buffer.initialize_unfilled_to(buffer.remaining().min(limit));
+        let count = ready!(self.get_mut().poll_read_slice(cx, unfilled, memory))?;
         buffer.advance(count);
         Poll::Ready(Ok(()))
     }
@@ -133,6 +137,33 @@ mod tests {
 
     use crate::join::handshake::tests::secure_pair;
     use crate::secure::protection::Protection;
+
+    #[tokio::test]
+    async fn data_arrives_in_memory_that_is_not_initialized() {
+        for protection in [Protection::Unprotected, Protection::Checked, Protection::Encrypted] {
+            let (one, other) = secure_pair(protection);
+            one.set_nonblocking(true).unwrap();
+            other.set_nonblocking(true).unwrap();
+            let mut one = one.into_async().unwrap();
+            let mut other = other.into_async().unwrap();
+            let data: Vec<u8> = (0..1_000_000).map(|at| (at % 251) as u8).collect();
+            let sent = data.clone();
+            let sender = tokio::spawn(async move { one.write_all(&sent).await.unwrap() });
+            let mut received = Vec::with_capacity(data.len());
+            while received.len() < data.len() {
+                // Both kinds of memory take turns.
+                let mut piece = [0; 9_000];
+                let end = piece.len().min(data.len() - received.len());
+                other.read_exact(&mut piece[..end]).await.unwrap();
+                received.extend_from_slice(&piece[..end]);
+                if received.len() < data.len() {
+                    assert!(other.read_buf(&mut received).await.unwrap() > 0);
+                }
+            }
+            assert!(received == data, "{protection:?}");
+            sender.await.unwrap();
+        }
+    }
 
     #[tokio::test]
     async fn large_and_small_data_arrive_in_order_in_both_directions() {

@@ -26,8 +26,8 @@ pub(crate) enum Memory {
 /// The receiving half of a connection. No byte is delivered before its record was verified.
 pub(super) struct Incoming {
     codec: RecordCodec,
-    /// The sender in errors.
-    pub(super) peer: String,
+    // The sender in errors.
+    peer: String,
     // Received bytes that were not looked at yet.
     staging: Box<[u8]>,
     staged: Range<usize>,
@@ -201,7 +201,7 @@ fn moved() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::key_exchange::{CIPHER_KEY_BYTES, RecordKeys};
+    use crate::secure::noise::{CIPHER_KEY_BYTES, RecordKeys};
     use crate::secure::outgoing::Outgoing;
     use crate::secure::protection::Protection;
 

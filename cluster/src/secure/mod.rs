@@ -2,8 +2,8 @@
 
 mod async_stream;
 mod incoming;
-pub(crate) mod key_exchange;
 mod modified;
+pub(crate) mod noise;
 mod outgoing;
 pub(crate) mod protection;
 mod record;

@@ -207,7 +207,7 @@ fn changed() -> io::Error {
 mod tests {
     use super::*;
     use crate::secure::incoming::{Incoming, Memory};
-    use crate::secure::key_exchange::{CIPHER_KEY_BYTES, RecordKeys};
+    use crate::secure::noise::{CIPHER_KEY_BYTES, RecordKeys};
     use crate::secure::protection::Protection;
 
     fn codec(protection: Protection) -> RecordCodec {

@@ -17,9 +17,9 @@ pub enum Protection {
     /// Bytes are sent as they are. TCP's own checksum of 16 bits misses some faults.
     #[default]
     Unprotected,
-    /// Each record has a keyed checksum of 64 bits, so bytes that a fault has modified, dropped, repeated or reordered
-    /// are detected. Someone on the network can read the bytes, and can change them without being detected if they put
-    /// effort into it.
+    /// Each record has a keyed checksum of 64 bits. It protects from accidents only: bytes that a fault has modified,
+    /// dropped, repeated or reordered are detected. The checksum is no MAC. Someone on the network can read the bytes and
+    /// can change them without being detected.
     Checked,
     /// Each record is encrypted and authenticated by AES-256-GCM. Nobody without the shared secret can read or change
     /// bytes, and a secret that becomes known later does not disclose earlier connections. Needs a shared secret.

@@ -14,7 +14,7 @@ use std::io;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 use twox_hash::XxHash3_64;
 
-use crate::secure::key_exchange::RecordKeys;
+use crate::secure::noise::RecordKeys;
 use crate::secure::protection::Protection;
 
 /// The longest payload of a record.
@@ -133,7 +133,7 @@ fn failed(_: ring::error::Unspecified) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::key_exchange::CIPHER_KEY_BYTES;
+    use crate::secure::noise::CIPHER_KEY_BYTES;
 
     fn codec(protection: Protection, key: u8) -> RecordCodec {
         let keys = RecordKeys {

@@ -67,13 +67,6 @@ impl SecureStream {
         Ok(Self { socket, halves, peer_protection: session.peer_protection })
     }
 
-    /// Changes the name of the other end in errors.
-    pub(crate) fn name_peer(&mut self, peer: String) {
-        if let Some(incoming) = &mut self.halves.incoming {
-            incoming.peer = peer;
-        }
-    }
-
     /// Returns the protection that the other end was started with.
     pub(crate) fn peer_protection(&self) -> Protection {
         self.peer_protection

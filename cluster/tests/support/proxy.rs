@@ -1,4 +1,5 @@
-//! A TCP proxy that records the bytes between two processes, and modifies one of them on request.
+//! A TCP proxy that records the bytes between two processes. On request it modifies one of them, or connects to another
+//! process.
 
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
@@ -30,6 +31,8 @@ struct Shared {
     // one.
     target: Mutex<Option<(Direction, usize, usize)>>,
     connections: Mutex<usize>,
+    // Connections with this number or a later one go to another address.
+    redirection: Mutex<Option<(usize, SocketAddr)>>,
 }
 
 impl Proxy {
@@ -41,12 +44,14 @@ impl Proxy {
         let of_threads = Arc::clone(&shared);
         thread::spawn(move || {
             for connector in listener.incoming().map_while(Result::ok) {
-                let Ok(acceptor) = TcpStream::connect(to) else { continue };
                 let number = {
                     let mut connections = of_threads.connections.lock().unwrap();
                     *connections += 1;
                     *connections - 1
                 };
+                let redirection = *of_threads.redirection.lock().unwrap();
+                let redirected = redirection.filter(|&(first, _)| number >= first).map(|(_, to)| to);
+                let Ok(acceptor) = TcpStream::connect(redirected.unwrap_or(to)) else { continue };
                 for direction in [Direction::FromConnector, Direction::ToConnector] {
                     let mut ends = [connector.try_clone().unwrap(), acceptor.try_clone().unwrap()];
                     if direction == Direction::ToConnector {
@@ -63,6 +68,16 @@ impl Proxy {
     /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         *self.shared.connections.lock().unwrap()
+    }
+
+    /// Connects to another process from the connection with this number on.
+    pub(crate) fn redirect(&self, first: usize, to: SocketAddr) {
+        *self.shared.redirection.lock().unwrap() = Some((first, to));
+    }
+
+    /// Connects to the own process again.
+    pub(crate) fn end_redirection(&self) {
+        *self.shared.redirection.lock().unwrap() = None;
     }
 
     /// Modifies one bit of the next chunk of `least_bytes` or more, on a connection with at least this number.

@@ -2,7 +2,8 @@
 
 use crate::config::dist_graph_config::{DistGraphConfig, MAX_RPC_TIMEOUT};
 use crate::error::{PeerName, SampleError};
-use edgecut_cluster::{Cluster, ClusterError, Failure, SecureStream, ServiceAddress, ServiceConfig};
+use edgecut_cluster::{Cluster, ClusterError, Failure, SecureStream};
+use edgecut_cluster::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceTarget};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -49,8 +50,12 @@ impl Target for RankTarget {
 /// A sampling server.
 pub(crate) struct ServerTarget {
     pub(crate) address: ServiceAddress,
+    /// This process.
+    pub(crate) caller: ServiceCaller,
+    /// The number of the server in the list of servers.
+    pub(crate) server: usize,
     /// The data that the server must serve, if it is known.
-    pub(crate) name: Option<String>,
+    pub(crate) data: Option<String>,
     pub(crate) service: ServiceConfig,
     /// The job of this process.
     pub(crate) cluster: Cluster,
@@ -58,7 +63,8 @@ pub(crate) struct ServerTarget {
 
 impl Target for ServerTarget {
     fn open(&self, timeout: Duration) -> Result<SecureStream, ClusterError> {
-        self.address.connect(self.name.as_deref(), &self.service, timeout)
+        let target = ServiceTarget { from: self.caller, server: self.server, data: self.data.as_deref() };
+        self.address.connect(&target, &self.service, timeout)
     }
 
     fn job_failure(&self) -> Option<Failure> {
@@ -225,6 +231,8 @@ fn is_transient(error: &ClusterError) -> bool {
         error,
         ClusterError::Connect { .. }
             | ClusterError::Refused { .. }
+            // Name servers may still name the address that another process has by now.
+            | ClusterError::Misdirected { .. }
             | ClusterError::NotACluster { .. }
             // Name servers may learn the name of a node only when its process starts.
             | ClusterError::Resolve { .. }

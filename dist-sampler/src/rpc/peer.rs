@@ -12,7 +12,7 @@ use crate::rpc::wire::{ArrayReply, Request};
 use crate::servers::server_list::{ServerList, part_name};
 use crate::workers::Workers;
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, is_modified, with_causes};
+use edgecut_cluster::{Cluster, ServiceCaller, is_modified, with_causes};
 use edgecut_graph::Meta;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,8 +61,8 @@ pub(crate) struct PeerContext {
 pub(crate) enum Holders {
     /// The ranks of the job.
     Ranks,
-    /// Sampling servers, and the name of each part's data.
-    Servers { servers: Arc<ServerList>, data: Arc<str> },
+    /// Sampling servers, and the name of each part's data. `caller` is this process.
+    Servers { servers: Arc<ServerList>, data: Arc<str>, caller: ServiceCaller },
 }
 
 impl Holders {
@@ -85,12 +85,13 @@ impl Holders {
                 let addr = cluster.addr_of(holder)?;
                 Ok((PeerName::Rank { rank: holder, addr }, Arc::new(RankTarget { cluster, rank: holder })))
             }
-            Self::Servers { servers, data } => {
+            Self::Servers { servers, data, caller } => {
                 let address = servers.addresses()[holder].clone();
-                let name = Some(part_name(data, part));
-                let service = servers.service().clone();
                 let named = PeerName::Server(address.to_string());
-                Ok((named, Arc::new(ServerTarget { address, name, service, cluster })))
+                let data = Some(part_name(data, part));
+                let service = servers.service().clone();
+                let target = ServerTarget { address, caller: *caller, server: holder, data, service, cluster };
+                Ok((named, Arc::new(target)))
             }
         }
     }

@@ -5,7 +5,7 @@
 //! so that it is read into its own, aligned memory and used in place. See `docs/src/wire.md`.
 
 use crate::arrays::bytes_of;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures::{Sink, Stream};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::io::poll_read_buf;
 
 const MAGIC: [u8; 4] = *b"EBK1";
 const HEADER_BYTES: usize = 16;
@@ -68,7 +67,7 @@ pub(crate) struct BulkTransport<S, In, Out> {
 
 enum Reading {
     Header { buffer: [u8; HEADER_BYTES], filled: usize },
-    Payload { head_len: usize, payload_len: usize, buffer: BytesMut },
+    Payload { head_len: usize, buffer: BytesMut, filled: usize },
     Head { payload: Bytes, buffer: Vec<u8>, filled: usize },
 }
 
@@ -141,17 +140,12 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let (head_len, payload_len) = parse_header(buffer, this.max_payload_bytes)?;
-                    this.reading =
-                        Reading::Payload { head_len, payload_len, buffer: BytesMut::with_capacity(payload_len) };
+                    // The allocator has large memory that is zero already.
+                    this.reading = Reading::Payload { head_len, buffer: BytesMut::zeroed(payload_len), filled: 0 };
                 }
-                Reading::Payload { head_len, payload_len, buffer } => {
-                    // Reads into uninitialized memory. Zeroing it first would cost about a third of the copy.
-                    while buffer.len() < *payload_len {
-                        let missing = *payload_len - buffer.len();
-                        let mut unread = (&mut *buffer).limit(missing);
-                        if ready!(poll_read_buf(Pin::new(&mut this.stream), cx, &mut unread))? == 0 {
-                            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
-                        }
+                Reading::Payload { head_len, buffer, filled } => {
+                    if !ready!(poll_fill(&mut this.stream, &this.received, cx, buffer, filled))? {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
                     let payload = aligned(std::mem::take(buffer));
                     this.reading = Reading::Head { payload, buffer: vec![0; *head_len], filled: 0 };

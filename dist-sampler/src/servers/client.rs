@@ -12,7 +12,7 @@ use crate::servers::description::{Described, describe_all};
 use crate::servers::requests::SampleRequest;
 use crate::servers::sampled::{Expected, decode_subgraph, encode_seeds};
 use crate::servers::server_list::ServerList;
-use edgecut_cluster::{Cluster, PartLayout};
+use edgecut_cluster::{Cluster, PartLayout, ServiceCaller};
 use edgecut_graph::Part;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,8 @@ impl DistGraph {
         };
         let num_parts = meta.num_parts;
         let layout = PartLayout::new(num_parts as usize, servers.addresses().len());
-        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into() };
+        let caller = ServiceCaller::Client(cluster.rank());
+        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), caller };
         let role = Role::Client { num_parts };
         let spread = cluster.rank();
         let part = Arc::new(

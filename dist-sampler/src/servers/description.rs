@@ -8,7 +8,7 @@ use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
 use crate::rpc::wire::Request;
 use crate::servers::requests::DescribeRequest;
 use crate::servers::server_list::ServerList;
-use edgecut_cluster::{Cluster, ServiceAddress, with_causes};
+use edgecut_cluster::{Cluster, ServiceAddress, ServiceCaller, with_causes};
 use edgecut_graph::Meta;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -49,10 +49,12 @@ pub(crate) async fn describe_all(
 ) -> Result<Described, SampleError> {
     let slots = Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS)));
     let deadline = Instant::now() + patience;
-    let asked = |address: &ServiceAddress| {
+    let asked = |(server, address): (usize, &ServiceAddress)| {
         let target = ServerTarget {
             address: address.clone(),
-            name: None,
+            caller: ServiceCaller::Client(cluster.rank()),
+            server,
+            data: None,
             service: servers.service().clone(),
             cluster: cluster.clone(),
         };
@@ -62,7 +64,7 @@ pub(crate) async fn describe_all(
         let connection = Connection::new(Arc::new(dialer), config.max_message_bytes);
         AskedServer { connection, name, timeout: config.rpc_timeout(), deadline }
     };
-    let asked: Vec<AskedServer> = servers.addresses().iter().map(asked).collect();
+    let asked: Vec<AskedServer> = servers.addresses().iter().enumerate().map(asked).collect();
     // Servers of different graphs never reach each other, so the descriptions are compared before the wait for that.
     let described = try_join_all(asked.iter().map(|server| server.describe(false))).await?;
     let data = &described[0].fingerprint;

@@ -11,7 +11,7 @@ use crate::servers::requests::{SampleRequest, SplitRequest};
 use crate::servers::sampled::{decode_seeds, encode_subgraph};
 use crate::servers::server_list::{ServerList, part_name};
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, ServiceListener, with_causes};
+use edgecut_cluster::{Cluster, ServiceCaller, ServiceListener, with_causes};
 use edgecut_graph::{Meta, NodeTypeId, Part, Split};
 use futures::future::try_join_all;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,7 +76,8 @@ impl DistGraph {
             Description { server, num_servers: layout.num_processes(), fingerprint: fingerprint.clone(), meta: text };
         let description = serde_json::to_vec(&description).map_err(as_json)?;
         let name = part_name(&fingerprint, part.id().0);
-        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into() };
+        let caller = ServiceCaller::Server(server);
+        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into(), caller };
         let runtime = network_threads(&config)?;
         // A server is in no job with others, so that it outlives them.
         let cluster = Cluster::join_local(1, |_| {})?.remove(0);
@@ -84,7 +85,7 @@ impl DistGraph {
         let assembly = Assembly { part, cluster, config, holders, layout, role, spread: server };
         let node = Self::assemble(assembly, runtime, Some(incoming))?;
         if let Role::Server { listener, .. } = &node.role {
-            listener.lock().unwrap_or_else(PoisonError::into_inner).serve(&name)?;
+            listener.lock().unwrap_or_else(PoisonError::into_inner).serve(server, &name)?;
         }
         Ok(node)
     }

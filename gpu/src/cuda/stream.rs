@@ -17,8 +17,8 @@ const NON_BLOCKING: c_uint = 1;
 /// A `CUstream`.
 pub(crate) type RawStream = *mut c_void;
 
-/// The device's primary context, which CubeCL's runtime and NCCL use as well.
-#[derive(Clone, Copy)]
+/// The device's primary context, which CubeCL's runtime and NCCL use as well. Threads share it by `Arc`. It is released
+/// when the last of them drops it, so nobody can use a released context or release it twice.
 pub(crate) struct DeviceContext {
     calls: Calls,
     device: c_int,
@@ -27,6 +27,9 @@ pub(crate) struct DeviceContext {
 
 // SAFETY: the driver allows a context to be used from any thread; it is made current for each use.
 unsafe impl Send for DeviceContext {}
+
+// SAFETY: the driver synchronizes calls from several threads. What `&self` changes is the context of the calling thread.
+unsafe impl Sync for DeviceContext {}
 
 /// The driver's functions.
 #[derive(Clone, Copy)]
@@ -62,7 +65,7 @@ impl Calls {
 }
 
 impl DeviceContext {
-    /// Retains the primary context of the GPU `index`. The owner must call [`release`](Self::release) at the end.
+    /// Retains the primary context of the GPU `index`.
     pub(crate) fn retain(library: CudaLibrary, index: usize) -> Result<Self, DeviceError> {
         let calls = Calls::load(library)
             .map_err(|cause| DeviceError::NotADriver { library: "libcuda.so.1".to_owned(), cause })?;
@@ -105,9 +108,10 @@ impl DeviceContext {
         // SAFETY: the caller vouches for the stream. Nothing can be done about a failure.
         let _ = unsafe { (self.calls.stream_destroy)(stream) };
     }
+}
 
-    /// Releases the context, which must not be used afterwards.
-    pub(crate) fn release(self) {
+impl Drop for DeviceContext {
+    fn drop(&mut self) {
         // SAFETY: it was retained once. Nothing can be done about a failure.
         let _ = unsafe { (self.calls.release)(self.device) };
     }

@@ -23,7 +23,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// A rank's end of a communicator, with a stream of its own. Every call waits until its work on the device is done.
 pub(crate) struct Communicator {
     nccl: Nccl,
-    context: DeviceContext,
+    context: Arc<DeviceContext>,
     config: NcclConfig,
     comm: Comm,
     stream: RawStream,
@@ -48,7 +48,7 @@ impl Communicator {
     ) -> Result<Self, NcclError> {
         let mut this = Self {
             nccl,
-            context,
+            context: Arc::new(context),
             config,
             comm: null_mut(),
             stream: null_mut(),
@@ -73,7 +73,7 @@ impl Communicator {
         let Some((rank, size)) = place().filter(|(rank, size)| rank < size) else {
             return Err(NcclError::NoSuchRank { local_rank, local_size });
         };
-        let context = self.context;
+        let context = self.context.clone();
         let entered = context.enter().map_err(|cause| device(OPERATION, cause))?;
         self.stream = entered.stream().map_err(|cause| device(OPERATION, cause))?;
 
@@ -139,7 +139,7 @@ impl Communicator {
     /// Starts a collective, and waits until its work on the device is done.
     fn run(&mut self, operation: &str, start: impl FnOnce(&Nccl, Comm, RawStream) -> c_int) -> Result<(), NcclError> {
         let deadline = self.deadline();
-        let context = self.context;
+        let context = self.context.clone();
         let _entered = context.enter().map_err(|cause| device(operation, cause))?;
         self.check(operation, start(&self.nccl, self.comm, self.stream))?;
         // A non-blocking call puts its work on the stream only once NCCL has accepted it.
@@ -225,7 +225,7 @@ impl Communicator {
             return;
         }
         let nccl = self.nccl;
-        let context = self.context;
+        let context = self.context.clone();
         let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("nccl-abort".to_owned()).spawn(move || {
             let comm = comm;
@@ -258,7 +258,7 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         if !self.comm.is_null() {
-            let context = self.context;
+            let context = self.context.clone();
             match context.enter() {
                 // A panic may come from inside a collective, whose work has not ended.
                 Ok(_entered) if !std::thread::panicking() => self.close(),
@@ -266,13 +266,14 @@ impl Drop for Communicator {
             }
         }
         if self.stuck {
+            // The abort may still use the context, also if its thread could not be started.
+            std::mem::forget(self.context.clone());
             return;
         }
         if !self.stream.is_null() {
             // SAFETY: the stream is this one's own, and not used any more.
             unsafe { self.context.destroy(self.stream) };
         }
-        self.context.release();
     }
 }
 

@@ -127,8 +127,9 @@ pub(crate) struct JobArgs {
     /// starts on one machine. Must be equal on all processes and servers
     #[arg(long)]
     pub(crate) encrypt: bool,
-    /// Detect bytes that a fault of the network has modified, by keyed checksums, on all connections of the job and those
-    /// to servers. Must be equal on all processes and servers. --encrypt detects them as well
+    /// Detect bytes that a fault of the network has modified, by checksums, on all connections of the job and those to
+    /// servers. Protects from accidents only, not from people. Must be equal on all processes and servers. --encrypt
+    /// detects such bytes as well
     #[arg(long)]
     pub(crate) check_traffic: bool,
     /// Threads per process that sample neighbors and gather features [default: the cores of this process]
