@@ -25,6 +25,7 @@ mod permutation;
 pub mod readers;
 pub mod rng;
 mod scan;
+mod share;
 pub mod small_graphs;
 
 pub use classes::{count_distinct_labels, max_classes};
@@ -48,4 +49,5 @@ pub use part::{
     TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, node_dir, part_dir, write_built_features,
 };
 pub use permutation::Permutation;
+pub use share::Share;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};
