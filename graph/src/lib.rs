@@ -27,6 +27,7 @@ pub mod rng;
 mod scan;
 mod share;
 pub mod small_graphs;
+mod time_unit;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
@@ -51,3 +52,4 @@ pub use part::{
 pub use permutation::Permutation;
 pub use share::Share;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};
+pub use time_unit::TimeUnit;
