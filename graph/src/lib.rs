@@ -27,7 +27,9 @@ mod permutation;
 pub mod readers;
 pub mod rng;
 mod scan;
+mod share;
 pub mod small_graphs;
+mod time_unit;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
@@ -52,4 +54,6 @@ pub use part::{
     write_built_features,
 };
 pub use permutation::Permutation;
+pub use share::Share;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};
+pub use time_unit::TimeUnit;

@@ -52,7 +52,7 @@ fn lists(rows: Vec<Option<Vec<Option<f64>>>>) -> ArrayRef {
 }
 
 const CASES: &[(&str, Change, &str)] = &[
-    ("NaN", Replace("nodes.csv", "b,2", "b,nan"), "nodes.csv: row 2: column x: it is NaN"),
+    ("NaN", Replace("nodes.csv", "b,2", "b,nan"), "nodes.csv: row 2: column x: it is missing"),
     ("infinity", Replace("nodes.csv", "b,2", "b,-inf"), "nodes.csv: row 2: column x: -inf is infinite"),
     ("too large", Replace("nodes.csv", "b,2", "b,1e39"), "row 2: column x: 1"),
     ("missing feature", Replace("nodes.csv", "c,3", "c,"), "nodes.csv: row 3: column x: it is missing"),
@@ -236,7 +236,44 @@ const CASES: &[(&str, Change, &str)] = &[
             "{\"feature_col\": \"x\"}",
             "{\"feature_col\": \"x\"}, {\"feature_col\": \"y\", \"feature_name\": \"x\"}",
         ),
-        "n has two features with the name x",
+        "nodes[0].features[0] and nodes[0].features[1] of n both have the name x; nodes[0].features[0] has the name of its column: \
+         give it another name by feature_name",
+    ),
+    (
+        "two given names",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"feature_name\": \"z\"}, {\"feature_col\": \"y\", \"feature_name\": \"z\"}",
+        ),
+        "both have the name z; change nodes[0].features[1].feature_name",
+    ),
+    (
+        "too many buckets",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"bucket_numerical\", \"range\": [0, 1], \"bucket_cnt\": 4000000000}}",
+        ),
+        "nodes[0].features[0].transform.bucket_cnt: 4000000000 is more than 10000",
+    ),
+    (
+        "epsilon without digits",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"rank_gauss\", \"epsilon\": 1e-300}}",
+        ),
+        "nodes[0].features[0].transform.epsilon: expected a number from 0.000000000000001 to 1",
+    ),
+    (
+        "tiny sum",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"standard\", \"sum\": 1e-300}}",
+        ),
+        "nodes.csv: row 1: feature x of column x: number 0 is inf after the transform: standard of 1 is not a finite",
     ),
     (
         "constant feature",

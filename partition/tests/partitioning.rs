@@ -1,5 +1,6 @@
 //! Tests of partitioning and of the program `partition-graph`.
 
+mod accepted_configurations;
 mod corruption;
 mod golden;
 mod graphs;
@@ -12,4 +13,5 @@ mod plan;
 mod program;
 mod scratch_parts;
 mod table_files;
+mod table_values;
 mod tables;

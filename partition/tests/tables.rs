@@ -429,7 +429,7 @@ fn features_are_only_built_from_the_tables_of_the_parts() {
     folder.write("items.csv", items.replace("\ni0,0,", "\ni0,nan,"));
     let bad = (0..2).map(|part| features_of_part(&folder, "deferred", part, &[]));
     let failed =
-        bad.filter(|output| String::from_utf8_lossy(&output.stderr).contains("row 1: column price: it is NaN"));
+        bad.filter(|output| String::from_utf8_lossy(&output.stderr).contains("row 1: column price: it is missing"));
     assert_eq!(failed.count(), 1, "only the part that has the node needs its features");
     // What failed left nothing behind.
     let names = contents(&folder.path("deferred")).into_keys().filter(|name| name.contains(".features-"));
@@ -773,7 +773,7 @@ fn bad_rows_are_dropped_and_counted() {
     ];
     assert_eq!(counts, expected);
     assert!(stderr.contains("dropped 2 rows of nodes[0] with a feature that is not a finite number"), "{stderr}");
-    assert!(stderr.contains("nodes.csv: row 2: column x: it is NaN"), "{stderr}");
+    assert!(stderr.contains("nodes.csv: row 2: column x: it is missing"), "{stderr}");
     // Dropped rows do not take part in fits: 1, 3, 6 and 7 become 0, 1/3, 5/6 and 1.
     let saved: Value = serde_json::from_slice(&std::fs::read(folder.path("out/transforms.json")).unwrap()).unwrap();
     let transform = &saved["node_types"]["n"]["features"][0]["transform"];
@@ -802,6 +802,33 @@ fn edges_are_held_out_by_shares_or_by_files() {
     assert_eq!(made["edge_types"][0]["held_out"], json!([2, 1]));
     assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
     assert_eq!(made["edge_types"][0]["num_edges"], 497);
+}
+
+#[test]
+fn lists_of_training_edges_have_all_edges() {
+    let folder = Folder::new();
+    folder.write("edges.csv", "s,t\na,x\nb,x\nb,y\n");
+    let split = json!({"train": "train.json", "valid": "valid.json"});
+    let label = json!({"task_type": "link_prediction", "custom_split_filenames": split});
+    let conf = json!({"edges": [{"relation": ["u", "likes", "v"], "files": "edges.csv", "source_id_col": "s",
+        "dest_id_col": "t", "labels": [label]}]});
+    folder.write("graph.json", conf.to_string());
+    folder.write("valid.json", "[\"b\", \"x\"]\n");
+    folder.write("train.json", "[\"a\", \"x\"]\n[\"b\", \"y\"]\n");
+    let (made, _) = folder.made("all", &[]);
+    assert_eq!((&made["edge_types"][0]["num_edges"], &made["edge_types"][0]["held_out"]), (&json!(2), &json!([1, 0])));
+    folder.write("train.json", "[\"a\", \"x\"]\n");
+    let error = folder.fails(&[]);
+    let why = "edges[0].labels[0].custom_split_filenames.train: 1 of 3 edges are in none of the files, such as the one from b to \
+               y. All edges that are not held out are training edges";
+    assert!(error.contains(why), "{error}");
+    // A pair that is not an edge has no effect, so it is an error.
+    folder.write("valid.json", "[\"b\", \"x\"]\n[\"a\", \"y\"]\n");
+    folder.write("train.json", "[\"a\", \"x\"]\n[\"b\", \"y\"]\n");
+    let error = folder.fails(&[]);
+    assert!(error.contains("valid.json: row 2: a, y: there is no such edge"), "{error}");
+    let (made, _) = folder.made("dropped", &["--on-bad-rows", "drop"]);
+    assert_eq!(made["dropped_rows"][0]["rows"], 1);
 }
 
 #[test]

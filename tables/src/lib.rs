@@ -17,7 +17,7 @@ mod options;
 mod table;
 mod transform;
 
-pub use build::{DroppedRows, PartFeatures, TableGraph, TableShape, build_part_features, read_tables};
+pub use build::{BuiltFeatures, DroppedRows, PartFeatures, TableGraph, TableShape, build_part_features, read_tables};
 pub use error::TableError;
 pub use ids::{IdMap, IdMaps, UserIds};
 pub use options::{OnBadRows, TableOptions, Unsupported};

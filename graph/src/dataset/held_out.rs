@@ -3,7 +3,7 @@
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges, Split};
 use crate::memory::{Buffer, Workspace};
 use crate::rng::{CounterRng, combine};
-use crate::{EdgeTypeId, GraphError, parallel};
+use crate::{EdgeTypeId, GraphError, Share, parallel};
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -85,11 +85,11 @@ impl HoldOut {
         Ok(hold_out)
     }
 
-    /// Checks that some edges are held out and some remain.
+    /// Checks that some edges are held out and some remain, and returns the shares of validation and test edges.
     ///
     /// # Errors
     /// A message with the fraction and its value.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<[Share; 2], String> {
         for (name, fraction) in [("validation", self.valid_fraction), ("test", self.test_fraction)] {
             if !(0.0..1.0).contains(&fraction) {
                 return Err(format!("the share of {name} edges is {fraction}, outside 0..1"));
@@ -102,7 +102,7 @@ impl HoldOut {
         if sum == 0.0 {
             return Err("the shares of validation and test edges are both 0; omit them to hold out no edges".into());
         }
-        Ok(())
+        Ok([Share::new(self.valid_fraction)?, Share::new(self.test_fraction)?])
     }
 }
 
@@ -150,9 +150,10 @@ impl Dataset {
         hold_out: &HoldOut,
     ) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
-        if let Err(why) = hold_out.check() {
-            return fail(why);
-        }
+        let shares = match hold_out.check() {
+            Ok(shares) => shares,
+            Err(why) => return fail(why),
+        };
         let latest = hold_out.choice == HoldOutChoice::Latest;
         for &edge_type in edge_types {
             let Some(edges) = self.edge_types.get(edge_type.index()) else {
@@ -181,7 +182,7 @@ impl Dataset {
             return Ok(());
         }
         let of_types: Vec<&EdgeData> = chosen.iter().map(|e| &self.edge_types[e.index()]).collect();
-        let Some(cutoffs) = Cutoffs::find(&of_types, hold_out) else { return Ok(()) };
+        let Some(cutoffs) = Cutoffs::find(&of_types, shares, hold_out.seed) else { return Ok(()) };
         // Edges of the same age go to the same list, so all edges may be held out. This is checked before anything
         // changes.
         if cutoffs.leave_nothing(&of_types, hold_out.seed) {
@@ -210,16 +211,15 @@ struct Cutoffs {
 
 impl Cutoffs {
     /// Finds the cutoffs that meet the shares over all types. Returns `None` if there are no edges.
-    fn find(types: &[&EdgeData], hold_out: &HoldOut) -> Option<Self> {
+    fn find(types: &[&EdgeData], [valid, test]: [Share; 2], seed: u64) -> Option<Self> {
         let num_edges: usize = types.iter().map(|edges| edges.src.len()).sum();
         if num_edges == 0 {
             return None;
         }
-        let share = |fraction: f64| ((num_edges as f64 * fraction).round() as usize).min(num_edges);
-        let num_test = share(hold_out.test_fraction);
-        let num_held_out = share(hold_out.test_fraction + hold_out.valid_fraction).max(num_test);
+        let num_test = test.rounded_of(num_edges as u64) as usize;
+        let num_held_out = test.plus(valid).rounded_of(num_edges as u64) as usize;
         // Ages at these ranks are those of the first held-out edges, because ages are ascending.
-        let at_rank = |rank: usize| age_at_rank(types, rank, hold_out.seed);
+        let at_rank = |rank: usize| age_at_rank(types, rank, seed);
         let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
         let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
         Some(Self { valid, test })

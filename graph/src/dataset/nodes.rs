@@ -32,7 +32,7 @@ pub struct NodeData {
     pub num_classes: usize,
     /// The training, validation and test nodes.
     pub splits: Splits,
-    /// The creation time of each node, in any unit, if the type has times.
+    /// The creation time of each node, in the unit of all times of the graph, if the type has times.
     pub times: Option<Buffer<i64>>,
     /// Numbers to predict for each node. A type has either labels or targets, or none of them.
     pub targets: Option<Targets>,

@@ -6,7 +6,7 @@ use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
 use crate::dataset::{MAX_TARGETS, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
-use crate::{GraphError, NodeTypeId, PartitionId, max_classes};
+use crate::{GraphError, NodeTypeId, PartitionId, TimeUnit, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,6 +54,9 @@ pub struct Meta {
     /// True if the transforms of the features are stored in [`TRANSFORMS_FILE`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_transforms: bool,
+    /// The unit of all times, if the dataset tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_unit: Option<TimeUnit>,
     /// All files of the parts, by path relative to this file, with `/` as the separator.
     pub files: BTreeMap<String, FileMeta>,
     /// The parts on disk, if the parts described here are groups of them.

@@ -4,7 +4,7 @@ use super::WriteError;
 use crate::memory::FeatureDtype;
 use crate::npy::{FileMeta, checksum};
 use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, node_dir, part_dir};
-use crate::{GraphError, PartitionId, parallel};
+use crate::{GraphError, PartitionId, TimeUnit, parallel};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -44,11 +44,13 @@ pub struct ExtraFiles<'a> {
     /// For each node type whose features are built after the parts, their number and stored type. Types past the end of the
     /// list have no such features.
     pub deferred_features: &'a [Option<(usize, FeatureDtype)>],
+    /// The unit of the times, to record in `META.json`.
+    pub time_unit: Option<TimeUnit>,
 }
 
 impl Default for ExtraFiles<'_> {
     fn default() -> Self {
-        Self { nodes: &(), transforms: None, deferred_features: &[] }
+        Self { nodes: &(), transforms: None, deferred_features: &[], time_unit: None }
     }
 }
 

@@ -108,6 +108,7 @@ pub fn write_parts_with(
         edge_types,
         report,
         has_transforms: extra.transforms.is_some(),
+        time_unit: extra.time_unit,
         files,
         on_disk: None,
     };

@@ -1,7 +1,7 @@
 //! Training, validation and test splits of a set of graphs.
 
-use crate::GraphError;
 use crate::rng::{CounterRng, combine};
+use crate::{GraphError, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,12 +32,11 @@ pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[
     if !shares.iter().all(|share| (0.0..=1.0).contains(share)) || (sum - 1.0).abs() > 1e-6 {
         return Err(format!("shares {shares:?} of a split: each must be in 0..=1, and their sum must be 1"));
     }
+    let count = |share: f64| Ok::<_, String>(Share::new(share)?.of(num_graphs as u64) as usize);
+    let valid = count(shares[1])?;
+    let test = count(shares[2])?;
     let mut order: Vec<u32> = (0..num_graphs as u32).collect();
     CounterRng::new(combine(0x5917, seed)).shuffle(&mut order);
-    // The tolerance keeps a product that is a whole number except for rounding errors from being rounded down.
-    let count = |share: f64| (num_graphs as f64 * share + 1e-6).floor() as usize;
-    let valid = count(shares[1]);
-    let test = count(shares[2]);
     let train = num_graphs.saturating_sub(valid + test);
     let mut rest = &order[..];
     Ok([train, valid, test].map(|size| {

@@ -5,10 +5,10 @@ use super::kept::Dropped;
 use super::labels::{LabelProbe, LabelRule};
 use super::spec::{Decoded, FeatureCells, LabelCells, Spec};
 use crate::table::{Results, Rows, Stop, Table, scan, scan_in_steps};
-use crate::transform::{Fitted, Partial, apply};
+use crate::transform::{FeatureRows, Fitted, MAX_FEATURES, Partial, RowInput};
 use crate::{OnBadRows, TableError};
 use arrow_array::{Array, StringArray};
-use edgecut_graph::{Buffer, GrowingArray, TargetMeta, Targets, Workspace};
+use edgecut_graph::{Buffer, GrowingArray, TargetMeta, Targets, TimeUnit, Workspace};
 use std::path::Path;
 
 /// The rows of a table: their number and those of each piece.
@@ -23,14 +23,14 @@ pub(super) struct PieceStarts {
 /// The arrays of some used rows of a table.
 #[derive(Default)]
 struct SomeRows {
-    /// The features, row-major.
-    features: Vec<f32>,
+    features: FeatureRows,
     /// The number of columns of each feature.
     widths: Vec<usize>,
     labels: Vec<i64>,
     targets: Vec<f32>,
     target_shape: Option<TargetMeta>,
     times: Vec<i64>,
+    time_unit: Option<TimeUnit>,
     weights: Vec<f32>,
     num_rows: u64,
 }
@@ -43,6 +43,7 @@ struct GrowingRows<'a> {
     targets: GrowingArray<'a, f32>,
     target_shape: Option<TargetMeta>,
     times: GrowingArray<'a, i64>,
+    time_unit: Option<TimeUnit>,
     weights: GrowingArray<'a, f32>,
     num_rows: u64,
 }
@@ -57,6 +58,8 @@ pub(super) struct Attributes {
     /// The targets, if the label column has these and not classes.
     pub(super) targets: Option<Targets>,
     pub(super) times: Buffer<i64>,
+    /// The unit of the times, if there are times.
+    pub(super) time_unit: Option<TimeUnit>,
     pub(super) weights: Buffer<f32>,
     /// The number of used rows.
     pub(super) num_rows: u64,
@@ -236,15 +239,18 @@ pub(super) fn transform(
         let mut row_numbers = Vec::new();
         for row in rows {
             out.num_rows += 1;
-            for (cells, fitted) in decoded.features.iter().zip(fitted) {
-                match cells {
+            for ((cells, fitted), feature) in decoded.features.iter().zip(fitted).zip(&spec.features) {
+                let input = match cells {
                     FeatureCells::Numbers(columns) => {
                         row_numbers.clear();
                         columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
-                        apply(fitted, &row_numbers, &mut out.features);
+                        RowInput::Numbers(&row_numbers)
                     }
-                    FeatureCells::Texts(texts) => fitted.apply_text(text_at(texts, row), &mut out.features),
-                }
+                    FeatureCells::Texts(texts) => RowInput::Text(text_at(texts, row)),
+                };
+                let pushed = out.features.push(fitted, input);
+                pushed
+                    .map_err(|why| (row, format!("feature {} of {}: {why}", feature.name, feature.shown_columns())))?;
             }
             match &decoded.label {
                 None => {}
@@ -254,7 +260,11 @@ pub(super) fn transform(
                 }
                 Some(cells) => out.labels.push(labels.class(cells, row).map_err(|why| (row, why))?),
             }
-            out.times.extend(decoded.times.as_ref().map(|times| times[row]));
+            if let (Some(times), Some(column)) = (&decoded.times, spec.time) {
+                out.times.push(times.values[row]);
+                check_unit(&column.name, out.time_unit, times.units[row]).map_err(|why| (row, why))?;
+                out.time_unit = Some(times.units[row]);
+            }
             out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
         }
         Ok(out)
@@ -269,18 +279,33 @@ pub(super) fn transform(
         targets: space.growing()?,
         target_shape: None,
         times: space.growing()?,
+        time_unit: None,
         weights: space.growing()?,
         num_rows: 0,
     };
     let num_features: usize = spec.output_widths(fitted).into_iter().flatten().sum();
     let row_bytes = size_of::<f32>() * (num_features + spec.target_width.unwrap_or(0));
     scan_in_steps(table, "computing attributes", &spec.columns(), row_bytes, map, |piece, some| {
+        if let (Some(column), Some(unit)) = (spec.time, some.time_unit) {
+            let wrong = |why| TableError::file(table.path_of(piece), why);
+            check_unit(&column.name, all.time_unit, unit).map_err(wrong)?;
+        }
         all.append(some, || table.path_of(piece))
     })?;
     if all.num_rows == 0 && dropped.len() == 0 {
         return Err(TableError::file(table.first_path(), format!("the table {} has no rows", table.at)));
     }
     all.finish()
+}
+
+/// Checks that the time of a row has the unit of earlier rows.
+fn check_unit(column: &str, earlier: Option<TimeUnit>, unit: TimeUnit) -> Result<(), String> {
+    match earlier {
+        Some(earlier) if earlier != unit => {
+            Err(format!("column {column}: its time is in {unit}, but the times of earlier rows are in {earlier}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl SomeRows {
@@ -294,6 +319,10 @@ impl SomeRows {
             };
             fitted.check_width(width).map_err(|why| format!("feature {}: {why}", feature.name))?;
             widths.push(fitted.output_width(width));
+        }
+        let num_features: usize = widths.iter().sum();
+        if num_features > MAX_FEATURES {
+            return Err(format!("it has {num_features} features, more than {MAX_FEATURES}"));
         }
         self.widths = widths;
         Ok(())
@@ -316,10 +345,11 @@ impl GrowingRows<'_> {
             let [earlier, later] = [self.target_shape, later.target_shape].map(shown);
             return Err(TableError::file(path(), format!("its labels are {later}, but {earlier} in earlier rows")));
         }
+        self.time_unit = later.time_unit;
         self.target_shape = later.target_shape;
         self.targets.append(later.targets)?;
         self.widths = later.widths;
-        self.features.append(later.features)?;
+        self.features.append(later.features.into_values())?;
         self.labels.append(later.labels)?;
         self.times.append(later.times)?;
         self.weights.append(later.weights)?;
@@ -335,6 +365,7 @@ impl GrowingRows<'_> {
             widths: self.widths,
             labels: self.labels.finish()?,
             times: self.times.finish()?,
+            time_unit: self.time_unit,
             weights: self.weights.finish()?,
             num_rows: self.num_rows,
         })

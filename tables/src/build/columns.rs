@@ -1,11 +1,11 @@
 //! Fits and arrays over the tables of one type.
 
-use super::Context;
 use super::attributes::{self, Attributes, PieceStarts};
 use super::bad_rows::DropCounts;
 use super::kept::Dropped;
 use super::labels::LabelRule;
 use super::spec::Spec;
+use super::{Context, TimesOfColumn};
 use crate::TableError;
 use crate::conf::{Feature, Source};
 use crate::table::Table;
@@ -22,7 +22,7 @@ pub(super) struct SpecTable<'a> {
 
 impl<'a> SpecTable<'a> {
     pub(super) fn open(context: &Context, at: &str, source: &Source, mut spec: Spec<'a>) -> Result<Self, TableError> {
-        let table = Table::open(context.conf, at, source, &context.options.space)?;
+        let table = context.open(at, source)?;
         spec.learn_widths(&table)?;
         Ok(Self { table, spec, starts: PieceStarts::default() })
     }
@@ -43,6 +43,8 @@ pub(super) struct TypeColumns {
     pub(super) labels: Option<Buffer<i64>>,
     pub(super) targets: Option<Targets>,
     pub(super) times: Option<Buffer<i64>>,
+    /// The column of the times.
+    pub(super) time_column: Option<TimesOfColumn>,
     pub(super) weights: Option<Buffer<f32>>,
     /// The number of used rows, if a table has attributes.
     pub(super) num_rows: Option<u64>,
@@ -94,6 +96,7 @@ pub(super) fn compute(
         labels: None,
         targets: None,
         times: None,
+        time_column: None,
         weights: None,
         num_rows,
         saved: SavedType::default(),
@@ -135,6 +138,10 @@ pub(super) fn compute(
             return Err(differ(table, arrays.num_rows, expected));
         }
         columns.add_features(&computed, &fitted, &arrays.widths);
+        if let (Some(time), Some(unit)) = (computed.time, arrays.time_unit) {
+            let column = format!("column {} of {}", time.name, table.at);
+            columns.time_column = Some(TimesOfColumn { unit, column, path: table.first_path().to_path_buf() });
+        }
         parts.push((computed, arrays));
     }
     columns.join(space, parts, &features)?;
@@ -177,11 +184,13 @@ fn saved_rules(spec: &Spec, saved: &SavedType) -> (Vec<Fitted>, LabelRule) {
 
 fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), TableError> {
     for (at, feature) in features.iter().enumerate() {
-        if features[..at].iter().any(|other| other.name == feature.name) {
-            let why =
-                format!("{}: {name} has two features with the name {}: set feature_name", feature.at, feature.name);
-            return Err(TableError::file(conf, why));
-        }
+        let Some(other) = features[..at].iter().find(|other| other.name == feature.name) else { continue };
+        let remedy = match [feature, other].into_iter().find(|feature| !feature.is_named) {
+            Some(unnamed) => format!("{} has the name of its column: give it another name by feature_name", unnamed.at),
+            None => format!("change {}.feature_name", feature.at),
+        };
+        let why = format!("{} and {} of {name} both have the name {}; {remedy}", other.at, feature.at, feature.name);
+        return Err(TableError::file(conf, why));
     }
     Ok(())
 }

@@ -4,16 +4,17 @@ use super::Context;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
+use super::nodes::MISSING_ID;
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::unknown_id;
 use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
-use crate::table::{Results, Rows, Table, id_cells, scan_in_steps};
+use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{Buffer, EdgeAttributes, EdgeData, GraphError, NodeTypeId, Split};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The edges of a relation, their transforms, and the shares of validation and test edges to hold out.
 pub(super) struct BuiltEdges {
@@ -56,13 +57,16 @@ pub(super) fn read_edges(
         return Err(TableError::file(opened[with_ends].table.first_path(), why));
     }
     let rules = FeatureRules { saved: context.saved_edges(name), defer: false };
-    let columns = compute(context, name, &opened, &dropped, rules, Some(found.src.len() as u64))?;
+    let mut columns = compute(context, name, &opened, &dropped, rules, Some(found.src.len() as u64))?;
+    columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
     data.attributes = EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times };
     let mut held_out_shares = None;
     match tables[with_ends].split.as_ref().map(|label| (label, &label.split)) {
-        Some((_, SplitRule::Shares([_, valid, test]))) if valid + test > 0.0 => held_out_shares = Some([*valid, *test]),
+        Some((_, SplitRule::Shares([_, valid, test]))) => {
+            held_out_shares = Some([valid.to_f64(), test.to_f64()]).filter(|shares| *shares != [0.0; 2]);
+        }
         Some((label, SplitRule::Files(files))) => hold_out_listed(context, label, files, ends, &mut data)?,
         _ => {}
     }
@@ -101,7 +105,7 @@ fn find_ends(
                 let node = |end: usize| -> Result<u32, (BadKind, String)> {
                     let column = &columns[end];
                     let Some(id) = cells[end].id(row) else {
-                        return Err((BadKind::Id, format!("column {column}: the id is missing")));
+                        return Err((BadKind::Id, format!("column {column}: {MISSING_ID}")));
                     };
                     ends.ids[end].get(id).ok_or_else(|| {
                         let node_type = &edges.relation[2 * end];
@@ -188,7 +192,7 @@ fn collect_ids_of_end(
 ) -> Result<(), TableError> {
     let Some(columns) = &table.ends else { return Ok(()) };
     let column = &columns[end];
-    let opened = Table::open(context.conf, &table.at, &table.source, &context.options.space)?;
+    let opened = context.open(&table.at, &table.source)?;
     let map = |_, mut rows: Rows, results: &Results<_>| {
         while let Some(batch) = rows.next()? {
             results.push(id_cells(&batch.columns[0]).map_err(|why| batch.wrong_column(column, why))?)?;
@@ -214,7 +218,11 @@ fn collect_ids_of_end(
 }
 
 /// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the first of
-/// training, validation and test that lists them. Edges that are not listed stay for training.
+/// training, validation and test that lists them.
+///
+/// # Errors
+/// Fails for an entry that is not an edge, unless such entries are dropped. Also fails if there is a list of training edges
+/// that lacks some: parts cannot tell edges that only carry messages from training edges.
 fn hold_out_listed(
     context: &mut Context,
     label: &Label,
@@ -223,16 +231,47 @@ fn hold_out_listed(
     edges: &mut EdgeData,
 ) -> Result<(), TableError> {
     let mut listed: HashMap<(u32, u32), Split> = HashMap::new();
+    let mut entries = Vec::new();
     for (split, number) in Split::ALL.into_iter().zip(0..) {
         for row in read_split(context.conf, &label.at, files, number, 2)? {
             let end = |end: usize| ends.ids[end].get(row.ids[end].as_id());
             match (end(0), end(1)) {
                 (Some(src), Some(dst)) => {
                     listed.entry((src, dst)).or_insert(split);
+                    entries.push(((src, dst), row));
                 }
                 _ => unknown_id(context, label, &row, "an end of this edge does not exist")?,
             }
         }
+    }
+    let mut found = HashSet::new();
+    let mut num_unlisted = 0;
+    let mut first_unlisted = None;
+    for (at, pair) in edges.src.iter().copied().zip(edges.dst.iter().copied()).enumerate() {
+        if listed.contains_key(&pair) {
+            found.insert(pair);
+        } else {
+            num_unlisted += 1;
+            first_unlisted = first_unlisted.or(Some(at));
+        }
+    }
+    for (pair, row) in &entries {
+        if !found.contains(pair) {
+            unknown_id(context, label, row, "there is no such edge")?;
+        }
+    }
+    let lists_training_edges = !files.files[0].is_empty();
+    if let (true, Some(first)) = (lists_training_edges, first_unlisted) {
+        let [src, dst] =
+            [(0, edges.src[first]), (1, edges.dst[first])].map(|(end, node)| ends.ids[end].ids().show(node));
+        let num_edges = edges.src.len();
+        let why = format!(
+            "{}.custom_split_filenames.train: {num_unlisted} of {num_edges} edges are in none of the files, such as the one from {src} to {dst}. All \
+             edges that are not held out are training edges, also if they are not listed: leave out `train` to train on all of \
+             them, or remove the edges that are not listed from the table",
+            label.at
+        );
+        return Err(TableError::file(context.conf, why));
     }
     let split_of = |edges: &EdgeData, at: usize| {
         let split = listed.get(&(edges.src[at], edges.dst[at]));

@@ -64,7 +64,7 @@ impl LabelProbe {
 
 /// Returns true for a text of a node without a label.
 fn is_missing(text: &str) -> bool {
-    matches!(whole_text(text), Ok(None | Some(-1)))
+    whole_text(text) == Ok(-1)
 }
 
 impl LabelRule {
@@ -93,7 +93,7 @@ impl LabelRule {
             (_, LabelCells::Targets { .. }) => Err("it has several labels, but no class".into()),
             (_, LabelCells::Texts(texts)) if texts.is_null(row) => Ok(-1),
             (Self::Numbers, LabelCells::Texts(texts)) => {
-                let class = whole_text(texts.value(row))?.unwrap_or(-1);
+                let class = whole_text(texts.value(row))?;
                 why_no_class(class).map_or(Ok(class), Err)
             }
             (Self::Names { classes, .. }, LabelCells::Texts(texts)) => {

@@ -16,23 +16,72 @@ mod splits;
 
 pub(crate) use bad_rows::DropCounts;
 pub use bad_rows::DroppedRows;
-pub use part_features::{PartFeatures, build_part_features};
+pub use part_features::{BuiltFeatures, PartFeatures, build_part_features};
 pub use read::{TableGraph, read_tables};
 pub use shape::TableShape;
 
+use crate::conf::Source;
+use crate::table::{MissingValues, Table};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
-use std::path::Path;
+use edgecut_graph::TimeUnit;
+use std::path::{Path, PathBuf};
 
-/// The configuration, the options and the counts of dropped rows, which all steps share.
+/// The configuration, the options and the findings so far, which all steps share.
 pub(crate) struct Context<'a> {
     /// The configuration file, for errors and relative paths.
     conf: &'a Path,
     options: &'a TableOptions,
     counts: DropCounts,
+    missing: MissingValues,
+    /// The first column of times.
+    times: Option<TimesOfColumn>,
+}
+
+/// A column of times and their unit.
+pub(crate) struct TimesOfColumn {
+    unit: TimeUnit,
+    /// The column and the path of its table in the configuration.
+    column: String,
+    /// The first file of the table.
+    path: PathBuf,
 }
 
 impl<'a> Context<'a> {
+    fn new(conf: &'a Path, options: &'a TableOptions) -> Self {
+        Self { conf, options, counts: DropCounts::default(), missing: MissingValues::default(), times: None }
+    }
+
+    /// Opens a table of the configuration.
+    fn open(&self, at: &str, source: &Source) -> Result<Table, TableError> {
+        Table::open(self.conf, at, source, &self.options.space, &self.missing)
+    }
+
+    /// Adds a column of times.
+    ///
+    /// # Errors
+    /// Fails for a column whose times have another unit than those of an earlier column or of saved transforms.
+    fn add_times(&mut self, found: TimesOfColumn) -> Result<(), TableError> {
+        const REMEDY: &str = "times of different units cannot be compared. Store all of them as timestamps, dates or texts \
+                              with these, or all as whole numbers of one unit. The format %s of time_col reads seconds \
+                              since 1970 as times";
+        let TimesOfColumn { unit, column, path } = &found;
+        if let Some(first) = &self.times {
+            if first.unit != *unit {
+                let why = format!("{column} has {unit}, but {} has {}: {REMEDY}", first.column, first.unit);
+                return Err(TableError::file(path, why));
+            }
+            return Ok(());
+        }
+        let saved = self.options.transforms.as_ref().and_then(|saved| saved.time_unit);
+        if let Some(saved) = saved.filter(|saved| saved != unit) {
+            let why = format!("{column} has {unit}, but the graph of transforms.json has {saved}: {REMEDY}");
+            return Err(TableError::file(path, why));
+        }
+        self.times = Some(found);
+        Ok(())
+    }
+
     /// Returns the position of the table of a type that has the key `key`, if there is one.
     ///
     /// # Errors

@@ -16,6 +16,9 @@ use arrow_array::Array;
 use edgecut_graph::{FeatureDtype, NodeData, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
+/// The reason why a row without an id is bad.
+pub(super) const MISSING_ID: &str = "the id is missing; the key na_values lists the texts that are read as missing";
+
 /// The nodes of a type, their ids and transforms.
 pub(super) struct BuiltNodes {
     pub(super) data: NodeData,
@@ -47,7 +50,8 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         num_rows = Some(ids.len() as u64);
     }
     let rules = FeatureRules { saved: context.saved_nodes(name), defer: context.options.defers_features };
-    let columns = compute(context, name, &opened, &dropped, rules, num_rows)?;
+    let mut columns = compute(context, name, &opened, &dropped, rules, num_rows)?;
+    columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let num_nodes = match columns.num_rows {
         Some(num_rows) => num_rows,
         // Neither ids nor attributes: the table only tells the number of nodes.
@@ -136,7 +140,7 @@ pub(super) fn insert_ids<'t>(
         let start = starts.start(piece) + offset;
         for row in dropped.kept(start..start + batch.num_rows as u64) {
             let wrong = match cells.id(row) {
-                None => Some((BadKind::Id, format!("column {column}: the id is missing"))),
+                None => Some((BadKind::Id, format!("column {column}: {MISSING_ID}"))),
                 Some(id) => match ids.insert(id) {
                     Inserted::New => None,
                     Inserted::Duplicate(first) => {

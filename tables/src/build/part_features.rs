@@ -1,15 +1,15 @@
 //! The features of a part, built on the machine that holds it.
 
+use super::Context;
 use super::attributes::PieceStarts;
 use super::columns::{FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
 use super::nodes::insert_ids;
 use super::read::{settle_unsupported, tables_of_nodes};
 use super::spec::Spec;
-use super::{Context, DropCounts};
 use crate::conf::{Conf, Format, NodeTable, Source};
 use crate::ids::{Id, IdMap, canonical_number};
-use crate::table::{IdCells, Results, Rows, Table, id_cells, scan_in_steps};
+use crate::table::{IdCells, MissingValues, NaValues, Results, Rows, Table, id_cells, scan_in_steps};
 use crate::{OnBadRows, TableError, TableOptions, Transforms};
 use edgecut_graph::{
     Features, GraphError, ID_MAP_FILE, Meta, NodeTypeId, PartitionId, has_built_features, map_npy, node_dir, part_dir,
@@ -17,6 +17,15 @@ use edgecut_graph::{
 };
 use serde::Serialize;
 use std::path::Path;
+
+/// The features of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltFeatures {
+    /// The features of each node type whose features are built after the parts.
+    pub node_types: Vec<PartFeatures>,
+    /// One sentence for each column with missing values.
+    pub notes: Vec<String>,
+}
 
 /// The features of a node type in a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +41,7 @@ pub struct PartFeatures {
 }
 
 /// Builds the features of `part` of the parts in `dir`, which were made from the tables of the configuration file `conf` with
-/// [`TableOptions::defers_features`], and returns a description for each node type that has such features. Features that are
+/// [`TableOptions::defers_features`], and describes them. Features that are
 /// complete stay as they are, unless `overwrite` is true.
 ///
 /// The tables must be those that the parts were made from. The numbers of rows and the ids of nodes are compared. Of the
@@ -46,7 +55,7 @@ pub fn build_part_features(
     dir: &Path,
     part: PartitionId,
     overwrite: bool,
-) -> Result<Vec<PartFeatures>, TableError> {
+) -> Result<BuiltFeatures, TableError> {
     let meta = Meta::read(dir)?;
     if part.0 >= meta.num_parts {
         let why = format!("there is no part {part}: the parts are 0 to {}", meta.num_parts - 1);
@@ -60,7 +69,7 @@ pub fn build_part_features(
     let options = TableOptions { transforms: Some(transforms), ..options.clone() };
     let read = Conf::read(conf)?;
     settle_unsupported(&read, &options)?;
-    let mut context = Context { conf, options: &options, counts: DropCounts::default() };
+    let mut context = Context::new(conf, &options);
     let tables = tables_of_nodes(&read);
     let mut built = Vec::new();
     for (at, of_type) in meta.node_types.iter().enumerate().filter(|(_, of_type)| of_type.has_deferred_features) {
@@ -81,7 +90,7 @@ pub fn build_part_features(
             there_already,
         });
     }
-    Ok(built)
+    Ok(BuiltFeatures { node_types: built, notes: context.missing.notes() })
 }
 
 /// The nodes of a type in a part.
@@ -167,8 +176,9 @@ impl PartOfType<'_> {
     ) -> Result<(), TableError> {
         let absolute = std::path::absolute(id_map).map_err(|error| TableError::io(id_map, error))?;
         let files = vec![glob::Pattern::escape(&absolute.to_string_lossy())];
-        let source = Source { files, format: Some(Format::Parquet) };
-        let of_part = Table::open(context.conf, "id map", &source, &context.options.space)?;
+        let source = Source { files, format: Some(Format::Parquet), na_values: NaValues::none() };
+        let missing = MissingValues::default();
+        let of_part = Table::open(context.conf, "id map", &source, &context.options.space, &missing)?;
         let mut expected: Vec<IdCells> = Vec::new();
         let read = |_, mut rows: Rows, results: &Results<IdCells>| {
             while let Some(batch) = rows.next()? {

@@ -2,14 +2,18 @@
 
 use super::edges::{Ends, collect_ids, read_edges};
 use super::nodes::{BuiltNodes, read_nodes};
-use super::{Context, DropCounts, DroppedRows};
+use super::{Context, DroppedRows};
 use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId, TimeUnit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+const UNKNOWN_UNIT: &str = "the transforms are those of an older version, in whose graphs timestamps and dates counted in \
+                            their stored unit. Here they are nanoseconds: partition the graph of the model again if the \
+                            unit matters";
 
 /// A graph that was read from tables.
 #[derive(Debug)]
@@ -27,6 +31,10 @@ pub struct TableGraph {
     pub dropped: Vec<DroppedRows>,
     /// One sentence each about features and labels that were left out, and about rows that were left out.
     pub warnings: Vec<String>,
+    /// One sentence for each column with missing values.
+    pub notes: Vec<String>,
+    /// The unit of all times, if there are times.
+    pub time_unit: Option<TimeUnit>,
 }
 
 /// Reads the graph that the configuration file `path` describes, and names it `name`.
@@ -53,7 +61,7 @@ pub struct TableGraph {
 pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<TableGraph, TableError> {
     let conf = Conf::read(path)?;
     let mut warnings = settle_unsupported(&conf, options)?;
-    let mut context = Context { conf: path, options, counts: DropCounts::default() };
+    let mut context = Context::new(path, options);
     let mut node_types = BTreeMap::new();
     for (node_type, tables) in tables_of_nodes(&conf) {
         node_types.insert(node_type, read_nodes(&mut context, node_type, &tables)?);
@@ -86,9 +94,17 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
         let hold_out = HoldOut::random(valid, test, options.seed);
         dataset.hold_out_edges_in(&options.space, &[EdgeTypeId(edge_type as u16)], &hold_out)?;
     }
+    let notes = context.missing.notes();
+    let time_unit = context.times.map(|times| times.unit);
+    transforms.time_unit = time_unit;
+    if time_unit == Some(TimeUnit::Nanoseconds) && options.transforms.as_ref().is_some_and(Transforms::is_without_unit)
+    {
+        warnings.push(UNKNOWN_UNIT.into());
+    }
     let dropped = context.counts.into_list();
     warnings.extend(dropped.iter().map(ToString::to_string));
-    Ok(TableGraph { dataset, id_maps: IdMaps(id_maps), transforms, deferred_features, dropped, warnings })
+    let id_maps = IdMaps(id_maps);
+    Ok(TableGraph { dataset, id_maps, transforms, deferred_features, dropped, warnings, notes, time_unit })
 }
 
 /// Returns warnings of the unsupported parts of a configuration, or the first one as an error.

@@ -1,10 +1,10 @@
 //! The sizes of a graph in tables, from the descriptions and the first rows of its files.
 
+use super::Context;
 use super::columns::dtype;
 use super::edges::collect_ids;
 use super::read::{settle_unsupported, tables_of_edges, tables_of_nodes};
 use super::spec::{FeatureCells, LabelCells, Spec};
-use super::{Context, DropCounts};
 use crate::conf::{Conf, EdgeTable, Label, NodeTable, Source, SplitRule, Transform};
 use crate::ids::IdMap;
 use crate::table::{IdCells, Table, id_cells, paths};
@@ -68,7 +68,7 @@ impl TableShape {
     pub fn read(path: &Path, options: &TableOptions, limit: u64) -> Result<Self, TableError> {
         let conf = Conf::read(path)?;
         settle_unsupported(&conf, options)?;
-        let context = Context { conf: path, options, counts: DropCounts::default() };
+        let context = Context::new(path, options);
         let mut shape = Self::default();
         let mut node_types: BTreeMap<&str, NodeShape> = BTreeMap::new();
         for (node_type, tables) in tables_of_nodes(&conf) {
@@ -108,7 +108,7 @@ impl TableShape {
             nodes.target_dim += sampled.target_dim;
             if let Some(label) = &table.label {
                 nodes.num_in_splits = match &label.split {
-                    SplitRule::Shares(shares) => (sampled.num_rows as f64 * shares.iter().sum::<f64>()) as u64,
+                    SplitRule::Shares(shares) => shares.iter().map(|share| share.of(sampled.num_rows)).sum(),
                     SplitRule::Files(_) => sampled.num_rows,
                 };
             }
@@ -149,7 +149,7 @@ impl TableShape {
     }
 
     fn open(&mut self, context: &Context, at: &str, source: &Source) -> Result<Table, TableError> {
-        let opened = Table::open(context.conf, at, source, &context.options.space)?;
+        let opened = context.open(at, source)?;
         self.input_bytes += opened.num_bytes();
         Ok(opened)
     }
@@ -159,7 +159,7 @@ impl TableShape {
 fn held_out(context: &Context, label: Option<&Label>, num_rows: u64) -> Result<u64, TableError> {
     let Some(label) = label else { return Ok(0) };
     match &label.split {
-        SplitRule::Shares([_, valid, test]) => Ok((num_rows as f64 * (valid + test)).ceil() as u64),
+        SplitRule::Shares([_, valid, test]) => Ok(valid.plus(*test).of(num_rows)),
         SplitRule::Files(files) => {
             let mut num_bytes = 0;
             for patterns in files.files.iter().filter(|patterns| !patterns.is_empty()) {

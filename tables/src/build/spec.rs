@@ -2,11 +2,13 @@
 
 use super::bad_rows::BadKind;
 use crate::TableError;
-use crate::conf::{EdgeTable, Feature, LabelColumn, NodeTable, Transform};
-use crate::table::{BadCell, Batch, Numbers, Table, numbers, optional_numbers, text_cells, whole_numbers};
+use crate::conf::{EdgeTable, Feature, LabelColumn, NodeTable, TimeColumn, Transform};
+use crate::table::{
+    BadCell, Batch, Numbers, Table, TimeCells, is_text, numbers, optional_numbers, text_cells, time_cells,
+    whole_numbers,
+};
 use crate::transform::Fitted;
 use arrow_array::{Array, ArrayRef, StringArray};
-use arrow_schema::DataType;
 use edgecut_graph::TargetKind;
 
 /// The columns of a table that become attributes.
@@ -18,7 +20,7 @@ pub(super) struct Spec<'a> {
     pub(super) label: Option<&'a LabelColumn>,
     /// The number of targets per row, where known.
     pub(super) target_width: Option<usize>,
-    pub(super) time: Option<&'a str>,
+    pub(super) time: Option<&'a TimeColumn>,
     pub(super) weight: Option<&'a str>,
 }
 
@@ -29,7 +31,7 @@ pub(super) type Widths = Vec<Vec<Option<usize>>>;
 pub(super) struct Decoded {
     pub(super) features: Vec<FeatureCells>,
     pub(super) label: Option<LabelCells>,
-    pub(super) times: Option<Vec<i64>>,
+    pub(super) times: Option<TimeCells>,
     pub(super) weights: Option<Vec<f32>>,
     /// The rows that cannot be used, ascending, each with its reason.
     pub(super) bad: Vec<(usize, BadKind, String)>,
@@ -61,7 +63,7 @@ impl<'a> Spec<'a> {
             widths: unknown_widths(&table.features),
             label: table.label.as_ref().and_then(|label| label.column.as_ref()),
             target_width: None,
-            time: table.time_col.as_deref(),
+            time: table.time_col.as_ref(),
             weight: None,
         }
     }
@@ -73,7 +75,7 @@ impl<'a> Spec<'a> {
             widths: unknown_widths(&table.features),
             label: None,
             target_width: None,
-            time: table.time_col.as_deref(),
+            time: table.time_col.as_ref(),
             weight: table.weight_col.as_deref(),
         }
     }
@@ -87,8 +89,9 @@ impl<'a> Spec<'a> {
     pub(super) fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();
         let of_features = self.features.iter().flat_map(|feature| feature.columns.iter().map(String::as_str));
-        for column in of_features.chain(self.label.map(|label| label.name.as_str())).chain(self.time).chain(self.weight)
-        {
+        let label = self.label.map(|label| label.name.as_str());
+        let time = self.time.map(|time| time.name.as_str());
+        for column in of_features.chain(label).chain(time).chain(self.weight) {
             if !columns.iter().any(|known| known == column) {
                 columns.push(column.to_owned());
             }
@@ -176,10 +179,11 @@ impl<'a> Spec<'a> {
         };
         let times = match self.time {
             None => None,
-            Some(name) => {
-                let (times, wrong) = whole_numbers(column(name), None).map_err(|why| batch.wrong_column(name, why))?;
-                add(BadKind::Time, name, wrong);
-                Some(times)
+            Some(TimeColumn { name, format }) => {
+                let cells = time_cells(column(name), format.as_ref());
+                let mut cells = cells.map_err(|why| batch.wrong_column(name, why))?;
+                add(BadKind::Time, name, std::mem::take(&mut cells.bad));
+                Some(cells)
             }
         };
         let weights = match self.weight {
@@ -218,11 +222,7 @@ fn label_cells(
     if label.is_regression || label.separator.is_some() || array.data_type().is_nested() {
         return target_cells(array, label, target_width);
     }
-    let is_text = match array.data_type() {
-        DataType::Dictionary(_, values) => values.is_string(),
-        data_type => data_type.is_string(),
-    };
-    if is_text {
+    if is_text(array.data_type()) {
         return Ok((LabelCells::Texts(text_cells(array)?), Vec::new()));
     }
     let (classes, mut bad) = whole_numbers(array, Some(-1))?;

@@ -3,7 +3,7 @@
 use crate::TableError;
 use crate::conf::{Format, Source, SplitFiles};
 use crate::ids::Id;
-use crate::table::{IdCells, Rows, Table, id_cells, paths, scan};
+use crate::table::{IdCells, MissingValues, NaValues, Rows, Table, id_cells, paths, scan};
 use edgecut_graph::Workspace;
 use serde_json::Value;
 use std::fmt;
@@ -121,7 +121,9 @@ fn read_parquet(
     // The path was found already, so it is absolute or relative to the working directory.
     let absolute = std::path::absolute(path).map_err(|error| TableError::io(path, error))?;
     let files = vec![glob::Pattern::escape(&absolute.to_string_lossy())];
-    let table = Table::open(conf, at, &Source { files, format: Some(Format::Parquet) }, &Workspace::default())?;
+    // A text is an id of the table or it is not, which the lookup tells.
+    let source = Source { files, format: Some(Format::Parquet), na_values: NaValues::none() };
+    let table = Table::open(conf, at, &source, &Workspace::default(), &MissingValues::default())?;
     let shared = Arc::new(path.to_path_buf());
     let map = |_, mut table_rows: Rows| {
         let mut found: Vec<Vec<OwnedId>> = Vec::new();

@@ -6,17 +6,17 @@ use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::Splits;
 use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{Share, Splits};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Divides nodes at random. A split has the share of the nodes, rounded down. The order of the nodes is a function of
 /// the seed, the name of the type and the node.
-pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [f64; 3], seed: u64, name: &str) -> Splits {
+pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [Share; 3], seed: u64, name: &str) -> Splits {
     let key = combine(seed, xxh3_64(name.as_bytes()));
     nodes.par_sort_unstable_by_key(|&node| (CounterRng::new(combine(key, u64::from(node))).next_u64(), node));
-    let counts = shares.map(|share| (nodes.len() as f64 * share) as usize);
+    let counts = shares.map(|share| share.of(nodes.len() as u64) as usize);
     let mut start = 0;
     let [train, valid, test] = counts.map(|count| {
         let end = (start + count).min(nodes.len());
@@ -73,17 +73,30 @@ pub(super) fn unknown_id(context: &mut Context, label: &Label, row: &SplitRow, w
 mod tests {
     use super::*;
 
+    /// Splits 103 nodes.
+    fn split(shares: [f64; 3], seed: u64) -> Splits {
+        by_shares((0..103).collect(), shares.map(|share| Share::new(share).unwrap()), seed, "paper")
+    }
+
     #[test]
     fn shares_are_rounded_down_and_depend_on_the_seed() {
-        let splits = by_shares((0..103).collect(), [0.8, 0.1, 0.1], 7, "paper");
+        let splits = split([0.8, 0.1, 0.1], 7);
         assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [82, 10, 10]);
         let mut all = [&splits.train[..], &splits.valid, &splits.test].concat();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 102);
-        assert_eq!(by_shares((0..103).collect(), [0.8, 0.1, 0.1], 7, "paper").train[..], splits.train[..]);
-        assert_ne!(by_shares((0..103).collect(), [0.8, 0.1, 0.1], 8, "paper").train[..], splits.train[..]);
-        let none = by_shares((0..103).collect(), [0.0; 3], 7, "paper");
+        assert_eq!(split([0.8, 0.1, 0.1], 7).train[..], splits.train[..]);
+        assert_ne!(split([0.8, 0.1, 0.1], 8).train[..], splits.train[..]);
+        let none = split([0.0; 3], 7);
         assert!(none.train.is_empty() && none.test.is_empty());
+    }
+
+    #[test]
+    fn shares_are_decimals() {
+        // 100 * 0.29 and 100 * 0.57 are less than 29 and 57 in floats.
+        let shares = [0.29, 0.57, 0.14].map(|share| Share::new(share).unwrap());
+        let splits = by_shares((0..100).collect(), shares, 7, "paper");
+        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [29, 57, 14]);
     }
 }

@@ -1,7 +1,7 @@
 //! The features of a table and their transforms.
 
 use super::value::{Item, Object};
-use crate::transform::Clip;
+use crate::transform::{Clip, MAX_CATEGORIES, MAX_FEATURES, MIN_EPSILON};
 use std::collections::BTreeMap;
 
 /// A feature: columns, and the transform that turns them into numbers.
@@ -11,6 +11,8 @@ pub(crate) struct Feature {
     pub(crate) at: String,
     /// The name, unique within a node type or relation.
     pub(crate) name: String,
+    /// True if the name is from `feature_name`, and not that of the column.
+    pub(crate) is_named: bool,
     /// The columns, whose numbers are joined.
     pub(crate) columns: Vec<String>,
     /// True to store 16-bit floats.
@@ -37,6 +39,12 @@ pub(crate) enum Transform {
 }
 
 impl Feature {
+    /// Returns the columns for errors.
+    pub(crate) fn shown_columns(&self) -> String {
+        let word = if self.columns.len() == 1 { "column" } else { "columns" };
+        format!("{word} {}", self.columns.join(", "))
+    }
+
     /// Reads the key `features`. Adds what it leaves out to `unsupported`.
     pub(super) fn read_list(object: &Object, unsupported: &mut Vec<String>) -> Result<Vec<Self>, String> {
         let Some(list) = object.get("features") else { return Ok(Vec::new()) };
@@ -71,6 +79,7 @@ impl Feature {
             (None, [name]) => name.clone(),
             (None, _) => return item.wrong("several columns need a feature_name"),
         };
+        let is_named = object.get("feature_name").is_some();
         if names.len() > 1 && matches!(transform, Transform::Categorical { .. }) {
             return columns.wrong("to_categorical takes one column: make a feature of each");
         }
@@ -86,17 +95,14 @@ impl Feature {
                 other => return dtype.wrong(format!("{other:?} is not one of float16, float32, float64 and int8")),
             },
         };
-        Ok(Some(Self { at: item.path.clone(), name, columns: names, is_half, transform }))
+        Ok(Some(Self { at: item.path.clone(), name, is_named, columns: names, is_half, transform }))
     }
 }
 
 impl Transform {
     fn no_op(object: &Object) -> Result<Self, String> {
-        let truncate_dim = object.get("truncate_dim").map(|item| item.whole(1)).transpose()?;
-        Ok(Self::NoOp {
-            separator: super::tables::text(object, "separator")?,
-            truncate_dim: truncate_dim.map(|n| n as usize),
-        })
+        let truncate_dim = object.get("truncate_dim").map(|item| item.whole(1..=MAX_FEATURES)).transpose()?;
+        Ok(Self::NoOp { separator: super::tables::text(object, "separator")?, truncate_dim })
     }
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
@@ -124,8 +130,9 @@ impl Transform {
             "rank_gauss" => {
                 object.only(&["name", "epsilon", "uniquify"])?;
                 let epsilon = object.get("epsilon").map_or(Ok(1e-6), |item| item.number())?;
-                if !(epsilon > 0.0 && epsilon < 1.0) {
-                    return object.required("epsilon")?.wrong("expected a number between 0 and 1");
+                // The inverse of the error function is infinite at 1, which 1 less a smaller number rounds to.
+                if !(MIN_EPSILON..1.0).contains(&epsilon) {
+                    return object.required("epsilon")?.wrong(format!("expected a number from {MIN_EPSILON} to 1"));
                 }
                 Self::RankGauss { epsilon, uniquify: object.get("uniquify").map_or(Ok(false), |item| item.flag())? }
             }
@@ -179,25 +186,24 @@ impl Transform {
             [a, b] if a != b => [a.min(b), a.max(b)],
             _ => return range.wrong("expected two different numbers"),
         };
-        let count = object.required("bucket_cnt")?.whole(1)?;
+        let count = object.required("bucket_cnt")?.whole(1..=MAX_CATEGORIES)?;
         let window = object.get("slide_window_size").map_or(Ok(0.0), |item| item.number())?;
         if window < 0.0 {
             return object.required("slide_window_size")?.wrong("it is negative");
         }
-        Ok(Self::Bucket { count: count as usize, range: ends, window })
+        Ok(Self::Bucket { count, range: ends, window })
     }
 }
 
 fn mapping(item: &Item) -> Result<BTreeMap<String, u32>, String> {
     let object = item.object()?;
     let mut mapping = BTreeMap::new();
-    let num_entries = object.entries().count() as u64;
-    for (key, position) in object.entries() {
-        let number = position.whole(0)?;
-        if number >= num_entries {
-            return position.wrong(format!("{number} is not below the number of entries, {num_entries}"));
-        }
-        mapping.insert(key.clone(), number as u32);
+    let num_entries = object.entries().count();
+    if num_entries == 0 || num_entries > MAX_FEATURES {
+        return item.wrong(format!("it has {num_entries} entries, expected 1 to {MAX_FEATURES}"));
     }
-    if mapping.is_empty() { item.wrong("it is empty") } else { Ok(mapping) }
+    for (key, position) in object.entries() {
+        mapping.insert(key.clone(), position.whole(0..=num_entries - 1)? as u32);
+    }
+    Ok(mapping)
 }

@@ -1,6 +1,7 @@
 //! The labels of a table and their splits.
 
 use super::value::{Item, Object};
+use edgecut_graph::Share;
 
 /// A label of nodes, or the edges to hold out.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct LabelColumn {
 #[derive(Clone, Debug)]
 pub(crate) enum SplitRule {
     /// The share of each split.
-    Shares([f64; 3]),
+    Shares([Share; 3]),
     /// Files with the ids of each split.
     Files(SplitFiles),
 }
@@ -123,13 +124,13 @@ impl Label {
             // GraphStorm ignores the shares as well.
             (Some(files), _) => SplitRule::Files(SplitFiles::read(&files)?),
             (None, Some(shares)) => SplitRule::Shares(read_shares(&shares)?),
-            (None, None) => SplitRule::Shares([0.8, 0.1, 0.1]),
+            (None, None) => SplitRule::Shares(exact([0.8, 0.1, 0.1])?),
         };
         Ok(Self { at: item.path.clone(), column, split })
     }
 }
 
-fn read_shares(item: &Item) -> Result<[f64; 3], String> {
+fn read_shares(item: &Item) -> Result<[Share; 3], String> {
     let Ok(shares) = <[f64; 3]>::try_from(item.numbers()?) else {
         return item.wrong("expected the shares of training, validation and test, such as [0.8, 0.1, 0.1]");
     };
@@ -137,7 +138,11 @@ fn read_shares(item: &Item) -> Result<[f64; 3], String> {
     if shares.iter().any(|&share| share < 0.0) || shares.iter().sum::<f64>() > 1.0 + 1e-9 {
         return item.wrong("expected shares that are not negative, and not more than 1 together");
     }
-    Ok(shares)
+    exact(shares).or_else(|why| item.wrong(why))
+}
+
+fn exact([train, valid, test]: [f64; 3]) -> Result<[Share; 3], String> {
+    Ok([Share::new(train)?, Share::new(valid)?, Share::new(test)?])
 }
 
 impl SplitFiles {

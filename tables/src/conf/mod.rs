@@ -1,6 +1,6 @@
 //! The configuration: tables of nodes and edges, their columns and the transforms of features.
 //!
-//! The keys are those of GraphStorm's `gconstruct-v0.1`. `time_col` and `weight_col` are additions.
+//! The keys are those of GraphStorm's `gconstruct-v0.1`. `time_col`, `weight_col` and `na_values` are additions.
 
 mod features;
 mod labels;
@@ -10,7 +10,7 @@ mod value;
 
 pub(crate) use features::{Feature, Transform};
 pub(crate) use labels::{Label, LabelColumn, SplitFiles, SplitRule};
-pub(crate) use tables::{EdgeTable, Format, NodeTable, Source};
+pub(crate) use tables::{EdgeTable, Format, NodeTable, Source, TimeColumn};
 
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 use super::value::Item;
 use super::{Conf, EdgeTable, NodeTable};
 use crate::TableError;
+use crate::table::NaValues;
 use serde_json::Value;
 use std::path::Path;
 
@@ -22,7 +23,8 @@ impl Conf {
 
     fn build(path: &Path, value: &Value) -> Result<Self, String> {
         let root = Item::root(value).object()?;
-        root.only(&["version", "nodes", "edges"])?;
+        root.only(&["version", "na_values", "nodes", "edges"])?;
+        let na_values = root.get("na_values").map_or_else(|| Ok(NaValues::default()), |item| item.na_values())?;
         if let Some(version) = root.get("version")
             && version.text()? != VERSION
         {
@@ -31,14 +33,17 @@ impl Conf {
         }
         let mut unsupported = Vec::new();
         let nodes = match root.get("nodes") {
-            Some(nodes) => nodes.list()?.iter().map(|item| NodeTable::read(item, &mut unsupported)).collect(),
+            Some(nodes) => {
+                nodes.list()?.iter().map(|item| NodeTable::read(item, &na_values, &mut unsupported)).collect()
+            }
             None => Ok(Vec::new()),
         }?;
         let edges = root.required("edges")?.list()?;
         if edges.is_empty() {
             return root.required("edges")?.wrong("the list is empty, but a graph needs edges");
         }
-        let edges = edges.iter().map(|item| EdgeTable::read(item, &mut unsupported)).collect::<Result<_, _>>()?;
+        let read = |item| EdgeTable::read(item, &na_values, &mut unsupported);
+        let edges = edges.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { path: path.to_path_buf(), nodes, edges, unsupported })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::value::{Item, Object};
 use super::{Feature, Label};
+use crate::table::{NaValues, TimeFormat};
 
 /// A table of nodes of one type.
 pub(crate) struct NodeTable {
@@ -14,7 +15,7 @@ pub(crate) struct NodeTable {
     /// The column of ids, if this table has the ids of its type.
     pub(crate) id_col: Option<String>,
     /// The column of creation times.
-    pub(crate) time_col: Option<String>,
+    pub(crate) time_col: Option<TimeColumn>,
     /// The features.
     pub(crate) features: Vec<Feature>,
     /// The label.
@@ -32,7 +33,7 @@ pub(crate) struct EdgeTable {
     /// The columns of source and destination ids, if this table has the ends of the edges.
     pub(crate) ends: Option<[String; 2]>,
     /// The column of creation times.
-    pub(crate) time_col: Option<String>,
+    pub(crate) time_col: Option<TimeColumn>,
     /// The column of sampling weights.
     pub(crate) weight_col: Option<String>,
     /// The features.
@@ -42,12 +43,22 @@ pub(crate) struct EdgeTable {
 }
 
 /// The files of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
     /// Paths of files or folders, or patterns.
     pub(crate) files: Vec<String>,
     /// The format, or `None` to recognize it by the names of the files.
     pub(crate) format: Option<Format>,
+    /// The values that are missing.
+    pub(crate) na_values: NaValues,
+}
+
+/// A column of creation times.
+#[derive(Clone, Debug)]
+pub(crate) struct TimeColumn {
+    pub(crate) name: String,
+    /// The form of the times, if it is not ISO 8601.
+    pub(crate) format: Option<TimeFormat>,
 }
 
 /// The format of a table.
@@ -60,16 +71,16 @@ pub(crate) enum Format {
 }
 
 impl NodeTable {
-    /// Reads an entry of `nodes`. Adds what it leaves out to `unsupported`.
-    pub(super) fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Self, String> {
+    /// Reads an entry of `nodes`. Adds what it leaves out to `unsupported`. `na_values` are those of the configuration.
+    pub(super) fn read(item: &Item, na_values: &NaValues, unsupported: &mut Vec<String>) -> Result<Self, String> {
         let object = item.object()?;
-        object.only(&["node_type", "files", "format", "node_id_col", "time_col", "features", "labels"])?;
+        object.only(&["node_type", "files", "format", "na_values", "node_id_col", "time_col", "features", "labels"])?;
         Ok(Self {
             at: item.path.clone(),
             node_type: object.required("node_type")?.text()?,
-            source: Source::read(&object)?,
+            source: Source::read(&object, na_values)?,
             id_col: text(&object, "node_id_col")?,
-            time_col: text(&object, "time_col")?,
+            time_col: TimeColumn::read(&object)?,
             features: Feature::read_list(&object, unsupported)?,
             label: Label::of_nodes(&object, unsupported)?,
         })
@@ -77,13 +88,14 @@ impl NodeTable {
 }
 
 impl EdgeTable {
-    /// Reads an entry of `edges`. Adds what it leaves out to `unsupported`.
-    pub(super) fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Self, String> {
+    /// Reads an entry of `edges`. Adds what it leaves out to `unsupported`. `na_values` are those of the configuration.
+    pub(super) fn read(item: &Item, na_values: &NaValues, unsupported: &mut Vec<String>) -> Result<Self, String> {
         let object = item.object()?;
         object.only(&[
             "relation",
             "files",
             "format",
+            "na_values",
             "source_id_col",
             "dest_id_col",
             "time_col",
@@ -107,9 +119,9 @@ impl EdgeTable {
         Ok(Self {
             at: item.path.clone(),
             relation: names,
-            source: Source::read(&object)?,
+            source: Source::read(&object, na_values)?,
             ends,
-            time_col: text(&object, "time_col")?,
+            time_col: TimeColumn::read(&object)?,
             weight_col: text(&object, "weight_col")?,
             features: Feature::read_list(&object, unsupported)?,
             split,
@@ -118,9 +130,10 @@ impl EdgeTable {
 }
 
 impl Source {
-    fn read(object: &Object) -> Result<Self, String> {
+    fn read(object: &Object, na_values: &NaValues) -> Result<Self, String> {
         let files = object.required("files")?.texts()?;
-        let Some(format) = object.get("format") else { return Ok(Self { files, format: None }) };
+        let na_values = object.get("na_values").map_or_else(|| Ok(na_values.clone()), |item| item.na_values())?;
+        let Some(format) = object.get("format") else { return Ok(Self { files, format: None, na_values }) };
         let fields = format.object()?;
         fields.only(&["name", "separator"])?;
         let name = fields.required("name")?;
@@ -145,7 +158,24 @@ impl Source {
         if let (Some(separator), Format::Parquet) = (separator, format) {
             return separator.wrong("Parquet has no separator: leave it out");
         }
-        Ok(Self { files, format: Some(format) })
+        Ok(Self { files, format: Some(format), na_values })
+    }
+}
+
+impl TimeColumn {
+    /// Reads the key `time_col`: the name of a column, or its name and the format of its times.
+    fn read(object: &Object) -> Result<Option<Self>, String> {
+        let Some(item) = object.get("time_col") else { return Ok(None) };
+        if !item.is_object() {
+            return Ok(Some(Self { name: item.text()?, format: None }));
+        }
+        let fields = item.object()?;
+        fields.only(&["name", "format"])?;
+        let format = match fields.get("format") {
+            Some(format) => Some(TimeFormat::new(&format.text()?).or_else(|why| format.wrong(why))?),
+            None => None,
+        };
+        Ok(Some(Self { name: fields.required("name")?.text()?, format }))
     }
 }
 

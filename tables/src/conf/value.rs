@@ -1,6 +1,8 @@
 //! Access to the values of a configuration, with the path of each value for errors.
 
+use crate::table::NaValues;
 use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
 
 /// A value and its path in the configuration, such as `nodes[1].features[0].transform`.
 pub(super) struct Item<'a> {
@@ -33,6 +35,24 @@ impl<'a> Item<'a> {
     /// Returns true for an empty text and an empty list.
     pub(super) fn is_empty(&self) -> bool {
         self.value.as_str().is_some_and(str::is_empty) || self.value.as_array().is_some_and(Vec::is_empty)
+    }
+
+    /// Returns true for an object.
+    pub(super) fn is_object(&self) -> bool {
+        self.value.is_object()
+    }
+
+    /// Returns the values that are missing: a list of texts and numbers.
+    pub(super) fn na_values(&self) -> Result<NaValues, String> {
+        let mut texts = Vec::new();
+        for item in self.list()? {
+            match item.value {
+                Value::String(text) => texts.push(text.clone()),
+                Value::Number(number) => texts.push(number.to_string()),
+                _ => return item.expected("a text or a number"),
+            }
+        }
+        Ok(NaValues::new(texts))
     }
 
     /// Returns the object.
@@ -86,12 +106,13 @@ impl<'a> Item<'a> {
         if self.value.is_array() { self.list()?.iter().map(Item::number).collect() } else { Ok(vec![self.number()?]) }
     }
 
-    /// Returns the whole number, which is at least `least`.
-    pub(super) fn whole(&self, least: u64) -> Result<u64, String> {
-        match self.value.as_u64() {
-            Some(number) if number >= least => Ok(number),
-            Some(number) => self.wrong(format!("{number} is less than {least}")),
-            None => self.expected("a whole number"),
+    /// Returns the whole number, which is in `range`.
+    pub(super) fn whole(&self, range: RangeInclusive<usize>) -> Result<usize, String> {
+        let Some(number) = self.value.as_u64() else { return self.expected("a whole number") };
+        match usize::try_from(number) {
+            Ok(number) if range.contains(&number) => Ok(number),
+            Ok(number) if number < *range.start() => self.wrong(format!("{number} is less than {}", range.start())),
+            _ => self.wrong(format!("{number} is more than {}", range.end())),
         }
     }
 

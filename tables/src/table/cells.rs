@@ -1,6 +1,7 @@
 //! Ids, texts and whole numbers in columns.
 
 use super::BadCell;
+use super::missing::is_text;
 use crate::ids::canonical_number;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
@@ -70,16 +71,15 @@ pub(crate) fn text_cells(array: &ArrayRef) -> Result<StringArray, String> {
     }
 }
 
-/// Converts a column to whole numbers, such as times and classes. `missing` takes the place of null and NaN, which are
-/// otherwise bad. Times and dates become their stored number.
+/// Converts a column to whole numbers, such as classes. `missing` takes the place of null, which is otherwise bad.
 ///
 /// # Errors
 /// Fails for a type without whole numbers.
 pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(Vec<i64>, Vec<BadCell>), String> {
     let mut bad = Vec::new();
     let mut values = Vec::with_capacity(array.len());
-    let mut add = |row: usize, cell: Result<Option<i64>, String>| {
-        let cell = cell.and_then(|number| number.or(missing).ok_or_else(|| "it is missing".into()));
+    let mut add = |row: usize, cell: Option<Result<i64, String>>| {
+        let cell = cell.or(missing.map(Ok)).unwrap_or_else(|| Err("it is missing".into()));
         values.push(*cell.as_ref().unwrap_or(&0));
         if let Err(why) = cell {
             bad.push(BadCell { row, why });
@@ -87,32 +87,27 @@ pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(V
     };
     let data_type = array.data_type();
     if is_text(data_type) {
-        as_texts(array)?.iter().enumerate().for_each(|(row, text)| add(row, text.map_or(Ok(None), whole_text)));
+        as_texts(array)?.iter().enumerate().for_each(|(row, text)| add(row, text.map(whole_text)));
     } else if data_type.is_floating() {
         let floats = cast_to(array, &DataType::Float64)?;
         let floats = floats.as_primitive::<Float64Type>();
-        floats.iter().enumerate().for_each(|(row, float)| add(row, float.map_or(Ok(None), whole_float)));
+        floats.iter().enumerate().for_each(|(row, float)| add(row, float.map(whole_float)));
     } else {
-        let array = match data_type {
-            DataType::Date32 => cast_to(array, &DataType::Int32)?,
-            _ => array.clone(),
-        };
-        let is_whole = data_type.is_integer() || data_type.is_temporal() || *data_type == DataType::Boolean;
-        if !is_whole {
+        if !data_type.is_integer() && *data_type != DataType::Boolean {
             return Err(format!("its type is {data_type}, which holds no whole numbers"));
         }
-        let whole = cast_to(&array, &DataType::Int64)?;
+        let whole = cast_to(array, &DataType::Int64)?;
         let whole = whole.as_primitive::<Int64Type>();
-        whole.iter().enumerate().for_each(|(row, number)| add(row, Ok(number)));
+        whole.iter().enumerate().for_each(|(row, number)| add(row, number.map(Ok)));
     }
     Ok((values, bad))
 }
 
-/// Parses a whole number, which may have the form of a float. NaN is missing.
-pub(crate) fn whole_text(text: &str) -> Result<Option<i64>, String> {
+/// Parses a whole number, which may have the form of a float.
+pub(crate) fn whole_text(text: &str) -> Result<i64, String> {
     let text = text.trim();
     if let Ok(number) = text.parse() {
-        return Ok(Some(number));
+        return Ok(number);
     }
     match text.parse::<f64>() {
         Ok(float) => whole_float(float),
@@ -120,24 +115,16 @@ pub(crate) fn whole_text(text: &str) -> Result<Option<i64>, String> {
     }
 }
 
-fn whole_float(float: f64) -> Result<Option<i64>, String> {
-    match float {
-        _ if float.is_nan() => Ok(None),
-        _ if float.fract() == 0.0 && float.abs() < 9e15 => Ok(Some(float as i64)),
-        _ => Err(format!("{float} is not a whole number")),
+fn whole_float(float: f64) -> Result<i64, String> {
+    if float.fract() == 0.0 && float.abs() < 9e15 {
+        return Ok(float as i64);
     }
+    Err(format!("{float} is not a whole number"))
 }
 
 /// Returns the number of a text, `Some(None)` for null, and `None` for another text.
 fn optional_number(text: Option<&str>) -> Option<Option<i64>> {
     text.map_or(Some(None), |text| canonical_number(text).map(Some))
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => values.is_string(),
-        _ => data_type.is_string(),
-    }
 }
 
 /// Converts an array. The caller adds the file and the column to the error.

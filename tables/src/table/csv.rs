@@ -1,5 +1,6 @@
 //! CSV files, also compressed with gzip or zstd.
 
+use super::blank_lines::BlankLines;
 use super::scan::{batch_rows, missing_column};
 use crate::TableError;
 use arrow_array::RecordBatch;
@@ -56,6 +57,9 @@ impl CsvRows {
         let start = text.fill_buf().map_err(|error| TableError::io(path, error))?;
         let num_lines = start.iter().filter(|&&byte| byte == b'\n').count();
         let row_bytes = row_bytes.max(start.len() / num_lines.max(1));
+        if names.len() == 1 {
+            text = Box::new(BufReader::with_capacity(BUFFER_BYTES, BlankLines::new(text)));
+        }
         let reader = ReaderBuilder::new(Arc::new(Schema::new(fields)))
             .with_header(true)
             .with_delimiter(separator)

@@ -1,13 +1,18 @@
 //! Reading of tables: their files, the pieces that threads read, and the values of columns.
 
+mod blank_lines;
 mod cells;
 mod csv;
 mod files;
+mod missing;
 mod numbers;
 mod parquet;
 mod scan;
+mod times;
 
 pub(crate) use cells::{IdCells, id_cells, text_cells, whole_numbers, whole_text};
 pub(crate) use files::paths;
+pub(crate) use missing::{MissingValues, NaValues, is_text};
 pub(crate) use numbers::{BadCell, Numbers, numbers, optional_numbers};
 pub(crate) use scan::{Batch, Results, Rows, Stop, Table, scan, scan_in_steps};
+pub(crate) use times::{TimeCells, TimeFormat, time_cells};

@@ -169,7 +169,7 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
     let texts: &StringArray = array.as_string();
     let mut numbers = Vec::new();
     for (row, text) in texts.iter().enumerate() {
-        let Some(text) = text.filter(|text| !text.is_empty()) else {
+        let Some(text) = text else {
             rows.missing(row);
             continue;
         };

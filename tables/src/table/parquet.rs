@@ -3,12 +3,16 @@
 use super::scan::{batch_rows, missing_column};
 use crate::TableError;
 use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Type;
+use parquet::errors::ParquetError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A Parquet file and its description.
 pub(super) struct ParquetFile {
@@ -28,7 +32,8 @@ impl ParquetFile {
     /// Reads the description of a file.
     pub(super) fn open(path: &Path) -> Result<Self, TableError> {
         let file = File::open(path).map_err(|error| TableError::io(path, error))?;
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(|error| {
+        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).and_then(with_microseconds);
+        let metadata = metadata.map_err(|error| {
             TableError::table(path, format!("it is not a Parquet file, or it is truncated: {error}"))
         })?;
         Ok(Self { path: path.to_path_buf(), metadata })
@@ -66,6 +71,32 @@ impl ParquetFile {
             .map_err(|error| TableError::table(&self.path, error))?;
         Ok(ParquetRows { path: self.path.clone(), reader, order })
     }
+}
+
+/// Returns a description by which times of the type INT96, such as those of Spark, are read as microseconds. By default they
+/// are nanoseconds, and years after 2262 silently become earlier ones.
+fn with_microseconds(metadata: ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
+    let leaves = metadata.parquet_schema().columns();
+    let is_int96 = |field: &Field| {
+        let of_field =
+            |leaf: &&Arc<parquet::schema::types::ColumnDescriptor>| leaf.path().parts() == [field.name().as_str()];
+        leaves.iter().find(of_field).is_some_and(|leaf| leaf.physical_type() == Type::INT96)
+    };
+    let schema = metadata.schema();
+    if !schema.fields().iter().any(|field| is_int96(field)) {
+        return Ok(metadata);
+    }
+    let microseconds = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let fields = schema.fields().iter().map(|field| {
+        if is_int96(field) {
+            Arc::new(field.as_ref().clone().with_data_type(microseconds.clone()))
+        } else {
+            field.clone()
+        }
+    });
+    let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone());
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
 }
 
 impl ParquetRows {

@@ -2,6 +2,7 @@
 
 use super::csv::{BUFFER_BYTES, CsvRows};
 use super::files::resolve;
+use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
 use crate::TableError;
 use crate::conf::{Format, Source};
@@ -31,6 +32,8 @@ pub(crate) struct Table {
     pub(crate) at: String,
     files: Vec<OpenFile>,
     pieces: Vec<Piece>,
+    na_values: NaValues,
+    missing: MissingValues,
     space: Workspace,
 }
 
@@ -53,9 +56,14 @@ struct Piece {
 
 /// The rows of a piece, batch by batch.
 pub(crate) struct Rows<'a> {
+    table: &'a Table,
+    piece: usize,
     path: &'a Path,
+    columns: Vec<String>,
     reader: Reader,
     next_row: u64,
+    /// The missing values of each column so far.
+    missing: Vec<MissingInPiece>,
     /// True if the rows are no longer needed.
     stopped: Arc<AtomicBool>,
 }
@@ -77,8 +85,15 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Table {
-    /// Finds the files of a table and reads the descriptions of Parquet files. The observer of `space` is told about scans.
-    pub(crate) fn open(conf: &Path, at: &str, source: &Source, space: &Workspace) -> Result<Self, TableError> {
+    /// Finds the files of a table and reads the descriptions of Parquet files. The observer of `space` is told about scans,
+    /// and `missing` about missing values.
+    pub(crate) fn open(
+        conf: &Path,
+        at: &str,
+        source: &Source,
+        space: &Workspace,
+        missing: &MissingValues,
+    ) -> Result<Self, TableError> {
         let mut files = Vec::new();
         let mut pieces = Vec::new();
         for (path, format) in resolve(conf, at, source)? {
@@ -99,7 +114,8 @@ impl Table {
                 }
             }
         }
-        Ok(Self { at: at.to_owned(), files, pieces, space: space.clone() })
+        let na_values = source.na_values.clone();
+        Ok(Self { at: at.to_owned(), files, pieces, na_values, missing: missing.clone(), space: space.clone() })
     }
 
     /// Returns the first file, for errors of the whole table.
@@ -125,19 +141,20 @@ impl Table {
         mut visit: impl FnMut(&Batch) -> Result<(), TableError>,
     ) -> Result<u64, TableError> {
         let known: u64 = self.pieces.iter().filter_map(|piece| piece.num_rows).sum();
-        let is_csv = |piece: &&Piece| piece.num_rows.is_none();
-        let in_csv: u64 = self.pieces.iter().filter(is_csv).map(|piece| piece.num_bytes).sum();
+        let (of_csv, of_parquet): (Vec<usize>, Vec<usize>) =
+            (0..self.pieces.len()).partition(|&at| self.pieces[at].num_rows.is_none());
+        let in_csv: u64 = of_csv.iter().map(|&at| self.pieces[at].num_bytes).sum();
         let mut num_batches = 0;
         let mut rows_of_csv = 0;
         let mut bytes_of_csv = 0;
-        for piece in self.pieces.iter().filter(is_csv).chain(self.pieces.iter().filter(|piece| !is_csv(piece))) {
+        for at in of_csv.into_iter().chain(of_parquet) {
             let num_read = Arc::default();
-            let mut rows = self.rows(piece, columns, &num_read, 0)?;
+            let mut rows = self.rows(at, columns, &num_read, 0)?;
             let mut is_whole = true;
             while let Some(batch) = rows.next()? {
                 num_batches += 1;
                 visit(&batch)?;
-                rows_of_csv += if piece.num_rows.is_none() { batch.num_rows as u64 } else { 0 };
+                rows_of_csv += if self.pieces[at].num_rows.is_none() { batch.num_rows as u64 } else { 0 };
                 if num_batches == SAMPLE_BATCHES {
                     is_whole = false;
                     break;
@@ -161,7 +178,7 @@ impl Table {
         columns: &[String],
         mut visit: impl FnMut(&Batch) -> Result<bool, TableError>,
     ) -> Result<(), TableError> {
-        for piece in &self.pieces {
+        for piece in 0..self.pieces.len() {
             let mut rows = self.rows(piece, columns, &Arc::default(), 0)?;
             while let Some(batch) = rows.next()? {
                 if visit(&batch)? {
@@ -176,11 +193,12 @@ impl Table {
     /// many `row_bytes`.
     fn rows(
         &self,
-        piece: &Piece,
+        at: usize,
         columns: &[String],
         num_read: &Arc<AtomicU64>,
         row_bytes: usize,
     ) -> Result<Rows<'_>, TableError> {
+        let piece = &self.pieces[at];
         let file = &self.files[piece.file];
         let reader = match file {
             OpenFile::Csv { path, separator } => {
@@ -188,7 +206,16 @@ impl Table {
             }
             OpenFile::Parquet { file, .. } => Reader::Parquet(Box::new(file.group(piece.group, columns, row_bytes)?)),
         };
-        Ok(Rows { path: file.path(), reader, next_row: piece.first_row, stopped: Arc::default() })
+        Ok(Rows {
+            table: self,
+            piece: at,
+            path: file.path(),
+            columns: columns.to_vec(),
+            reader,
+            next_row: piece.first_row,
+            missing: vec![MissingInPiece::default(); columns.len()],
+            stopped: Arc::default(),
+        })
     }
 }
 
@@ -206,15 +233,25 @@ impl<'a> Rows<'a> {
         if self.stopped.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let batch = match &mut self.reader {
-            Reader::Csv(rows) => rows.next()?,
-            Reader::Parquet(rows) => rows.next()?,
+        let (batch, is_csv) = match &mut self.reader {
+            Reader::Csv(rows) => (rows.next()?, true),
+            Reader::Parquet(rows) => (rows.next()?, false),
         };
-        let Some(batch) = batch else { return Ok(None) };
+        let Some(batch) = batch else {
+            for (column, missing) in self.columns.iter().zip(&self.missing) {
+                self.table.missing.record(&self.table.at, column, self.piece, missing);
+            }
+            return Ok(None);
+        };
         let first_row = self.next_row;
         let num_rows = batch.num_rows();
         self.next_row += num_rows as u64;
-        Ok(Some(Batch { path: self.path, first_row, columns: batch.columns().to_vec(), num_rows }))
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for ((array, name), missing) in batch.columns().iter().zip(&self.columns).zip(&mut self.missing) {
+            let nullified = self.table.na_values.nullify(array, is_csv, missing);
+            columns.push(nullified.map_err(|why| TableError::file(self.path, format!("column {name}: {why}")))?);
+        }
+        Ok(Some(Batch { path: self.path, first_row, columns, num_rows }))
     }
 }
 
@@ -298,7 +335,7 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
     let panic = Mutex::new(None);
     let read = |at: usize, results: &Results<T>| -> Result<(), Stop> {
         let piece = &table.pieces[at];
-        let rows = Rows { stopped: stopped.clone(), ..table.rows(piece, columns, &num_read, row_bytes)? };
+        let rows = Rows { stopped: stopped.clone(), ..table.rows(at, columns, &num_read, row_bytes)? };
         map(at, rows, results)?;
         if let OpenFile::Parquet { .. } = table.files[piece.file] {
             num_read.fetch_add(piece.num_bytes, Ordering::Relaxed);

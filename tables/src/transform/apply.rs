@@ -3,7 +3,7 @@
 use super::Fitted;
 
 /// Appends the features of a row of numbers to `out`.
-pub(crate) fn apply(fitted: &Fitted, row: &[f64], out: &mut Vec<f32>) {
+pub(super) fn apply(fitted: &Fitted, row: &[f64], out: &mut Vec<f32>) {
     match fitted {
         Fitted::NoOp { truncate_dim, .. } => {
             let dim = truncate_dim.map_or(row.len(), |dim| dim.min(row.len()));
@@ -47,7 +47,7 @@ fn buckets(number: f64, count: usize, [min, max]: [f64; 2], window: f64, out: &m
 
 impl Fitted {
     /// Appends the features of a text to `out`. Unknown categories and a missing text are zeros.
-    pub(crate) fn apply_text(&self, text: Option<&str>, out: &mut Vec<f32>) {
+    pub(super) fn apply_text(&self, text: Option<&str>, out: &mut Vec<f32>) {
         let Self::Categorical { separator, mapping } = self else { unreachable!("only categories are texts") };
         let start = out.len();
         out.resize(start + self.output_width(1), 0.0);

@@ -1,12 +1,8 @@
 //! Fitting of transforms in one pass over a table.
 
-use super::fitted::{check_ranges, check_sums};
-use super::{ExactSum, Fitted, RankTable};
+use super::{ExactSum, Fitted, MAX_CATEGORIES, RankTable};
 use crate::conf::Transform;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most categories that are found in a column. A larger number is usually a column of ids.
-const MAX_CATEGORIES: usize = 10_000;
 
 /// The statistics of some rows of a feature.
 #[derive(Clone, Debug)]
@@ -161,7 +157,6 @@ impl Fitted {
                 let clip_min = || found_min.iter().map(|min| min.max(bounds.min)).collect();
                 let max_val = max.map_or_else(|| Ok(clip_max()), |max| spread(max, width, "max_val"))?;
                 let min_val = min.map_or_else(|| Ok(clip_min()), |min| spread(min, width, "min_val"))?;
-                check_ranges(&max_val, &min_val)?;
                 Self::MaxMin { max_val, min_val }
             }
             (Transform::Standard { sum: Some(sum) }, _) => Self::Standard { sum: spread(sum, width, "sum")? },
@@ -174,9 +169,7 @@ impl Fitted {
             }
             _ => unreachable!("the statistics are those of the transform"),
         };
-        if let Self::Standard { sum } = &fitted {
-            check_sums(sum)?;
-        }
+        fitted.check()?;
         Ok(fitted)
     }
 }

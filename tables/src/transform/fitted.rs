@@ -1,6 +1,6 @@
 //! Transforms that have been fitted.
 
-use super::RankTable;
+use super::{MAX_CATEGORIES, MAX_FEATURES, RankTable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Fitted {
         Ok(())
     }
 
-    /// Checks the values of a transform that was read from a file.
+    /// Checks the values, so that numbers become finite features.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::MaxMin { max_val, min_val } => check_ranges(max_val, min_val),
@@ -72,9 +72,20 @@ impl Fitted {
                     None => Ok(()),
                 }
             }
-            Self::Bucket { bucket_cnt: 0, .. } => Err("there are no buckets".into()),
-            Self::Bucket { range: [low, high], .. } if low >= high => Err("the range is empty".into()),
-            Self::NoOp { .. } | Self::Bucket { .. } => Ok(()),
+            Self::Bucket { bucket_cnt, range: [low, high], .. } => {
+                if !(1..=MAX_CATEGORIES).contains(bucket_cnt) {
+                    return Err(format!("it has {bucket_cnt} buckets, expected 1 to {MAX_CATEGORIES}"));
+                }
+                let size = (high - low) / *bucket_cnt as f64;
+                if !size.is_normal() || size < 0.0 {
+                    return Err(format!("the range {low}..={high} cannot be divided into {bucket_cnt} buckets"));
+                }
+                Ok(())
+            }
+            Self::NoOp { truncate_dim: Some(dim), .. } if !(1..=MAX_FEATURES).contains(dim) => {
+                Err(format!("truncate_dim is {dim}, expected 1 to {MAX_FEATURES}"))
+            }
+            Self::NoOp { .. } => Ok(()),
         }
     }
 
@@ -89,12 +100,12 @@ impl Fitted {
     }
 }
 
-/// Checks that no range is empty.
-pub(crate) fn check_ranges(max: &[f64], min: &[f64]) -> Result<(), String> {
+/// Checks that no range is empty or infinite.
+fn check_ranges(max: &[f64], min: &[f64]) -> Result<(), String> {
     if max.len() != min.len() {
         return Err(format!("max_val has {} numbers, but min_val has {}", max.len(), min.len()));
     }
-    match max.iter().zip(min).position(|(max, min)| max <= min) {
+    match max.iter().zip(min).position(|(max, min)| max <= min || !(max - min).is_finite()) {
         Some(at) => Err(format!(
             "number {at} of each row has the range {}..={}, which max_min_norm cannot scale: leave the feature out, or set \
              max_val and min_val",
@@ -105,7 +116,7 @@ pub(crate) fn check_ranges(max: &[f64], min: &[f64]) -> Result<(), String> {
 }
 
 /// Checks that no sum is zero.
-pub(crate) fn check_sums(sums: &[f64]) -> Result<(), String> {
+fn check_sums(sums: &[f64]) -> Result<(), String> {
     match sums.iter().position(|&sum| sum == 0.0 || !sum.is_finite()) {
         Some(at) => Err(format!(
             "the sum of number {at} of each row is {}, which standard cannot divide by: leave the feature out, or set sum",

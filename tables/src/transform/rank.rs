@@ -67,8 +67,9 @@ impl RankTable {
     /// Checks a table that was read from a file.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_ascending = self.values.windows(2).all(|pair| pair[0] < pair[1]);
-        if self.values.is_empty() || self.values.len() != self.outputs.len() || !is_ascending {
-            return Err("the values of rank_gauss do not ascend, or do not match the outputs".into());
+        let are_finite = self.values.iter().chain(&self.outputs).all(|value| value.is_finite());
+        if self.values.is_empty() || self.values.len() != self.outputs.len() || !is_ascending || !are_finite {
+            return Err("the values of rank_gauss do not ascend, do not match the outputs, or are not finite".into());
         }
         Ok(())
     }

@@ -2,12 +2,13 @@
 
 use super::Fitted;
 use crate::TableError;
+use edgecut_graph::TimeUnit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The version of the file.
-const VERSION: u32 = 1;
+/// The version of the file. Files of version 1 do not have the unit of times.
+const VERSION: u32 = 2;
 /// The name of the file beside the parts.
 const FILE: &str = "transforms.json";
 
@@ -16,12 +17,15 @@ const FILE: &str = "transforms.json";
 /// ```
 /// use edgecut_tables::Transforms;
 /// let text = Transforms::default().to_json();
-/// assert!(text.contains("\"version\": 1"));
+/// assert!(text.contains("\"version\": 2"));
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transforms {
     version: u32,
+    /// The unit of all times of the graph, if it has times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time_unit: Option<TimeUnit>,
     /// By the name of the node type.
     pub(crate) node_types: BTreeMap<String, SavedType>,
     /// By the names of source type, relation and destination type, joined by two underscores.
@@ -53,7 +57,7 @@ pub(crate) struct SavedFeature {
 
 impl Default for Transforms {
     fn default() -> Self {
-        Self { version: VERSION, node_types: BTreeMap::new(), edge_types: BTreeMap::new() }
+        Self { version: VERSION, time_unit: None, node_types: BTreeMap::new(), edge_types: BTreeMap::new() }
     }
 }
 
@@ -66,8 +70,8 @@ impl Transforms {
         let path = &if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
         let bytes = std::fs::read(path).map_err(|error| TableError::io(path, error))?;
         let read: Self = serde_json::from_slice(&bytes).map_err(|error| TableError::table(path, error))?;
-        if read.version != VERSION {
-            return Err(TableError::file(path, format!("its version is {}, expected {VERSION}", read.version)));
+        if !(1..=VERSION).contains(&read.version) {
+            return Err(TableError::file(path, format!("its version is {}, expected 1 to {VERSION}", read.version)));
         }
         for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
             for feature in &of_type.features {
@@ -80,6 +84,11 @@ impl Transforms {
         Ok(read)
     }
 
+    /// Returns true for a file of a version that does not have the unit of times.
+    pub(crate) fn is_without_unit(&self) -> bool {
+        self.version < VERSION
+    }
+
     /// Returns the content of the file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("transforms are always representable as JSON");
@@ -90,7 +99,7 @@ impl Transforms {
     /// Returns true if there is nothing to save.
     pub fn is_empty(&self) -> bool {
         let is_empty = |of_type: &SavedType| of_type.features.is_empty() && of_type.classes.is_none();
-        self.node_types.values().chain(self.edge_types.values()).all(is_empty)
+        self.time_unit.is_none() && self.node_types.values().chain(self.edge_types.values()).all(is_empty)
     }
 }
 

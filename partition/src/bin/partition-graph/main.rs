@@ -61,7 +61,7 @@ const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIA
 
 fn main() -> ExitCode {
     let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
-    notes.iter().for_each(|note| message!("note: {note}"));
+    note(&notes);
     let result = end_on_unreadable_pages().context("handle SIGBUS").and_then(|()| match &cli.command {
         None => run_partition(&cli.partition),
         Some(Command::Verify(args)) => run_verify(args),
@@ -124,7 +124,10 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     let read = read_tables(&tables.conf, &job.source.name, &tables.options)?;
     let loaded = Loaded { dataset: read.dataset, warnings: read.warnings };
     let Loaded { mut dataset, warnings } = readers::prepare(loaded, &job.source)?;
-    terminal.suspended(|| warn(&warnings));
+    terminal.suspended(|| {
+        note(&read.notes);
+        warn(&warnings);
+    });
     let mut deferred = read.deferred_features;
     if tables.options.defers_features {
         defer_feature_dtypes(&dataset, &mut deferred, &job.feature_dtypes)?;
@@ -132,7 +135,12 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
         dataset.convert_features_in(&job.source.space, &job.feature_dtypes)?;
     }
     let transforms = (!read.transforms.is_empty()).then(|| read.transforms.to_json());
-    let extra = ExtraFiles { nodes: &read.id_maps, transforms: transforms.as_deref(), deferred_features: &deferred };
+    let extra = ExtraFiles {
+        nodes: &read.id_maps,
+        transforms: transforms.as_deref(),
+        deferred_features: &deferred,
+        time_unit: read.time_unit,
+    };
     Ok((partition(dataset, job, terminal, extra)?, read.dropped))
 }
 
@@ -209,6 +217,10 @@ fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> 
     Ok(())
 }
 
+fn note(notes: &[String]) {
+    notes.iter().for_each(|note| message!("note: {note}"));
+}
+
 fn warn(warnings: &[String]) {
     warnings.iter().for_each(|warning| message!("warning: {}", with_flags(warning)));
 }
@@ -247,15 +259,16 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
         build_part_features(&args.conf, &options, &args.dataset_root_dir, PartitionId(args.part), args.overwrite)
             .inspect_err(|_| terminal.clear())?;
     terminal.finish();
+    note(&built.notes);
     if args.json {
-        return results.json(&built);
+        return results.json(&built.node_types);
     }
     let line = |of_type: &PartFeatures| {
         let PartFeatures { node_type, rows, columns, there_already } = of_type;
         let done = if *there_already { "there already" } else { "built" };
         format!("part {}: features of {node_type}, {rows} nodes x {columns}: {done}\n", args.part)
     };
-    results.text(&built.iter().map(line).collect::<String>())
+    results.text(&built.node_types.iter().map(line).collect::<String>())
 }
 
 /// Formats the error and its causes, except for causes that the text so far contains already.

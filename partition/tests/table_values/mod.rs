@@ -1,0 +1,401 @@
+//! Values of tables: missing values, blank lines, shares, and times.
+
+use crate::table_files::{Folder, arrays};
+use arrow_array::types::{Date32Type, Date64Type, TimestampMillisecondType, TimestampSecondType};
+use arrow_array::{
+    ArrayRef, Date32Array, Date64Array, Float64Array, Int64Array, PrimitiveArray, StringArray,
+    TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+};
+use edgecut_graph::{Meta, TimeUnit, map_npy};
+use parquet::basic::Compression;
+use parquet::data_type::{Int64Type, Int96, Int96Type};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Returns a configuration with one table of each kind, with `of_nodes` and `of_edges` among their keys.
+fn conf(of_nodes: Value, of_edges: Value) -> String {
+    let mut nodes = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
+    let mut edges = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
+    nodes.as_object_mut().unwrap().extend(of_nodes.as_object().unwrap().clone());
+    edges.as_object_mut().unwrap().extend(of_edges.as_object().unwrap().clone());
+    json!({"nodes": [nodes], "edges": [edges]}).to_string()
+}
+
+/// Returns the values of the nodes of type `n` in a file, in the order of the table.
+fn of_nodes<T: edgecut_graph::NpyElement + Copy>(folder: &Folder, out: &str, file: &str) -> Vec<T> {
+    let mut values = BTreeMap::new();
+    for part in 0..2 {
+        let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
+        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
+        let (_, of_part) = map_npy::<T>(&dir.join(file)).unwrap();
+        values.extend(ids.iter().copied().zip(of_part.iter().copied()));
+    }
+    values.into_values().collect()
+}
+
+fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
+    folder.write_parquet(name, Compression::SNAPPY, columns);
+}
+
+fn texts(values: &[&str]) -> ArrayRef {
+    Arc::new(StringArray::from(values.to_vec()))
+}
+
+#[test]
+fn a_blank_line_of_one_column_is_a_missing_value() {
+    let folder = Folder::new();
+    let labels = json!([{"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]}]);
+    let nodes = json!({"node_type": "n", "files": "n.csv", "labels": labels});
+    let edges = json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
+    folder.write("graph.json", json!({"nodes": [nodes], "edges": [edges]}).to_string());
+    folder.write("e.csv", "s,d\n0,1\n1,2\n");
+    let expected = [0, -1, 1, -1, -1, 0, 1, 0, -1, 1];
+    for (out, end) in [("unix", "\n"), ("windows", "\r\n")] {
+        let rows = expected.map(|class| if class < 0 { String::new() } else { class.to_string() });
+        folder.write("n.csv", format!("y{end}{}{end}", rows.join(end)));
+        let (_, stderr) = folder.made(out, &[]);
+        assert_eq!(of_nodes::<i64>(&folder, out, "labels.npy"), expected, "{out}");
+        assert!(stderr.contains("note: nodes[0], column y: 4 of 10 values are missing (4 empty)"), "{stderr}");
+    }
+    folder.write_gzip("n.csv", "y\n\n1\n0\n");
+    folder.made("gzip", &[]);
+    assert_eq!(of_nodes::<i64>(&folder, "gzip", "labels.npy"), [-1, 1, 0]);
+}
+
+#[test]
+fn a_blank_line_in_a_second_table_names_its_row() {
+    let folder = Folder::new();
+    let second = json!({"node_type": "n", "files": "x.csv", "features": [{"feature_col": "x"}]});
+    let mut conf: Value = serde_json::from_str(&conf(json!({}), json!({}))).unwrap();
+    conf["nodes"].as_array_mut().unwrap().push(second);
+    folder.write("graph.json", conf.to_string());
+    folder.write("n.csv", "id\na\nb\nc\n");
+    folder.write("x.csv", "x\n1\n\n3\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let error = folder.fails(&[]);
+    assert!(error.contains("x.csv: row 2: column x: it is missing"), "{error}");
+}
+
+/// Every spelling of a missing value, and two values.
+const SPELLINGS: [&str; 9] = ["x", "", "NA", "y", "N/A", "NaN", "nan", "null", "None"];
+
+#[test]
+fn csv_and_parquet_have_the_same_missing_values() {
+    let folder = Folder::new();
+    let of_nodes_conf = json!({
+        "features": [{"feature_col": "c", "transform": {"name": "to_categorical"}}],
+        "labels": [{"task_type": "classification", "label_col": "c", "split_pct": [1, 0, 0]}]
+    });
+    folder.write("e.csv", "s,d\nk0,k1\n");
+    let ids: Vec<String> = (0..SPELLINGS.len()).map(|n| format!("k{n}")).collect();
+    let rows = ids.iter().zip(SPELLINGS).fold("id,c\n".to_owned(), |text, (id, c)| format!("{text}{id},{c}\n"));
+    folder.write("n.csv", rows);
+    folder.write("graph.json", conf(of_nodes_conf.clone(), json!({})));
+    let (_, stderr) = folder.made("csv", &[]);
+    let note = "nodes[0], column c: 7 of 9 values are missing (1 empty, 1 N/A, 1 NA, 1 NaN, 1 None, 1 nan, 1 null); the key \
+                na_values lists the texts that are read as missing";
+    assert!(stderr.contains(note), "{stderr}");
+
+    let of_ids: ArrayRef = Arc::new(StringArray::from(ids));
+    let dictionary: arrow_array::DictionaryArray<arrow_array::types::Int32Type> = SPELLINGS.into_iter().collect();
+    parquet(&folder, "texts.parquet", vec![("id", of_ids.clone()), ("c", texts(&SPELLINGS))]);
+    parquet(&folder, "dictionary.parquet", vec![("id", of_ids.clone()), ("c", Arc::new(dictionary))]);
+    for name in ["texts", "dictionary"] {
+        folder.write("graph.json", conf(of_nodes_conf.clone(), json!({})).replace("n.csv", &format!("{name}.parquet")));
+        let (_, stderr) = folder.made(name, &[]);
+        assert!(stderr.contains(note), "{stderr}");
+        assert!(arrays(&folder.path("csv")) == arrays(&folder.path(name)), "{name}");
+    }
+    assert_eq!(of_nodes::<i64>(&folder, "csv", "labels.npy"), [0, -1, -1, 1, -1, -1, -1, -1, -1]);
+
+    // Missing ids and numbers are bad rows in both formats.
+    for (column, of_row) in [("id", "the id is missing; the key na_values"), ("x", "it is missing")] {
+        let features = json!({"features": [{"feature_col": "x"}]});
+        let values = |of: &str, good: &'static str| if of == column { [good, "NA", "2"] } else { ["1", "3", "2"] };
+        let [ids, numbers] = [values("id", "1"), values("x", "1")];
+        let rows = (0..3).fold("id,x\n".to_owned(), |text, row| format!("{text}{},{}\n", ids[row], numbers[row]));
+        folder.write("n.csv", rows);
+        folder.write("e.csv", "s,d\n1,2\n");
+        parquet(&folder, "n.parquet", vec![("id", texts(&ids)), ("x", texts(&numbers))]);
+        for file in ["n.csv", "n.parquet"] {
+            folder.write("graph.json", conf(features.clone(), json!({})).replace("n.csv", file));
+            let error = folder.fails(&[]);
+            assert!(error.contains(&format!("{file}: row 2: column {column}: {of_row}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn na_values_of_a_table_come_before_those_of_the_configuration() {
+    let folder = Folder::new();
+    // Namibia is a country.
+    folder.write("n.csv", "id,x\nDE,1\nNA,-999\nNL,3\n");
+    folder.write("e.csv", "s,d\nNA,NL\n");
+    let labels = json!([{"task_type": "regression", "label_col": "x", "split_pct": [1, 0, 0]}]);
+    let of_nodes_conf = json!({"na_values": ["", -999], "labels": labels});
+    let mut read: Value = serde_json::from_str(&conf(of_nodes_conf, json!({}))).unwrap();
+    read["na_values"] = json!([""]);
+    folder.write("graph.json", read.to_string());
+    let (made, stderr) = folder.made("csv", &[]);
+    assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 0, 0]));
+    assert!(stderr.contains("nodes[0], column x: 1 of 3 values are missing (1 -999)"), "{stderr}");
+    let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, -999.0, 3.0]));
+    parquet(&folder, "n.parquet", vec![("id", texts(&["DE", "NA", "NL"])), ("x", numbers)]);
+    folder.write("graph.json", read.to_string().replace("n.csv", "n.parquet"));
+    folder.made("parquet", &[]);
+    assert!(arrays(&folder.path("csv")) == arrays(&folder.path("parquet")));
+    // Without the list for the edges, the default list reads the country as missing.
+    read["na_values"] = Value::Null;
+    folder.write("graph.json", read.to_string());
+    let error = folder.fails(&[]);
+    assert!(error.contains("e.csv: row 1: column s: the id is missing; the key na_values"), "{error}");
+    read["na_values"] = json!("NA");
+    folder.write("graph.json", read.to_string());
+    let error = folder.fails(&[]);
+    assert!(error.contains("na_values: expected a list"), "{error}");
+}
+
+#[test]
+fn shares_of_splits_are_decimals() {
+    let folder = Folder::new();
+    let labels = json!([{"task_type": "classification", "label_col": "y", "split_pct": [0.29, 0.57, 0.14]}]);
+    folder.write("graph.json", conf(json!({"labels": labels}), json!({})));
+    folder.write("n.csv", (0..100).fold("id,y\n".to_owned(), |text, n| format!("{text}{n},{}\n", n % 2)));
+    folder.write("e.csv", "s,d\n0,1\n");
+    let (made, _) = folder.made("out", &[]);
+    assert_eq!(made["node_types"][0]["split_sizes"], json!([29, 57, 14]));
+}
+
+const DAY: i64 = 86_400;
+const NANOS: i64 = 1_000_000_000;
+/// The seconds since 1970 of the days of three nodes, from 2020-01-01.
+const DAYS: [i64; 3] = [18_262 * DAY, 18_263 * DAY, 18_264 * DAY];
+
+/// Writes the nodes with times, and an edge into each node at its time.
+fn write_times(folder: &Folder, of_nodes: ArrayRef, of_edges: ArrayRef) {
+    parquet(folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", of_nodes)]);
+    let [src, dst] = [texts(&["1", "2", "0"]), texts(&["0", "1", "2"])];
+    parquet(folder, "e.parquet", vec![("s", src), ("d", dst), ("t", of_edges)]);
+    let conf = conf(json!({"time_col": "t"}), json!({"time_col": "t"}));
+    folder.write("graph.json", conf.replace("n.csv", "n.parquet").replace("e.csv", "e.parquet"));
+}
+
+/// Returns the times of the edges of a part graph, ascending.
+fn times_of_edges(folder: &Folder, out: &str) -> Vec<i64> {
+    let mut times = Vec::new();
+    for part in 0..2 {
+        let path = folder.path(&format!("{out}/part_{part}/edges/n__to__n/times.npy"));
+        times.extend_from_slice(&map_npy::<i64>(&path).unwrap().1);
+    }
+    times.sort_unstable();
+    times
+}
+
+#[test]
+fn times_of_all_types_have_one_unit() {
+    let scaled = |factor: i64| DAYS.map(|day| day * factor).to_vec();
+    let columns: [(&str, ArrayRef); 7] = [
+        ("s", Arc::new(TimestampSecondArray::from(scaled(1)))),
+        ("ms", Arc::new(TimestampMillisecondArray::from(scaled(1000)))),
+        ("us", Arc::new(TimestampMicrosecondArray::from(scaled(1_000_000)))),
+        ("ns", Arc::new(TimestampNanosecondArray::from(scaled(NANOS)))),
+        ("zone", Arc::new(TimestampMicrosecondArray::from(scaled(1_000_000)).with_timezone("+02:00"))),
+        ("date32", Arc::new(Date32Array::from(DAYS.map(|day| (day / DAY) as i32).to_vec()))),
+        ("date64", Arc::new(Date64Array::from(scaled(1000)))),
+    ];
+    let folder = Folder::new();
+    let expected = DAYS.map(|day| day * NANOS);
+    for at in 0..columns.len() {
+        // Each type of nodes meets another type of edges.
+        let (name, of_nodes_column) = &columns[at];
+        let (_, of_edges) = &columns[(at + 1) % columns.len()];
+        write_times(&folder, of_nodes_column.clone(), of_edges.clone());
+        folder.made(name, &[]);
+        assert_eq!(of_nodes::<i64>(&folder, name, "times.npy"), expected, "{name}");
+        assert_eq!(times_of_edges(&folder, name), expected, "{name}");
+        let meta = Meta::read(&folder.path(name)).unwrap();
+        assert_eq!(meta.time_unit, Some(TimeUnit::Nanoseconds));
+    }
+    // Two files of one table in different units.
+    let times = |part: &str, times: ArrayRef| {
+        parquet(&folder, part, vec![("s", texts(&["1", "2", "0"])), ("d", texts(&["0", "1", "2"])), ("t", times)]);
+    };
+    times("e-1.parquet", columns[1].1.clone());
+    times("e-2.parquet", columns[2].1.clone());
+    let read = std::fs::read_to_string(folder.path("graph.json")).unwrap();
+    folder.write("graph.json", read.replace("e.parquet", "e-*.parquet"));
+    folder.made("files", &[]);
+    let twice: Vec<i64> = expected.into_iter().flat_map(|time| [time, time]).collect();
+    assert_eq!(times_of_edges(&folder, "files"), twice);
+}
+
+#[test]
+fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\n0,1\n");
+    let noon = DAYS[1] * NANOS + DAY / 2 * NANOS;
+    for (out, time_col, rows) in [
+        ("iso", json!("t"), ["2020-01-02", "2020-01-02T12:00:00Z", "2020-01-02 14:00+02:00"].map(str::to_owned)),
+        (
+            "fractions",
+            json!("t"),
+            ["2020-01-02 00:00:00.000000000", "2020-01-02T07:00:00.000-05:00", "2020-01-02T12:00"].map(str::to_owned),
+        ),
+        (
+            "days",
+            json!({"name": "t", "format": "%d.%m.%Y %H:%M"}),
+            ["00:00", "12:00", "12:00"].map(|t| format!("02.01.2020 {t}")),
+        ),
+        (
+            "seconds",
+            json!({"name": "t", "format": "%s"}),
+            [DAYS[1], DAYS[1] + DAY / 2, DAYS[1] + DAY / 2].map(|t| t.to_string()),
+        ),
+        (
+            "zone",
+            json!({"name": "t", "format": "%m/%d/%y %I:%M %p %z"}),
+            ["01:00 AM +0100", "01:00 PM +0100", "12:00 PM +0000"].map(|t| format!("01/02/20 {t}")),
+        ),
+    ] {
+        folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
+        folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})));
+        folder.made(out, &[]);
+        assert_eq!(of_nodes::<i64>(&folder, out, "times.npy"), [DAYS[1] * NANOS, noon, noon], "{out}");
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", texts(&rows))]);
+        folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})).replace("n.csv", "n.parquet"));
+        folder.made(&format!("{out}-parquet"), &[]);
+        assert!(arrays(&folder.path(out)) == arrays(&folder.path(&format!("{out}-parquet"))), "{out}");
+    }
+    // Whole numbers in the form of a date.
+    let days: ArrayRef = Arc::new(Int64Array::from(vec![20_200_101, 20_200_102, 20_200_103]));
+    parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", days)]);
+    let time_col = json!({"time_col": {"name": "t", "format": "%Y%m%d"}});
+    folder.write("graph.json", conf(time_col, json!({})).replace("n.csv", "n.parquet"));
+    folder.made("whole", &[]);
+    assert_eq!(of_nodes::<i64>(&folder, "whole", "times.npy"), DAYS.map(|day| day * NANOS));
+}
+
+#[test]
+fn plain_integers_stay_and_do_not_mix_with_times() {
+    let folder = Folder::new();
+    let days = || -> ArrayRef { Arc::new(Date32Array::from(DAYS.map(|day| (day / DAY) as i32).to_vec())) };
+    let plain = || -> ArrayRef { Arc::new(Int64Array::from(DAYS.to_vec())) };
+    write_times(&folder, plain(), plain());
+    folder.made("plain", &[]);
+    assert_eq!(of_nodes::<i64>(&folder, "plain", "times.npy"), DAYS);
+    assert_eq!(Meta::read(&folder.path("plain")).unwrap().time_unit, Some(TimeUnit::Integers));
+
+    write_times(&folder, plain(), days());
+    let error = folder.fails(&[]);
+    let why = "e.parquet: column t of edges[0] has nanoseconds since 1970, but column t of nodes[0] has plain whole numbers: \
+               times of different units cannot be compared";
+    assert!(error.contains(why), "{error}");
+
+    // Later graphs have the unit of the transforms.
+    let transforms = folder.path("plain");
+    let flags = ["--transforms", transforms.to_str().unwrap()];
+    write_times(&folder, days(), days());
+    let error = folder.fails(&flags);
+    assert!(
+        error.contains("nodes[0] has nanoseconds since 1970, but the graph of transforms.json has plain"),
+        "{error}"
+    );
+    write_times(&folder, plain(), plain());
+    folder.made("again", &flags);
+    // Transforms of the previous version do not have the unit.
+    let saved = std::fs::read_to_string(transforms.join("transforms.json")).unwrap();
+    let mut saved: Value = serde_json::from_str(&saved).unwrap();
+    saved["version"] = json!(1);
+    saved.as_object_mut().unwrap().remove("time_unit");
+    folder.write("old.json", saved.to_string());
+    write_times(&folder, days(), days());
+    let (_, stderr) = folder.made("old", &["--transforms", folder.path("old.json").to_str().unwrap()]);
+    assert!(stderr.contains("warning: the transforms are those of an older version"), "{stderr}");
+
+    // One column does not mix them either.
+    folder.write("n.csv", "id,t\n0,7\n1,2020-01-01\n2,9\n");
+    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})));
+    let error = folder.fails(&[]);
+    assert!(error.contains("n.csv: row 2: column t: its time is in nanoseconds since 1970, but"), "{error}");
+}
+
+/// Writes nodes whose times are one second after the start of Julian days, as INT96.
+fn write_int96(folder: &Folder, julian_days: [u32; 3]) {
+    let schema = parse_message_type("message m { REQUIRED INT64 id; REQUIRED INT96 t; }").unwrap();
+    let file = File::create(folder.path("n.parquet")).unwrap();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int64Type>().write_batch(&[0, 1, 2], None, None).unwrap();
+    column.close().unwrap();
+    let times = julian_days.map(|day| Int96::from(vec![NANOS as u32, 0, day]));
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn times_that_do_not_fit_are_named() {
+    let folder = Folder::new();
+    let with = |last: i64| [DAYS[0], DAYS[1], last].to_vec();
+    fn column<T: arrow_array::types::ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
+        Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+    }
+    for (times, shown) in [
+        (column::<TimestampSecondType>(with(253_402_300_799)), "9999-12-31"),
+        (column::<TimestampMillisecondType>(with(-62_135_596_800_000)), "0001-01-01"),
+        (column::<TimestampSecondType>(with(i64::MAX)), "9223372036854775807000000000 ns"),
+        (column::<Date64Type>(with(253_402_300_799_000)), "9999-12-31"),
+        (column::<Date32Type>(vec![0, 1, 2_932_896]), "9999-12-31"),
+        (texts(&["2020-01-01", "2020-01-01", "2300-01-01T00:00:00Z"]), "2300-01-01T00:00:00Z"),
+    ] {
+        write_times(&folder, times.clone(), times);
+        let error = folder.fails(&[]);
+        let why = format!("n.parquet: row 3: column t: {shown} is outside of 1677-09-21 to 2262-04-11");
+        assert!(error.contains(&why), "{error}, expected {why}");
+    }
+    // Spark stores times as INT96 by default: nanoseconds of the day and a Julian day.
+    for (last_day, expected) in [(2_458_852, Ok(())), (5_373_484, Err("9999-12-31"))] {
+        write_int96(&folder, [2_458_850, 2_458_851, last_day]);
+        folder.write("e.csv", "s,d\n0,1\n");
+        folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})).replace("n.csv", "n.parquet"));
+        if let Err(shown) = expected {
+            let error = folder.fails(&[]);
+            assert!(error.contains(&format!("row 3: column t: {shown} is outside of 1677")), "{error}");
+        } else {
+            folder.made("int96", &[]);
+            assert_eq!(of_nodes::<i64>(&folder, "int96", "times.npy"), DAYS.map(|day| (day + 1) * NANOS));
+        }
+    }
+    let seconds: ArrayRef = Arc::new(arrow_array::Time32SecondArray::from(vec![1, 2, 3]));
+    write_times(&folder, seconds.clone(), seconds);
+    let error = folder.fails(&[]);
+    assert!(error.contains("column t: its type is Time32(s), which is not a point in time"), "{error}");
+    for (format, why) in [
+        ("%Q", "nodes[0].time_col.format: \"%Q\" is not a format of strftime"),
+        ("%H:%M", "nodes[0].time_col.format: \"%H:%M\" does not determine a time"),
+    ] {
+        folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": format}}), json!({})));
+        let error = folder.fails(&[]);
+        assert!(error.contains(why), "{error}");
+    }
+    folder.write("n.csv", "id,t\n0,2020-01-01\n1,soon\n");
+    folder.write("e.csv", "s,d\n0,1\n");
+    folder.write("graph.json", conf(json!({"time_col": "t"}), json!({})));
+    let error = folder.fails(&[]);
+    assert!(
+        error.contains("row 2: column t: \"soon\" is not a whole number, or a date or time of ISO 8601"),
+        "{error}"
+    );
+    folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": "%d.%m.%Y"}}), json!({})));
+    let error = folder.fails(&[]);
+    assert!(error.contains("row 1: column t: \"2020-01-01\" is not a time of the format \"%d.%m.%Y\""), "{error}");
+}
