@@ -4,7 +4,7 @@
 mod resized;
 mod training;
 
-use programs::{TRAIN, end, error_of, fake_parts, free_port, parts, run, stderr, typed_parts, unplace};
+use crate::programs::{TRAIN, end, error_of, fake_parts, free_port, parts, run, stderr, typed_parts, unplace};
 use rustix::process::Signal;
 use std::process::{Command, Stdio};
 use training::{Training, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
