@@ -131,7 +131,7 @@ impl DistLinkNeighborLoader {
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
-        let negatives = Arc::new(NegativeSampler::new(link.negatives, node, &edge_types, world)?);
+        let negatives = Arc::new(NegativeSampler::new(link.negatives, &sampler, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let relations = Arc::new(EdgeRelations {

@@ -3,10 +3,10 @@
 use crate::edge_seeds::SeedEdge;
 use crate::error::LoaderError;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, DistGraph, SampleError};
+use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, SampleError, TimeAttr, Wanted};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Combined with a batch's stream (the bytes spell "negative"), so that negatives and neighborhoods use different
@@ -53,16 +53,16 @@ pub enum NegativeDistribution {
     Degree,
 }
 
-/// The pairs that must not be drawn as negatives.
+/// The pairs that must not be drawn as negatives. With times of nodes, a node that is later than the edge is never drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclude {
     /// None. An edge may be drawn, which is rare in large graphs.
     Nothing,
-    /// Edges of the same type that carry messages. Held-out edges may be drawn, since they are not known during
-    /// training. The negatives of an edge are distinct.
+    /// The edge itself, and edges of the same type that carry messages. Held-out edges may be drawn, since they are not
+    /// known during training. The negatives of an edge are distinct.
     Edges,
-    /// Edges that carry messages and held-out edges, for evaluation. The negatives of an edge may repeat, so that few
-    /// candidates suffice.
+    /// The edge itself, edges that carry messages, and held-out edges, for evaluation. The negatives of an edge may
+    /// repeat, so that few candidates suffice.
     EdgesAndHeldOut,
 }
 
@@ -72,6 +72,8 @@ pub(crate) struct NegativeSampler {
     config: NegativeSampling,
     /// By node type, the number of in-edges to draw from. `None` draws nodes uniformly.
     num_in_edges: Vec<Option<u64>>,
+    /// True if neighbors are drawn by the times of nodes. Negatives then obey the times as well.
+    by_node_time: bool,
 }
 
 /// The meaning of a number that identifies a node under any partitioning.
@@ -94,10 +96,12 @@ impl NegativeSampler {
     /// Makes a sampler, and the directories that it needs. Every rank must call this.
     pub(crate) fn new(
         config: NegativeSampling,
-        node: &DistGraph,
+        sampler: &DistNeighborSampler,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
+        let node = sampler.node();
+        let by_node_time = sampler.temporal().is_some_and(|temporal| temporal.attr == TimeAttr::NodeTime);
         let part = node.part();
         let mut num_in_edges = vec![None; part.meta().node_types.len()];
         let by_degree = config.distribution == NegativeDistribution::Degree;
@@ -107,7 +111,7 @@ impl NegativeSampler {
                 return Err(LoaderError::Config { what: what.into() });
             }
             // Lookups ask all servers, without a directory.
-            return Ok(Self { config, num_in_edges });
+            return Ok(Self { config, num_in_edges, by_node_time });
         }
         let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
@@ -117,7 +121,7 @@ impl NegativeSampler {
                 num_in_edges[dst_type.index()] = node.num_in_edges(dst_type).filter(|&num| num > 0);
             }
         }
-        Ok(Self { config, num_in_edges })
+        Ok(Self { config, num_in_edges, by_node_time })
     }
 
     /// Returns the global ids of the negatives of `edges` as `[edges.len(), num]`, or by destination type if they are
@@ -227,12 +231,8 @@ impl NegativeSampler {
         numbers: &[u64],
         meaning: Number,
     ) -> Result<Vec<u32>, SampleError> {
-        let mut by_type: BTreeMap<NodeTypeId, Vec<usize>> = BTreeMap::new();
-        for (position, slot) in slots.iter().enumerate() {
-            by_type.entry(dst_type(node, &edges[slot.edge])).or_default().push(position);
-        }
         let mut ids = vec![0; slots.len()];
-        for (node_type, positions) in by_type {
+        for (node_type, positions) in by_dst_type(node, edges, slots) {
             let asked: Vec<u64> = positions.iter().map(|&position| numbers[position]).collect();
             let found = self.find_of_type(node, node_type, &asked, meaning).await?;
             positions.iter().zip(found).for_each(|(&position, id)| ids[position] = id);
@@ -248,7 +248,7 @@ impl NegativeSampler {
         slots: &[Slot],
         ids: &[u32],
     ) -> Result<Vec<bool>, SampleError> {
-        let mut legal = vec![true; slots.len()];
+        let mut legal = self.are_in_time(node, edges, slots, ids).await?;
         if self.config.exclude == Exclude::Nothing {
             return Ok(legal);
         }
@@ -261,9 +261,42 @@ impl NegativeSampler {
             let pairs: Vec<(u32, u32)> =
                 positions.iter().map(|&position| (edges[slots[position].edge].src, ids[position])).collect();
             let found = node.has_edges(edge_type, &pairs, held_out).await?;
-            positions.iter().zip(found).for_each(|(&position, is_edge)| legal[position] = !is_edge);
+            for (&position, is_edge) in positions.iter().zip(found) {
+                // A listed pair need not be an edge of the graph.
+                let is_own = ids[position] == edges[slots[position].edge].dst;
+                legal[position] &= !is_edge && !is_own;
+            }
         }
         Ok(legal)
+    }
+
+    /// Returns whether each slot's destination is not later than its edge, if neighbors are drawn by the times of nodes.
+    async fn are_in_time(
+        &self,
+        node: &Arc<DistGraph>,
+        edges: &[SeedEdge],
+        slots: &[Slot],
+        ids: &[u32],
+    ) -> Result<Vec<bool>, SampleError> {
+        let mut in_time = vec![true; slots.len()];
+        if !self.by_node_time {
+            return Ok(in_time);
+        }
+        for (node_type, positions) in by_dst_type(node, edges, slots) {
+            if !node.part().meta().node_types[node_type.index()].has_times {
+                continue;
+            }
+            let asked: BTreeSet<u32> = positions.iter().map(|&position| ids[position]).collect();
+            let asked: Vec<u32> = asked.into_iter().collect();
+            let wanted = Wanted { times: true, ..Wanted::default() };
+            let times = node.fetch(node_type, asked.clone(), wanted).await?.times;
+            let time_of: HashMap<u32, i64> = asked.into_iter().zip(times).collect();
+            for position in positions {
+                let time_of_edge = edges[slots[position].edge].time;
+                in_time[position] = time_of_edge.is_none_or(|time| time_of[&ids[position]] <= time);
+            }
+        }
+        Ok(in_time)
     }
 
     /// Searches all nodes in order, starting with a random one, and returns the first allowed negative.
@@ -295,16 +328,26 @@ impl NegativeSampler {
         let e = &meta.edge_types[edge.edge_type.index()];
         let what = format!(
             "{} negatives were requested for an edge of type {}__{}__{}, but only {} of the {num_nodes} nodes of type \
-             {} are not neighbors of its source: request fewer, or do not exclude edges",
+             {} are {}not neighbors of its source: request fewer, or do not exclude edges",
             self.config.num,
             e.src_type,
             e.relation,
             e.dst_type,
             taken.len(),
-            e.dst_type
+            e.dst_type,
+            if self.by_node_time { "not later than the edge and " } else { "" }
         );
         Err(SampleError::Layout { what })
     }
+}
+
+/// Returns the positions of the slots of each destination type.
+fn by_dst_type(node: &DistGraph, edges: &[SeedEdge], slots: &[Slot]) -> BTreeMap<NodeTypeId, Vec<usize>> {
+    let mut by_type: BTreeMap<NodeTypeId, Vec<usize>> = BTreeMap::new();
+    for (position, slot) in slots.iter().enumerate() {
+        by_type.entry(dst_type(node, &edges[slot.edge])).or_default().push(position);
+    }
+    by_type
 }
 
 fn dst_type(node: &DistGraph, edge: &SeedEdge) -> NodeTypeId {

@@ -1,10 +1,10 @@
-//! Tests that held-out edges are evaluated at their own times.
+//! Tests that seed edges are judged at their own times.
 
 use crate::support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
-    NegativeDistribution, NegativeSampling,
+    NegativeDistribution, NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
@@ -156,5 +156,45 @@ fn held_out_edges_without_times_are_an_error_on_every_rank() {
             let expected = "the held-out test edges of type node__to__node have none: save test_edge_time.npy";
             assert!(error.contains(expected), "{error}");
         }
+    }
+}
+
+#[test]
+fn no_negative_is_later_than_its_edge() {
+    let mut dataset = dataset();
+    // Every edge has nodes that are not later.
+    let time_of_node = |node: u32| if node < 20 { 0 } else { i64::from(node) };
+    dataset.node_types[0].times = Some((0..NODES).map(time_of_node).collect::<Vec<_>>().into());
+    let edges = dataset.edges(EDGES);
+    let lists = [(&edges.src, &edges.dst, &edges.attributes.times)];
+    let held_out = [&edges.held_out.valid, &edges.held_out.test].map(|list| (&list.src, &list.dst, &list.times));
+    let mut time_of_edge = HashMap::new();
+    for (src, dst, times) in lists.into_iter().chain(held_out) {
+        let times = times.as_ref().expect("times");
+        time_of_edge.extend((0..src.len()).map(|at| ((src[at], dst[at]), times[at])));
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for num_parts in [1, 3] {
+        let path = dir.path().join(num_parts.to_string());
+        write_parts(&dataset, num_parts, Method::Random, &path);
+        let checked = on_ranks(&path, num_parts as usize, &DistGraphConfig::default(), |node, world| {
+            let mut checked = 0;
+            for split in [Split::Train, Split::Valid, Split::Test] {
+                for batch in loader(&node, world, TimeAttr::NodeTime, split).expect("a valid loader").epoch(0) {
+                    let batch = batch.expect("a batch");
+                    let Negatives::OfEach { num, dst } = &batch.negatives else { panic!("negatives of each edge") };
+                    // An empty batch has no edges and no negatives.
+                    for (at, negative) in dst.iter().enumerate() {
+                        let edge = at / num;
+                        let id = |number: u32| batch.graph.nodes[0].original_ids[number as usize];
+                        let now = time_of_edge[&(id(batch.src[edge]), id(batch.dst[edge]))];
+                        assert!(time_of_node(id(*negative)) <= now, "node {} at time {now}", id(*negative));
+                        checked += usize::from(now < i64::from(NODES));
+                    }
+                }
+            }
+            checked
+        });
+        assert!(checked.iter().sum::<usize>() > 200, "{checked:?}");
     }
 }

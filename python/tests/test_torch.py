@@ -391,6 +391,38 @@ def test_damaged_files_are_refused(tmp_path):
         edgecut.torch.load_model(file)
 
 
+def test_damaged_embeddings_are_value_errors(tmp_path):
+    from safetensors.numpy import save_file
+
+    from edgecut.torch.embeddings import read_embeddings
+
+    def read(num_nodes=3, dim=2, **more):
+        tensors = {"original_ids.user": np.arange(3, dtype=np.uint32), "embeddings.user": np.ones((3, 2), np.float32), **more}
+        (tmp_path / "model.embeddings").mkdir(exist_ok=True)
+        save_file(tensors, tmp_path / "model.embeddings" / "part", {"save": "1"})
+        tables = [{"node_type": "user", "num_nodes": num_nodes, "dim": dim}]
+        index = {"save": "1", "tables": tables, "shards": [{"file": "part"}]}
+        return read_embeddings(tmp_path / "model", {"embeddings": json.dumps(index)})
+
+    assert np.array_equal(read()["user"], np.ones((3, 2)))
+    for why, arguments in [
+        # Neither would be an error of memory that the system grants lazily.
+        ("bytes only", {"num_nodes": 2**40, "dim": 0}),
+        ("bytes only", {"num_nodes": 3, "dim": 2**40}),
+        ("-1 nodes", {"num_nodes": -1}),
+        ("lacks the embeddings of 1 nodes", {"num_nodes": 4}),
+        ("not one of the 2 nodes", {"num_nodes": 2}),
+        ("not one of the 3 nodes", {"original_ids.user": np.array([0, 1, -1])}),
+        ("have the shape", {"embeddings.user": np.ones((3, 1), np.float32)}),
+        ("ids of float32", {"original_ids.user": np.ones(3, np.float32)}),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            read(**arguments)
+    (tmp_path / "model.embeddings" / "part").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="part: not a valid safetensors file"):
+        read_embeddings(tmp_path / "model", {"embeddings": json.dumps({"save": "1", "tables": [], "shards": [{"file": "part"}]})})
+
+
 def test_a_missing_file_of_embeddings_is_named(typed_graph, tmp_path):
     file = trained("node", typed_graph, tmp_path / "model.safetensors", "--model", "sage")
     shard, = (tmp_path / "model.safetensors.embeddings").iterdir()
