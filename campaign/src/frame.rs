@@ -6,6 +6,8 @@ const ETHERNET_BYTES: usize = 14;
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const PROTOCOL_TCP: u8 = 6;
 const FLAGS_RST_ACK: u8 = 0x14;
+const FLAG_SYN: u8 = 0x02;
+const FLAG_ACK: u8 = 0x10;
 
 /// The places of an IPv4 packet with a TCP segment in a frame.
 struct Segment {
@@ -66,6 +68,41 @@ pub(crate) fn data_end(frame: &[u8]) -> Option<([u8; 4], u32)> {
     Some((field(0)?, u32::from_be_bytes(field(4)?).wrapping_add(segment.payload.len() as u32)))
 }
 
+/// The ports of a TCP segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) source: [u8; 2],
+    pub(crate) destination: [u8; 2],
+    /// True if the segment opens a connection.
+    pub(crate) opens: bool,
+}
+
+/// Returns the ports of a TCP segment; `None` if the frame has none.
+pub(crate) fn ports(frame: &[u8]) -> Option<Ports> {
+    let tcp = Segment::of(frame)?.tcp;
+    let flags = frame[tcp + 13];
+    Some(Ports {
+        source: [frame[tcp], frame[tcp + 1]],
+        destination: [frame[tcp + 2], frame[tcp + 3]],
+        opens: flags & FLAG_SYN != 0 && flags & FLAG_ACK == 0,
+    })
+}
+
+/// Makes a host the destination of a TCP segment. Hosts differ in the last byte of their addresses only.
+pub(crate) fn send_to(frame: &mut [u8], host: usize) {
+    let Some(segment) = Segment::of(frame) else { return };
+    frame[5] = host as u8;
+    frame[segment.ip + 19] = host as u8 + 1;
+    segment.update_checksums(frame);
+}
+
+/// Makes a host the source of a TCP segment.
+pub(crate) fn send_from(frame: &mut [u8], host: usize) {
+    let Some(segment) = Segment::of(frame) else { return };
+    frame[segment.ip + 15] = host as u8 + 1;
+    segment.update_checksums(frame);
+}
+
 /// Changes one bit of the data of a TCP segment. Returns false if the frame has no such data.
 pub(crate) fn corrupt(frame: &mut [u8]) -> bool {
     let Some(segment) = Segment::of(frame).filter(|segment| !segment.payload.is_empty()) else { return false };
@@ -124,6 +161,19 @@ mod tests {
         let mut ended = original.clone();
         assert!(reset(&mut ended) && is_valid(&ended));
         assert_eq!((ended.len(), ended[ETHERNET_BYTES + 20 + 13]), (original.len() - 4, FLAGS_RST_ACK));
+    }
+
+    #[test]
+    fn segments_with_another_end_have_valid_checksums() {
+        let mut frame = frame();
+        send_to(&mut frame, 6);
+        send_from(&mut frame, 4);
+        assert!(is_valid(&frame));
+        assert_eq!((frame[5], &frame[26..34]), (6, &[10, 0, 0, 5, 10, 0, 0, 7][..]));
+        let ports = ports(&frame).unwrap();
+        assert_eq!((ports.source, ports.destination, ports.opens), ([0x30, 0x39], [0, 80], false));
+        frame[ETHERNET_BYTES + 20 + 13] = FLAG_SYN;
+        assert!(super::ports(&frame).unwrap().opens);
     }
 
     #[test]

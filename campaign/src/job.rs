@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The port of rank 0.
-const MASTER_PORT: &str = "29500";
+pub(crate) const MASTER_PORT: &str = "29500";
 /// The time in which processes must have ended after a fault.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(15);
 /// The time that a job has to start, on a busy machine.

@@ -13,6 +13,7 @@ mod moments;
 mod partitioning;
 mod processes;
 mod programs;
+mod redirects;
 mod serving;
 mod soak;
 mod switch;
@@ -31,7 +32,7 @@ Examples:
   campaign links --only 31 --seed 7          one round again
   campaign soak --minutes 60
 
-`processes`, `servers`, `links` and `traffic` need root, for network namespaces, and `disks` for its disks. The
+`processes`, `servers`, `links`, `redirects` and `traffic` need root, for network namespaces, and `disks` for its disks. The
 programs train, partition-graph and sampling-server are those beside this one. Exit status: 0 all rounds passed, 1 a round failed, 2 a wrong command line.";
 
 /// Injects faults into jobs of real processes at random moments, and checks what becomes of them.
@@ -55,6 +56,9 @@ enum Kind {
     /// Cut, delay, throttle, reset or corrupt a link between two of four training processes. The job must go on, or end
     /// within 15 seconds with an error that names an end of the link
     Links(Rounds),
+    /// Lead connections between three training processes, or of a trainer to two servers, to another of them. Both ends must
+    /// refuse the connection with an error that names all three. 120 rounds have each connection with each protection
+    Redirects(Rounds),
     /// Kill a training while it writes checkpoints, and resume it. The result must be that of a training without
     /// interruptions, bit for bit
     Checkpoints(Rounds),
@@ -109,6 +113,7 @@ fn run(kind: &Kind) -> anyhow::Result<()> {
         Kind::Processes(rounds) => processes::run(rounds)?,
         Kind::Servers(rounds) => serving::run(rounds)?,
         Kind::Links(rounds) => links::run(rounds)?,
+        Kind::Redirects(rounds) => redirects::run(rounds)?,
         Kind::Checkpoints(rounds) => checkpoints::run(rounds)?,
         Kind::Partitioning(rounds) => partitioning::run(rounds)?,
         Kind::Disks(rounds) => disks::run(rounds)?,

@@ -38,8 +38,13 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
 }
 
 fn start(site: &Site, host: usize) -> anyhow::Result<Process> {
-    let servers: Vec<String> = (0..SERVERS).map(|server| format!("{}:{PORT}", address(server))).collect();
-    let mut command = if host < SERVERS {
+    start_host(site, SERVERS, host, &[])
+}
+
+/// Starts a server on one of the first `num_servers` hosts, or a trainer on another one, with additional flags.
+pub(crate) fn start_host(site: &Site, num_servers: usize, host: usize, flags: &[&str]) -> anyhow::Result<Process> {
+    let servers: Vec<String> = (0..num_servers).map(|server| format!("{}:{PORT}", address(server))).collect();
+    let mut command = if host < num_servers {
         let mut command = site.hosts.command(host, &program("sampling-server")?);
         command.args(["--server-rank", &host.to_string(), "--dataset-root-dir"]).arg(site.parts());
         command
@@ -50,7 +55,7 @@ fn start(site: &Site, host: usize) -> anyhow::Result<Process> {
         command.arg("--metrics").arg(site.path(&format!("metrics-{host}")));
         command
     };
-    command.args(["--servers", &servers.join(",")]).env("EDGECUT_TOKEN", site.token());
+    command.args(["--servers", &servers.join(",")]).args(flags).env("EDGECUT_TOKEN", site.token());
     Process::start(&mut command, site.path(&format!("host-{host}.log")))
 }
 

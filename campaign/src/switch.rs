@@ -1,6 +1,6 @@
 //! A network switch whose links fail on request.
 
-use crate::frame::{corrupt, data_end, reset};
+use crate::frame::{Ports, corrupt, data_end, ports, reset, send_from, send_to};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -37,11 +37,48 @@ struct Link {
     fault: Mutex<Option<Fault>>,
 }
 
+/// Connections from one host to another that reach a third one in its place.
+pub(crate) struct Redirection {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) instead: usize,
+    /// The number of the first such connection, among those from the one host to the other.
+    pub(crate) first: usize,
+    /// The source ports of the connections from the one host to the other.
+    pub(crate) opened: Vec<[u8; 2]>,
+}
+
+impl Redirection {
+    /// Returns whether a connection with this source port is redirected.
+    fn includes(&self, port: [u8; 2]) -> bool {
+        self.opened.iter().skip(self.first).any(|&opened| opened == port)
+    }
+
+    /// Changes the addresses of a frame of a redirected connection. Returns the host that it goes to.
+    fn apply(&mut self, from: usize, to: usize, frame: &mut [u8]) -> usize {
+        let Some(Ports { source, destination, opens }) = ports(frame) else { return to };
+        if (from, to) == (self.from, self.to) {
+            if opens && !self.opened.contains(&source) {
+                self.opened.push(source);
+            }
+            if self.includes(source) {
+                send_to(frame, self.instead);
+                return self.instead;
+            }
+        }
+        if (from, to) == (self.instead, self.from) && self.includes(destination) {
+            send_from(frame, self.to);
+        }
+        to
+    }
+}
+
 /// A switch that connects devices. The host at device *k* has a MAC address that ends in *k*.
 pub(crate) struct Switch {
     /// By source, then by destination.
     links: Arc<Vec<Vec<Link>>>,
     captured: Arc<Capture>,
+    redirection: Arc<Mutex<Option<Redirection>>>,
 }
 
 /// The frames that a switch has captured. `None` if it does not capture.
@@ -58,11 +95,13 @@ impl Switch {
         let links: Vec<Vec<Link>> = (0..count).map(|_| (0..count).map(|_| Link::default()).collect()).collect();
         let links = Arc::new(links);
         let captured = Arc::new(Mutex::new(None));
+        let redirection = Arc::new(Mutex::new(None));
         for from in 0..count {
             let port = Port {
                 from,
                 links: links.clone(),
                 captured: captured.clone(),
+                redirection: redirection.clone(),
                 devices: devices.clone(),
                 delayed: devices.iter().map(|device| late(device.clone())).collect(),
                 free_at: vec![Instant::now(); count],
@@ -70,7 +109,7 @@ impl Switch {
             };
             std::thread::spawn(move || port.run());
         }
-        Self { links, captured }
+        Self { links, captured, redirection }
     }
 
     /// Captures all frames from now on, at most [`MAX_CAPTURED`].
@@ -81,6 +120,11 @@ impl Switch {
     /// Ends a capture, and returns its frames.
     pub(crate) fn end_capture(&self) -> Vec<Vec<u8>> {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    /// Redirects connections from now on; `None` redirects no further ones. Returns the previous redirection.
+    pub(crate) fn redirect(&self, redirection: Option<Redirection>) -> Option<Redirection> {
+        std::mem::replace(&mut self.redirection.lock().unwrap_or_else(PoisonError::into_inner), redirection)
     }
 
     /// Sets the fault of the link from one host to another; `None` repairs it.
@@ -118,6 +162,7 @@ struct Port {
     from: usize,
     links: Arc<Vec<Vec<Link>>>,
     captured: Arc<Capture>,
+    redirection: Arc<Mutex<Option<Redirection>>>,
     devices: Vec<Arc<SyncDevice>>,
     delayed: Vec<SyncSender<Delayed>>,
     /// The time at which a throttled link has sent its last frame.
@@ -167,9 +212,13 @@ impl Port {
     }
 
     fn forward(&mut self, to: usize, frame: &[u8]) {
-        let is_new = self.has_new_data(to, frame);
-        let mut fault = self.links[self.from][to].fault.lock().unwrap_or_else(PoisonError::into_inner);
         let mut frame = frame.to_vec();
+        let to = match &mut *self.redirection.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(redirection) => redirection.apply(self.from, to, &mut frame),
+            None => to,
+        };
+        let is_new = self.has_new_data(to, &frame);
+        let mut fault = self.links[self.from][to].fault.lock().unwrap_or_else(PoisonError::into_inner);
         let due = match *fault {
             Some(Fault::Cut) => return,
             Some(Fault::Delay(delay)) => Some(Instant::now() + delay),

@@ -62,6 +62,11 @@ fn links_that_fail_are_named() {
 }
 
 #[test]
+fn connections_that_reach_another_process_are_refused() {
+    passes(&["redirects", "--rounds", "4", "--seed", "11"]);
+}
+
+#[test]
 fn killed_trainings_have_the_result_of_whole_ones() {
     passes(&["checkpoints", "--rounds", "4", "--seed", "11"]);
 }

@@ -10,7 +10,7 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::Meta;
 use proxy::{Direction, Proxy};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,5 +142,66 @@ fn servers_and_trainers_need_the_same_protection() {
         let text = with_causes(&error);
         let expected = format!("was started {server}, this process {client}: give all processes the same protection");
         assert!(text.contains("server 127.0.0.1:") && text.contains(&expected), "{text}");
+    }
+}
+
+/// Two servers that everyone reaches through proxies.
+struct ProxiedServers {
+    proxies: Vec<Proxy>,
+    /// The addresses behind the proxies.
+    own: Vec<SocketAddr>,
+    listeners: Vec<ServiceListener>,
+    list: ServerList,
+}
+
+impl ProxiedServers {
+    fn new(token: Option<&Token>, protection: Protection) -> Self {
+        let mut service = ServiceConfig::new(token.cloned());
+        service.protection = protection;
+        let listen = |_| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &service).expect("a free port");
+        let listeners: Vec<ServiceListener> = (0..2).map(listen).collect();
+        let own: Vec<SocketAddr> = listeners.iter().map(ServiceListener::addr).collect();
+        let proxies: Vec<Proxy> = own.iter().map(|&addr| Proxy::start(addr)).collect();
+        let list: Vec<String> = proxies.iter().map(|proxy| proxy.addr.to_string()).collect();
+        let list = ServerList::parse(&list.join(","), service).expect("a list");
+        Self { proxies, own, listeners, list }
+    }
+}
+
+#[test]
+fn servers_and_trainers_whose_connections_reach_another_server_name_both() {
+    let dir = parts_of(&dataset(NUM_NODES, None), 2);
+    let token = Token::random().expect("random bytes");
+    for (token, protection) in [(None, Protection::Unprotected), (Some(&token), Protection::Encrypted)] {
+        let ProxiedServers { proxies, own, listeners, list } = ProxiedServers::new(token, protection);
+        let config = DistGraphConfig { connect_budget_ms: 300, ..DistGraphConfig::default() };
+        // The servers reach themselves in place of each other.
+        (0..2).for_each(|server| proxies[server].redirect(0, own[1 - server]));
+        let servers: Vec<Arc<DistGraph>> = listeners
+            .into_iter()
+            .enumerate()
+            .map(|(server, listener)| {
+                let part = Arc::new(list.open_part(dir.path(), server, false).expect("open the part"));
+                DistGraph::serve(part, list.clone(), server, listener, config.clone()).expect("a server")
+            })
+            .collect();
+        for (server, graph) in servers.iter().enumerate() {
+            let other = 1 - server;
+            let error = graph.handle().clone().block_on(graph.reach_peers()).expect_err("it reaches itself");
+            let text = with_causes(&error);
+            let expected = format!("the connection from server {server} to server {other} (");
+            assert!(text.contains(&expected) && text.contains(&format!("has reached server {server}:")), "{text}");
+        }
+        for server in 0..2 {
+            let other = 1 - server;
+            proxies[other].end_redirection();
+            proxies[server].redirect(0, own[other]);
+            let trainer = Cluster::join_local(1, |_| {}).expect("a job of one process").remove(0);
+            let patience = Duration::from_millis(300);
+            let connected = DistGraph::connect(list.clone(), trainer, config.clone(), patience);
+            let text = with_causes(&connected.err().expect("it reaches another server"));
+            let expected = format!("the connection from client 0 to server {server} (");
+            assert!(text.contains(&expected) && text.contains(&format!("has reached server {other}:")), "{text}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{ClusterError, seconds, system};
 use crate::io_error::{explain, is_exhausted};
 use crate::join::identity::{Binding, Identity, JobId, Party};
 use crate::join::messages::{Register, RingKey};
-use crate::join::pending_handshakes::{PendingHandshakes, PendingLimits};
+use crate::join::pending_handshakes::{HandshakeSlot, PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;
 use crate::locks::{lock, wait_for};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
@@ -170,11 +170,13 @@ impl Acceptor {
     }
 
     /// Returns the identity of this process, for a connection with these ends. Another rank may learn the name of the
-    /// job first and connect at once, so this waits for the name if the connector knows it.
-    pub(super) fn identity_for(&self, binding: &Binding, deadline: Instant) -> Identity {
-        let mut job = lock(&self.job);
+    /// job first and connect at once, so this waits for the name if the connector knows it. It gives up at the deadline,
+    /// and if the connection was closed to make room for others.
+    pub(super) fn identity_for(&self, binding: &Binding, deadline: Instant, slot: &HandshakeSlot) -> Identity {
         let is_meant = binding.to.party == self.party && binding.to.job != JobId::UNKNOWN;
-        while is_meant && job.is_none() && Instant::now() < deadline && !self.closed.load(Ordering::Acquire) {
+        let may_wait = || Instant::now() < deadline && !self.closed.load(Ordering::Acquire) && !slot.is_evicted();
+        let mut job = lock(&self.job);
+        while is_meant && job.is_none() && may_wait() {
             job = wait_for(&self.job_known, job, LOOK_AROUND);
         }
         Identity { party: self.party, job: job.as_deref().map_or(JobId::UNKNOWN, JobId::of) }

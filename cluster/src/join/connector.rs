@@ -119,39 +119,65 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::sync::Arc;
 
+    use tokio::sync::mpsc;
+
     use super::*;
-    use crate::join::acceptor::{Acceptor, AcceptorSettings, HandshakeLimits};
+    use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, HandshakeLimits, RpcStream};
     use crate::join::identity::{Identity, JobId, Party, Purpose};
 
-    #[test]
-    fn a_stray_from_another_job_is_refused() {
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Starts the acceptor of rank 0 of two ranks. Returns it with the connections that it accepts.
+    fn rank_0(job: Option<&str>) -> (Arc<Acceptor>, AcceptThread, SocketAddr, mpsc::Receiver<RpcStream>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
-        let (rpc, mut incoming) = tokio::sync::mpsc::channel(1);
-        let minute = Duration::from_secs(60);
-        let settings = AcceptorSettings {
+        let (rpc, incoming) = mpsc::channel(1);
+        let acceptor = Arc::new(Acceptor::new(AcceptorSettings {
             token: None,
             protection: Protection::Checked,
             party: Party::Rank(0),
-            job: Some("this".to_owned()),
+            job: job.map(str::to_owned),
             world_size: 2,
-            keep_alive: minute,
+            keep_alive: MINUTE,
             limits: HandshakeLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
             notice: |_| {},
             arrivals: None,
             rpc,
             pulses: std::sync::mpsc::sync_channel(1).0,
-        };
-        let _doorkeeper = Arc::new(Acceptor::new(settings)).start(listener).unwrap();
-        let call = |job: &str, from| {
-            let to = Identity { party: Party::Rank(0), job: JobId::of(job) };
-            let binding = Binding { purpose: Purpose::Rpc, from: Party::Rank(from), to };
-            let settings = ConnectorSettings { token: None, protection: Protection::Checked, keep_alive: minute };
-            open_for(&Target { binding, ring: None, peer: "rank 0".to_owned(), addr }, settings, minute)
-        };
-        assert!(call("other", 1).unwrap_err().to_string().contains("has reached rank 0 of another job"));
-        assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));
-        call("this", 1).unwrap();
+        }));
+        let thread = acceptor.start(listener).unwrap();
+        (acceptor, thread, addr, incoming)
+    }
+
+    /// Connects to rank 0 of a job, as a rank.
+    fn call(addr: SocketAddr, job: &str, from: u32) -> Result<SecureStream, ClusterError> {
+        let to = Identity { party: Party::Rank(0), job: JobId::of(job) };
+        let binding = Binding { purpose: Purpose::Rpc, from: Party::Rank(from), to };
+        let settings = ConnectorSettings { token: None, protection: Protection::Checked, keep_alive: MINUTE };
+        open_for(&Target { binding, ring: None, peer: "rank 0".to_owned(), addr }, settings, MINUTE)
+    }
+
+    #[test]
+    fn a_stray_from_another_job_is_refused() {
+        let (_acceptor, _thread, addr, mut incoming) = rank_0(Some("this"));
+        let text = |outcome: Result<SecureStream, ClusterError>| outcome.unwrap_err().to_string();
+        assert!(text(call(addr, "other", 1)).contains("has reached rank 0 of another job"));
+        assert!(text(call(addr, "this", 2)).ends_with("there is no rank 2 in a job of 2"));
+        call(addr, "this", 1).unwrap();
+        assert_eq!(incoming.blocking_recv().unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_rank_that_does_not_know_its_job_yet_answers_once_it_does() {
+        let (acceptor, _thread, addr, mut incoming) = rank_0(None);
+        std::thread::scope(|scope| {
+            let early = scope.spawn(|| call(addr, "this", 1));
+            while acceptor.strangers().summary().is_none() {
+                std::thread::yield_now();
+            }
+            acceptor.name_job("this".to_owned());
+            early.join().unwrap().unwrap();
+        });
         assert_eq!(incoming.blocking_recv().unwrap().0, 1);
     }
 }

@@ -127,7 +127,7 @@ impl Acceptor {
         let handshake = Handshake::new(self.token.as_ref(), self.protection, deadline);
         handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
         slot.note_speaking();
-        handshake.accept(stream, |binding| self.identity_for(binding, deadline))
+        handshake.accept(stream, |binding| self.identity_for(binding, deadline, slot))
     }
 
     /// Tells the rendezvous of a failed handshake with a process of this project. Other failures are only counted.

@@ -160,6 +160,12 @@ impl HandshakeSlot {
         }
     }
 
+    /// Returns whether the connection was closed to make room.
+    pub(crate) fn is_evicted(&self) -> bool {
+        let mut table = lock(&self.pending.table);
+        table.entry(self.id).is_none_or(|entry| entry.progress == Progress::Evicted)
+    }
+
     /// Records that the peer has proved the secret. From now on its connection is not closed to make room. Returns
     /// whether the connection is still open.
     pub(crate) fn note_proved(&self) -> bool {

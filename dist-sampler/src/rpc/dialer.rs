@@ -150,7 +150,7 @@ impl Dialer {
                 Err(error) => error,
             };
             let pause = self.pause(attempts);
-            let is_hopeless = !is_transient(&error) || self.target.job_failure().is_some();
+            let is_hopeless = !self.is_transient(&error) || self.target.job_failure().is_some();
             if is_hopeless || Instant::now() + pause >= deadline {
                 break error;
             }
@@ -211,6 +211,20 @@ impl Dialer {
         doubled.min(LONGEST_PAUSE) + Duration::from_millis(spread)
     }
 
+    /// Returns whether another attempt may succeed: the peer may be busy, or the network may have dropped the connection.
+    fn is_transient(&self, error: &ClusterError) -> bool {
+        match error {
+            // Name servers may learn the name of a node only when its process starts.
+            ClusterError::Connect { .. }
+            | ClusterError::Refused { .. }
+            | ClusterError::NotACluster { .. }
+            | ClusterError::Resolve { .. } => true,
+            // Name servers may still name the address that another server has by now. Ranks have fixed addresses.
+            ClusterError::Misdirected { .. } => matches!(self.peer, PeerName::Server(_)),
+            _ => false,
+        }
+    }
+
     fn remembered(&self) -> Option<RememberedFailure> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         failure.filter(|failure| failure.since.elapsed() < self.limits.failure_memory)
@@ -223,20 +237,6 @@ impl Dialer {
     fn stopped(&self, source: impl std::error::Error + Send + Sync + 'static) -> SampleError {
         SampleError::process(format!("connect to {}", self.peer), source)
     }
-}
-
-/// Returns whether another attempt may succeed: the rank may be busy, or the network may have dropped the connection.
-fn is_transient(error: &ClusterError) -> bool {
-    matches!(
-        error,
-        ClusterError::Connect { .. }
-            | ClusterError::Refused { .. }
-            // Name servers may still name the address that another process has by now.
-            | ClusterError::Misdirected { .. }
-            | ClusterError::NotACluster { .. }
-            // Name servers may learn the name of a node only when its process starts.
-            | ClusterError::Resolve { .. }
-    )
 }
 
 #[cfg(test)]

@@ -229,9 +229,12 @@ impl Communicator {
         let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("nccl-abort".to_owned()).spawn(move || {
             let comm = comm;
-            let _entered = context.enter();
+            let entered = context.enter();
             // SAFETY: the communicator lived, and nobody else has it any more. Nothing can be done about a failure.
             let _ = unsafe { (nccl.abort)(comm.0) };
+            drop(entered);
+            // The owner then releases the context itself, not this thread at some later time.
+            drop(context);
             let _ = done.send(());
         });
         self.stuck = thread.is_err() || ended.recv_timeout(self.end_timeout).is_err();
