@@ -186,9 +186,10 @@ def _agree(dist: Any, job: _Job) -> dict[str, Any]:
 
 
 def _machine() -> str:
-    """Return a text that differs between machines, and between containers with names of their own."""
-    boot = pathlib.Path("/proc/sys/kernel/random/boot_id")
-    return f"{socket.gethostname()} {boot.read_text().strip() if boot.exists() else ''}"
+    """Return a text that differs between machines, and between containers with a network of their own."""
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    network = os.readlink("/proc/self/ns/net")
+    return f"{boot} {network} {socket.gethostname()}"
 
 
 def _master_addr(store: Any) -> str:

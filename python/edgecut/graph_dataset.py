@@ -11,7 +11,7 @@ import numpy as np
 
 from . import distributed
 from ._edgecut import GraphSet
-from .arguments import checked
+from .arguments import array, checked
 from .membership import Membership
 
 __all__ = ["GraphDataset", "fake_graphs", "open_graphs"]
@@ -88,9 +88,10 @@ class GraphDataset(Membership):
         >>> len(train), len(valid), len(test)
         (40, 5, 5)
         """
-        if len(fractions) != 3:
-            raise ValueError(f"`fractions` has {len(fractions)} entries: give those of training, validation and test")
-        train, valid, test = self._set.split(tuple(map(float, fractions)), seed)
+        shares = array(fractions, "fractions")
+        if shares.shape != (3,) or not np.issubdtype(shares.dtype, np.number):
+            raise ValueError(f"`fractions` is {fractions!r}: give three numbers, those of training, validation and test")
+        train, valid, test = self._set.split(tuple(shares.tolist()), seed)
         return train, valid, test
 
     @checked

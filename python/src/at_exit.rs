@@ -8,7 +8,6 @@ use crate::fork_guard::is_forked;
 use edgecut_cluster::{Cluster, with_causes};
 use std::any::Any;
 use std::ffi::{c_int, c_void};
-use std::io::Write;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 /// A membership that ends with the process.
@@ -38,14 +37,9 @@ pub(crate) fn leave_at_exit(cluster: Cluster, serves: Option<Arc<dyn Any + Send 
         // Python never unloads a native module. It does not use the argument.
         let failed = unsafe { on_exit(leave_all, std::ptr::null_mut()) } != 0;
         if failed {
-            say("no memory for an exit handler; the other ranks will report the end of this one");
+            eprintln!("edgecut: no memory for an exit handler; the other ranks will report the end of this one");
         }
     });
-}
-
-/// Prints a line, unless standard error is closed.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "edgecut: {line}");
 }
 
 extern "C" fn leave_all(status: c_int, _: *mut c_void) {
@@ -62,7 +56,7 @@ extern "C" fn leave_all(status: c_int, _: *mut c_void) {
             }
             cluster.abort(&reason);
         } else if let Err(error) = cluster.clone().shutdown() {
-            say(&with_causes(&error));
+            eprintln!("edgecut: {}", with_causes(&error));
         }
     }
     // Threads of these services may still run, so nothing is dropped.

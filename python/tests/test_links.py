@@ -118,8 +118,6 @@ def test_a_listed_pair_is_not_its_own_negative(tmp_path):
             for seed in range(5):
                 loader = edgecut.LinkNeighborLoader(store, [1], np.array([pair]).T, neg_sampling="binary", seed=seed, output="numpy")
                 assert [pairs(batch) for batch in loader] == [[pair, (0, negative)]]
-    with pytest.raises(edgecut.EdgecutError, match="2 negatives were requested"), edgecut.open(tmp_path) as store:
-        list(edgecut.LinkNeighborLoader(store, [1], [[0], [2]], neg_sampling={"mode": "triplet", "amount": 2}, output="numpy"))
 
 
 def test_typed_edges_are_those_of_pyg(typed_parts):
