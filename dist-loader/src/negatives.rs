@@ -37,7 +37,8 @@ pub struct NegativeSampling {
     pub num: usize,
     /// The probability of each node.
     pub distribution: NegativeDistribution,
-    /// The pairs that must not be drawn as negatives.
+    /// The pairs that must not be drawn as negatives. In sampling by the times of nodes, no node that is later than the edge
+    /// is drawn either.
     pub exclude: Exclude,
     /// True to draw the same negatives for all edges of a batch, which takes a fraction of the memory and time.
     pub shared: bool,
@@ -53,16 +54,16 @@ pub enum NegativeDistribution {
     Degree,
 }
 
-/// The pairs that must not be drawn as negatives. With times of nodes, a node that is later than the edge is never drawn.
+/// The pairs that must not be drawn as negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclude {
     /// None. An edge may be drawn, which is rare in large graphs.
     Nothing,
-    /// The edge itself, and edges of the same type that carry messages. Held-out edges may be drawn, since they are not
-    /// known during training. The negatives of an edge are distinct.
+    /// Edges of the same type that carry messages. Held-out edges may be drawn, since they are not known during
+    /// training. The negatives of an edge are distinct.
     Edges,
-    /// The edge itself, edges that carry messages, and held-out edges, for evaluation. The negatives of an edge may
-    /// repeat, so that few candidates suffice.
+    /// Edges that carry messages and held-out edges, for evaluation. The negatives of an edge may repeat, so that few
+    /// candidates suffice.
     EdgesAndHeldOut,
 }
 
@@ -248,7 +249,23 @@ impl NegativeSampler {
         slots: &[Slot],
         ids: &[u32],
     ) -> Result<Vec<bool>, SampleError> {
-        let mut legal = self.are_in_time(node, edges, slots, ids).await?;
+        let mut legal = self.are_no_edges(node, edges, slots, ids).await?;
+        if self.by_node_time {
+            let in_time = self.are_in_time(node, edges, slots, ids).await?;
+            legal.iter_mut().zip(in_time).for_each(|(legal, in_time)| *legal &= in_time);
+        }
+        Ok(legal)
+    }
+
+    /// Returns whether no pair of a slot's source and destination is excluded.
+    async fn are_no_edges(
+        &self,
+        node: &Arc<DistGraph>,
+        edges: &[SeedEdge],
+        slots: &[Slot],
+        ids: &[u32],
+    ) -> Result<Vec<bool>, SampleError> {
+        let mut legal = vec![true; slots.len()];
         if self.config.exclude == Exclude::Nothing {
             return Ok(legal);
         }
@@ -262,15 +279,15 @@ impl NegativeSampler {
                 positions.iter().map(|&position| (edges[slots[position].edge].src, ids[position])).collect();
             let found = node.has_edges(edge_type, &pairs, held_out).await?;
             for (&position, is_edge) in positions.iter().zip(found) {
-                // A listed pair need not be an edge of the graph.
+                // A listed edge need not be an edge of the graph.
                 let is_own = ids[position] == edges[slots[position].edge].dst;
-                legal[position] &= !is_edge && !is_own;
+                legal[position] = !is_edge && !is_own;
             }
         }
         Ok(legal)
     }
 
-    /// Returns whether each slot's destination is not later than its edge, if neighbors are drawn by the times of nodes.
+    /// Returns whether each slot's destination is not later than its edge.
     async fn are_in_time(
         &self,
         node: &Arc<DistGraph>,
@@ -279,9 +296,6 @@ impl NegativeSampler {
         ids: &[u32],
     ) -> Result<Vec<bool>, SampleError> {
         let mut in_time = vec![true; slots.len()];
-        if !self.by_node_time {
-            return Ok(in_time);
-        }
         for (node_type, positions) in by_dst_type(node, edges, slots) {
             if !node.part().meta().node_types[node_type.index()].has_times {
                 continue;
@@ -328,14 +342,13 @@ impl NegativeSampler {
         let e = &meta.edge_types[edge.edge_type.index()];
         let what = format!(
             "{} negatives were requested for an edge of type {}__{}__{}, but only {} of the {num_nodes} nodes of type \
-             {} are {}not neighbors of its source: request fewer, or do not exclude edges",
+             {} are not neighbors of its source: request fewer, or do not exclude edges",
             self.config.num,
             e.src_type,
             e.relation,
             e.dst_type,
             taken.len(),
-            e.dst_type,
-            if self.by_node_time { "not later than the edge and " } else { "" }
+            e.dst_type
         );
         Err(SampleError::Layout { what })
     }

@@ -1,18 +1,107 @@
-"""Checks of arguments that loaders share."""
+"""Checks of arguments."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
+import operator
+import os
+import types
+import typing
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-__all__ = ["check_output", "integers", "refuse_unknown"]
+__all__ = ["array", "check_output", "checked", "integers", "refuse_unknown", "whole_number"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 # Arguments of PyTorch's DataLoader that have no meaning for loaders without worker processes.
 _MEANINGLESS = ("filter_per_worker", "is_sorted", "multiprocessing_context", "persistent_workers", "pin_memory", "prefetch_factor")
+
+
+def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Check the arguments of a function against its annotations before each call.
+
+    A wrong type is a TypeError, and a number out of range a ValueError, that names the argument. Scalars of NumPy become
+    Python's. Annotations without a class, such as Any, accept everything, and so do sequences and mappings, in whose
+    place arrays may be given: the function checks these itself.
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        # Not at the definition, when names of the module may be missing.
+        return typing.get_type_hints(function)
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            kind = signature.parameters[name].kind
+            if name in hints() and kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+                bound.arguments[name] = _converted(value, hints()[name], name)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _converted(value: Any, hint: Any, name: str) -> Any:
+    """Return an argument as the type of its annotation."""
+    choices = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    if value is None and type(None) in choices:
+        return None
+    for choice in choices:
+        kind = typing.get_origin(choice) or choice
+        if kind in (Any, Sequence, Mapping) or not isinstance(kind, type):
+            return value
+        if kind is int and isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return whole_number(value, name)
+        if kind is bool and isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+        if kind is float and is_number:
+            return float(value)
+        if kind not in (int, bool, float) and isinstance(value, kind):
+            return value
+    expected = " or ".join(dict.fromkeys(_name_of(choice) for choice in choices))
+    raise TypeError(f"`{name}` must be {expected}, not {_shown(value)}")
+
+
+def _name_of(hint: Any) -> str:
+    kind = typing.get_origin(hint) or hint
+    known = {
+        int: "a whole number",
+        bool: "True or False",
+        float: "a number",
+        str: "a str",
+        type(None): "None",
+        os.PathLike: "a path",
+        Callable: "a function",
+    }
+    return known.get(kind, f"a {kind.__name__}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 40 else text[:40] + '…'} ({type(value).__name__})"
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """Return a whole number from `least` on that has at most 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{name}` must have whole numbers, not {_shown(value)}") from None
+    if number < least:
+        raise ValueError(f"`{name}` is {number}, but must be at least {least}")
+    if number >= 2**64:
+        raise ValueError(f"`{name}` is {number}, but must be less than 2^64")
+    return number
 
 
 def refuse_unknown(loader: str, kwargs: Mapping[str, Any], stacklevel: int) -> None:
@@ -23,12 +112,23 @@ def refuse_unknown(loader: str, kwargs: Mapping[str, Any], stacklevel: int) -> N
         warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=stacklevel)
 
 
+def array(values: Any, name: str) -> np.ndarray:
+    """Return an argument as an array."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"`{name}` cannot become an array: {error}") from error
+
+
 def integers(values: Any, name: str) -> np.ndarray:
     """Return a vector of whole numbers."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size > 0 and not np.issubdtype(array.dtype, np.integer)):
-        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {array.ndim} of {array.dtype}")
-    return np.ascontiguousarray(array, np.int64)
+    vector = array(values, name)
+    if vector.ndim != 1 or (vector.size > 0 and not np.issubdtype(vector.dtype, np.integer)):
+        raise ValueError(f"`{name}` must have one dimension and whole numbers, not {vector.ndim} of {vector.dtype}")
+    if vector.dtype == np.uint64 and vector.size > 0 and vector.max() >= 2**63:
+        raise ValueError(f"`{name}` has {vector.max()}, which exceeds 64-bit integers")
+    return np.ascontiguousarray(vector, np.int64)
 
 
 def check_output(output: str | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._edgecut import EdgecutError
+from .arguments import array
 from .store import Store
 
 __all__ = ["EdgeIds"]
@@ -33,13 +34,15 @@ class EdgeIds:
         self._of_types: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
         for name, edges in given.items():
             number = names.index(name)
-            ends = np.asarray(edges)
+            ends = array(edges, "edge_index")
             expected = (2, store.edge_types[number].num_edges)
             if ends.shape != expected:
                 raise ValueError(
                     f"`edge_index` has the shape {ends.shape}, but the graph has {expected[1]} edges of type {name}: give "
                     "all edges that carry messages, also those that were added when the graph was partitioned"
                 )
+            if ends.size > 0 and not np.issubdtype(ends.dtype, np.integer):
+                raise ValueError(f"`edge_index` must have whole numbers, not {ends.dtype}")
             dst_type = node_types.index(name[2])
             num_nodes = store.node_types[dst_type].num_nodes
             destinations = ends[1]

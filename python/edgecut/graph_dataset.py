@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from . import distributed
 from ._edgecut import GraphSet
+from .arguments import array, checked
 from .membership import Membership
 
 __all__ = ["GraphDataset", "fake_graphs", "open_graphs"]
@@ -35,8 +38,8 @@ class GraphDataset(Membership):
         The class of each graph.
     """
 
-    def __init__(self, graphs: GraphSet) -> None:
-        super().__init__(graphs)
+    def __init__(self, graphs: GraphSet, reopen: Callable[[], GraphDataset]) -> None:
+        super().__init__(graphs, reopen)
         self._set = graphs
         self.name = graphs.name
         self.num_features = graphs.num_features
@@ -55,6 +58,7 @@ class GraphDataset(Membership):
         """Return the number of graphs."""
         return len(self.y)
 
+    @checked
     def split(
         self, fractions: Sequence[float] = (0.8, 0.1, 0.1), *, seed: int = 0
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,11 +88,13 @@ class GraphDataset(Membership):
         >>> len(train), len(valid), len(test)
         (40, 5, 5)
         """
-        if len(fractions) != 3:
-            raise ValueError(f"`fractions` has {len(fractions)} entries: give those of training, validation and test")
-        train, valid, test = self._set.split(tuple(fractions), seed)
+        shares = array(fractions, "fractions")
+        if shares.shape != (3,) or not np.issubdtype(shares.dtype, np.number):
+            raise ValueError(f"`fractions` is {fractions!r}: give three numbers, those of training, validation and test")
+        train, valid, test = self._set.split(tuple(shares.tolist()), seed)
         return train, valid, test
 
+    @checked
     def folds(self, num_folds: int = 10, *, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
         """Split the graphs into folds of a cross-validation, with each class spread evenly over them.
 
@@ -121,7 +127,14 @@ class GraphDataset(Membership):
         return f"GraphDataset({self.name!r}, num_graphs={len(self)}, num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
-def open_graphs(path: str | os.PathLike[str], *, degrees_as_features: bool = True) -> GraphDataset:
+@checked
+def open_graphs(
+    path: str | os.PathLike[str],
+    *,
+    degrees_as_features: bool = True,
+    encrypt: bool = False,
+    check_traffic: bool = False,
+) -> GraphDataset:
     """Open a set of small graphs in the text files of TUDataset.
 
     After :func:`edgecut.distributed.init` every process of the job must call this. The processes of a machine share one
@@ -133,6 +146,8 @@ def open_graphs(path: str | os.PathLike[str], *, degrees_as_features: bool = Tru
         The folder, with the name of the set: ``NAME`` contains ``NAME_A.txt``, or ``raw/NAME_A.txt`` as in PyG.
     degrees_as_features : bool, default True
         Use one-hot in-degrees as features of nodes that have neither attributes nor labels.
+    encrypt, check_traffic : bool, default False
+        The protection of all connections between the processes of the job, as for :func:`edgecut.open`.
 
     Returns
     -------
@@ -149,10 +164,25 @@ def open_graphs(path: str | os.PathLike[str], *, degrees_as_features: bool = Tru
     --------
     >>> dataset = edgecut.open_graphs("data/tu/MUTAG")    # doctest: +SKIP
     """
-    return distributed._open_in_job(lambda job: GraphDataset(GraphSet.open(os.fspath(path), degrees_as_features, job)))
+    protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
+    reopen = functools.partial(open_graphs, os.path.abspath(path), degrees_as_features=degrees_as_features, **protection)
+
+    def read(job: dict[str, Any]) -> GraphDataset:
+        return GraphDataset(GraphSet.open(os.fspath(path), degrees_as_features, job), reopen)
+
+    return distributed._open_in_job(read, **protection)
 
 
-def fake_graphs(num_graphs: int = 1000, avg_num_nodes: int = 20, num_classes: int = 2, *, seed: int = 0) -> GraphDataset:
+@checked
+def fake_graphs(
+    num_graphs: int = 1000,
+    avg_num_nodes: int = 20,
+    num_classes: int = 2,
+    *,
+    seed: int = 0,
+    encrypt: bool = False,
+    check_traffic: bool = False,
+) -> GraphDataset:
     """Generate a set of small graphs, as ``train graph --dataset fake-graphs`` does.
 
     Graphs of later classes have more edges to hubs. The features of nodes are one-hot in-degrees.
@@ -167,6 +197,8 @@ def fake_graphs(num_graphs: int = 1000, avg_num_nodes: int = 20, num_classes: in
         The number of classes.
     seed : int, default 0
         The seed of all random choices.
+    encrypt, check_traffic : bool, default False
+        The protection of all connections between the processes of the job, as for :func:`edgecut.open`.
 
     Returns
     -------
@@ -183,5 +215,12 @@ def fake_graphs(num_graphs: int = 1000, avg_num_nodes: int = 20, num_classes: in
     >>> len(edgecut.fake_graphs(num_graphs=50))
     50
     """
-    settings = {"num_graphs": num_graphs, "avg_num_nodes": avg_num_nodes, "num_classes": num_classes, "seed": seed}
-    return distributed._open_in_job(lambda job: GraphDataset(GraphSet.generate(settings, job)))
+    settings: dict[str, Any] = {
+        "num_graphs": num_graphs,
+        "avg_num_nodes": avg_num_nodes,
+        "num_classes": num_classes,
+        "seed": seed,
+    }
+    protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
+    reopen = functools.partial(fake_graphs, **settings, **protection)
+    return distributed._open_in_job(lambda job: GraphDataset(GraphSet.generate(settings, job), reopen), **protection)

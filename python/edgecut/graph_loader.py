@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import _edgecut
-from .arguments import check_output, integers, refuse_unknown
+from . import _edgecut, distributed
+from .arguments import array, check_output, checked, integers, refuse_unknown
+from .epochs import EpochLoader
 from .graph_dataset import GraphDataset
 
 __all__ = ["GraphDataLoader"]
 
 
-class GraphDataLoader:
+class GraphDataLoader(EpochLoader):
     """A loader of mini-batches of whole graphs.
 
     It has the arguments of ``torch_geometric.loader.DataLoader``, and yields the same layout: the graphs of a batch are
@@ -78,6 +79,9 @@ class GraphDataLoader:
     [16, 16, 16, 2]
     """
 
+    _loader: _edgecut.GraphLoader
+
+    @checked
     def __init__(
         self,
         dataset: GraphDataset,
@@ -93,10 +97,10 @@ class GraphDataLoader:
         output: str | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_unknown(type(self).__name__, kwargs, stacklevel=3)
+        refuse_unknown(type(self).__name__, kwargs, stacklevel=4)
+        distributed._refuse_copies(dataset.world_size)
         self._transform = transform
-        self._as_batch = _converter(output)
-        self._epoch = 0
+        self._convert = _converter(output)
         self.batch_size = batch_size
         self._loader = _edgecut.GraphLoader(
             dataset._set,
@@ -115,24 +119,12 @@ class GraphDataLoader:
         """Return the number of batches of this process in the next epoch. With ``max_num_nodes`` epochs differ."""
         return self._loader.num_batches(self._epoch)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch, which selects its order. It counts from 0."""
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return the batches of the next epoch."""
-        epoch = self._epoch
-        self._epoch += 1
-        return self._batches(epoch)
-
-    def _batches(self, epoch: int) -> Iterator[Any]:
-        for arrays in self._loader.epoch(epoch):
-            batch = self._as_batch(arrays)
-            yield batch if self._transform is None else self._transform(batch)
+    def _as_batch(self, arrays: dict[str, Any]) -> Any:
+        return self._convert(arrays)
 
 
 def _numbers(graphs: Any, num_graphs: int) -> np.ndarray:
-    numbers = np.asarray(graphs)
+    numbers = array(graphs, "graphs")
     if numbers.dtype == np.bool_:
         if numbers.shape != (num_graphs,):
             raise ValueError(f"`graphs`: the mask has the shape {numbers.shape}, but there are {num_graphs} graphs")

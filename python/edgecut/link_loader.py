@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import integers
+from .arguments import array, checked, integers
 from .loader import SPLITS, Loader, by_type
 from .store import Store
 
@@ -68,6 +68,7 @@ class LinkNeighborLoader(Loader):
     ([1.0, 1.0, 0.0, 0.0], (2, 4))
     """
 
+    @checked
     def __init__(
         self,
         data: Store,
@@ -155,7 +156,7 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
         if split not in SPLITS:
             raise ValueError(f"`edge_label_index`: {split!r} is not a split: choose from {', '.join(SPLITS)}")
         return number, split, None
-    ends = np.asarray(edges)
+    ends = array(edges, "edge_label_index")
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
     return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
@@ -178,6 +179,7 @@ def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
     mode = getattr(mode, "value", mode)
     if mode not in ("binary", "triplet"):
         raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
-    if amount != int(amount) or amount < 1:
-        raise ValueError(f"`neg_sampling`: the amount is {amount}, but must be a whole number from 1")
+    is_number = isinstance(amount, (int, float, np.integer, np.floating))
+    if not is_number or not float(amount).is_integer() or amount < 1:
+        raise ValueError(f"`neg_sampling`: the amount is {amount!r}, but must be a whole number from 1")
     return mode, int(amount)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _edgecut
-from .arguments import check_output, integers, refuse_unknown
+from . import _edgecut, distributed
+from .arguments import array, check_output, checked, integers, refuse_unknown, whole_number
 from .edge_ids import EdgeIds
+from .epochs import EpochLoader
 from .store import Store
 
 __all__ = ["NeighborLoader"]
@@ -17,20 +18,19 @@ __all__ = ["NeighborLoader"]
 SPLITS = ("train", "valid", "test")
 
 
-class Loader:
-    """What loaders of nodes and of edges share."""
+class Loader(EpochLoader):
+    """A loader of nodes or edges with their neighborhoods."""
 
     _loader: _edgecut.Loader
     _store: Store
-    _transform: Callable[[Any], Any] | None
     _convert: Callable[..., Any]
     _edge_ids: EdgeIds | None
-    _epoch: int
     batch_size: int
 
     def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
         """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
-        refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=4)
+        refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=5)
+        distributed._refuse_copies(data.world_size)
         weight_attr = arguments["weight_attr"]
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
@@ -41,10 +41,7 @@ class Loader:
         self._convert = _converter(arguments["output"])
         edge_index = arguments["edge_index"]
         self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
-        self._epoch = 0
-        self.batch_size = arguments["batch_size"]
-        if arguments["batch_size"] < 1 or arguments["num_workers"] < 0 or arguments["seed"] < 0:
-            raise ValueError("`batch_size` must be at least 1, and `num_workers` and `seed` at least 0")
+        self.batch_size = whole_number(arguments["batch_size"], "batch_size", 1)
         shared = ("batch_size", "shuffle", "drop_last", "seed", "replace", "disjoint", "temporal_strategy")
         self._loader = _edgecut.Loader(
             data._graph,
@@ -64,22 +61,10 @@ class Loader:
         """Return the number of batches of this process in an epoch, which is the same in all processes."""
         return len(self._loader)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch, which selects its order and its random choices. It counts from 0."""
-        self._epoch = epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        """Return the batches of the next epoch."""
-        epoch = self._epoch
-        self._epoch += 1
-        return self._batches(epoch)
-
-    def _batches(self, epoch: int) -> Iterator[Any]:
-        for arrays in self._loader.epoch(epoch):
-            if self._edge_ids is not None:
-                self._edge_ids.add(arrays["nodes"], arrays["edges"])
-            batch = self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
-            yield batch if self._transform is None else self._transform(batch)
+    def _as_batch(self, arrays: dict[str, Any]) -> Any:
+        if self._edge_ids is not None:
+            self._edge_ids.add(arrays["nodes"], arrays["edges"])
+        return self._convert(self._store, arrays["nodes"], arrays["edges"], self._of_inputs(arrays))
 
     def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
         """Return what a batch has of its input nodes or edges. In a heterogeneous graph, a dict by type for each."""
@@ -163,7 +148,7 @@ class NeighborLoader(Loader):
     ``edge_time``         int64 [E]        times of edges
     ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
     ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
-    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array
+    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array of ids or a mask
     ``batch_size``        int              B
     ``num_sampled_nodes`` H + 1 int        nodes that each hop has added, the input nodes first
     ``num_sampled_edges`` H int            edges that each hop has added
@@ -184,6 +169,7 @@ class NeighborLoader(Loader):
     ([1, 0, 3], [[1, 2], [0, 1]], [1, 1, 1])
     """
 
+    @checked
     def __init__(
         self,
         data: Store,
@@ -207,7 +193,7 @@ class NeighborLoader(Loader):
         edge_index: Any = None,
         **kwargs: Any,
     ) -> None:
-        node_type, split, ids = _input_nodes(data, input_nodes)
+        node_type, split, ids, self._positions = _input_nodes(data, input_nodes)
         if input_time is not None and time_attr is None:
             raise ValueError("`input_time` needs `time_attr`, without which later neighbors are sampled as well")
         if ids is not None and not disjoint and time_attr is None and len(np.unique(ids)) < len(ids):
@@ -219,7 +205,6 @@ class NeighborLoader(Loader):
             "split": split,
             "links": None,
         }
-        self._is_listed = ids is not None
         self._seed_type = 0 if node_type is None else [t.name for t in data.node_types].index(node_type)
         self._start(data, settings, locals())
 
@@ -230,13 +215,18 @@ class NeighborLoader(Loader):
             of_inputs["y"] = arrays["y"]
         elif nodes.num_targets > 0:
             of_inputs["y"] = arrays["targets"].reshape(-1, nodes.num_targets)
-        if self._is_listed:
-            of_inputs["input_id"] = arrays["input_id"]
+        if self._positions is not None:
+            of_inputs["input_id"] = self._positions[arrays["input_id"]]
         return by_type(self._store, nodes.name, of_inputs)
 
 
-def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None, np.ndarray | None]:
-    """Return the node type, the split and the ids of the input nodes, each None if not given."""
+def _input_nodes(
+    data: Store, input_nodes: Any
+) -> tuple[str | None, str | None, np.ndarray | None, np.ndarray | None]:
+    """Return the node type, the split and the ids of the input nodes, and the position of each id in the argument.
+
+    Each is None if not given.
+    """
     types = [t.name for t in data.node_types]
     if isinstance(input_nodes, tuple) and len(input_nodes) == 2 and isinstance(input_nodes[0], str):
         node_type, nodes = input_nodes
@@ -247,18 +237,20 @@ def _input_nodes(data: Store, input_nodes: Any) -> tuple[str | None, str | None,
     if node_type is not None and node_type not in types:
         raise ValueError(f"`input_nodes`: there is no node type {node_type!r}, only {', '.join(types)}")
     if nodes is None:
-        return node_type, None, None
+        return node_type, None, None, None
     if isinstance(nodes, str):
         if nodes not in SPLITS:
             raise ValueError(f"`input_nodes`: {nodes!r} is not a split: choose from {', '.join(SPLITS)}")
-        return node_type, nodes, None
-    ids = np.asarray(nodes)
+        return node_type, nodes, None, None
+    ids = array(nodes, "input_nodes")
     if ids.dtype == np.bool_:
         num_nodes = data.node_types[types.index(node_type) if node_type else 0].num_nodes
         if ids.shape != (num_nodes,):
             raise ValueError(f"`input_nodes`: the mask has the shape {ids.shape}, but there are {num_nodes} nodes")
         ids = np.flatnonzero(ids)
-    return node_type, None, integers(ids, "input_nodes")
+        return node_type, None, ids, ids
+    ids = integers(ids, "input_nodes")
+    return node_type, None, ids, np.arange(len(ids))
 
 
 def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -269,10 +261,22 @@ def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
 def _fan_outs(num_neighbors: Any) -> str:
     """Return the fan-outs as text, as `train --num-neighbors` takes them."""
     if not isinstance(num_neighbors, Mapping):
-        return ",".join(str(int(number)) for number in num_neighbors)
-    names = (key if isinstance(key, str) else "__".join(key) for key in num_neighbors)
-    lists = (",".join(str(int(number)) for number in numbers) for numbers in num_neighbors.values())
+        return _fan_out_list(num_neighbors)
+    names = [_edge_type_name(key) for key in num_neighbors]
+    lists = [_fan_out_list(numbers) for numbers in num_neighbors.values()]
     return ";".join(f"{name}={numbers}" for name, numbers in zip(names, lists))
+
+
+def _fan_out_list(numbers: Any) -> str:
+    return ",".join(map(str, integers(numbers, "num_neighbors")))
+
+
+def _edge_type_name(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if not isinstance(key, tuple) or len(key) != 3 or not all(isinstance(name, str) for name in key):
+        raise TypeError(f"`num_neighbors`: the key {key!r} is neither a relation nor a triple of source, relation and destination")
+    return "__".join(key)
 
 
 def _converter(output: str | None) -> Callable[..., Any]:

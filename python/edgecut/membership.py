@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 __all__ = ["Membership"]
@@ -20,7 +21,7 @@ class _Native(Protocol):
     def world_size(self) -> int: ...
     def close(self) -> None: ...
     def abort(self, reason: str) -> None: ...
-    def leave_at_exit(self) -> None: ...
+    def leave_at_exit(self, last_error: str | None) -> None: ...
 
 
 class Membership:
@@ -28,15 +29,19 @@ class Membership:
 
     A process closes it by :meth:`close`, at the end of a ``with`` block, or at the end of the program. If the block or
     the program ends with an exception, or the program with an exit status other than 0, the other processes raise an
-    error with this reason.
+    error with this reason. A process that was forked from it is not in the job, so its end has no effect there.
+
+    Data that one process has opened alone can be sent to processes that the methods ``spawn`` and ``forkserver`` start.
+    They open it again.
     """
 
     _native: Any
+    _reopen: Callable[[], Any]
 
-    def __init__(self, native: _Native) -> None:
+    def __init__(self, native: _Native, reopen: Callable[[], Any]) -> None:
         self._native = native
+        self._reopen = reopen
         self._is_open = True
-        self._process = os.getpid()
         _memberships.add(self)
         if native.world_size > 1:
             # The job needs this process until the end of the program, also if nothing refers to this any more.
@@ -78,6 +83,14 @@ class Membership:
             _of_jobs.discard(self)
             self._native.abort(reason)
 
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        if self.world_size > 1:
+            raise TypeError(
+                f"a {type(self).__name__} of a job of several processes cannot be sent to another process: load batches in "
+                "the processes of the job, where `num_workers` of an Edgecut loader is a number of threads"
+            )
+        return self._reopen, ()
+
     def __enter__(self: _Self) -> _Self:
         return self
 
@@ -98,16 +111,27 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _forget_all() -> None:
+    for membership in _memberships:
+        membership._is_open = False
+    _of_jobs.clear()
+
+
+# A forked process has copies of the memberships of its parent.
+os.register_at_fork(after_in_child=_forget_all)
+
+
 @atexit.register
 def _leave_all() -> None:
-    # The exception that ends the program, if there is one. A SystemExit is not kept, so the exit status decides later.
-    error = getattr(sys, "last_value", None)
+    # The last exception that was not caught. An interactive session goes on after it, so the exit status decides later.
+    error: BaseException | None = getattr(sys, "last_value", None)
+    is_interactive = hasattr(sys, "ps1")
     for membership in list(_memberships):
-        # A child process that was forked has copies of the memberships of its parent.
-        if not membership._is_open or membership._process != os.getpid():
+        if not membership._is_open:
             continue
-        if error is None:
-            membership._is_open = False
-            membership._native.leave_at_exit()
-        else:
+        if isinstance(error, KeyboardInterrupt) and not is_interactive:
+            # It ends the process by a signal, without an exit status.
             membership.abort(_text(error))
+        else:
+            membership._is_open = False
+            membership._native.leave_at_exit(None if error is None else _text(error))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import subprocess
 import sys
 from typing import Any
 
 from ._edgecut import EdgecutError
+from .arguments import checked
 
 __all__ = ["partition"]
 
@@ -28,6 +28,7 @@ except (ValueError, _edgecut.EdgecutError) as error:
 """
 
 
+@checked
 def partition(
     path: str | os.PathLike[str],
     num_parts: int,
@@ -78,9 +79,8 @@ def partition(
     EdgecutError
         If the dataset cannot be read, or the parts cannot be written.
     """
-    num_parts, seed = operator.index(num_parts), operator.index(seed)
-    if not 1 <= num_parts < 2**32 or not 0 <= seed < 2**64:
-        raise ValueError(f"`num_parts` is {num_parts} and `seed` is {seed}: they must be at least 1 and 0")
+    if not 1 <= num_parts < 2**32:
+        raise ValueError(f"`num_parts` is {num_parts}, but must be at least 1, and below 2^32")
     settings = {
         "method": method,
         "seed": seed,

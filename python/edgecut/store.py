@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import distributed
 from ._edgecut import Graph, split_nodes
+from .arguments import checked
 from .membership import Membership
 
 if TYPE_CHECKING:
@@ -88,8 +90,8 @@ class Store(Membership):
         The edge types.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
+    def __init__(self, graph: Graph, reopen: Callable[[], Store]) -> None:
+        super().__init__(graph, reopen)
         self._graph = graph
         meta = json.loads(graph.meta())
         self.name: str = meta["dataset"]
@@ -137,6 +139,7 @@ class Store(Membership):
             raise AttributeError(f"the node types of {self.name} differ in `{name}`: see `node_types`")
         return values.pop() if values else 0
 
+    @checked
     def split(self, name: str, node_type: str | None = None) -> np.ndarray:
         """Return the nodes of a split.
 
@@ -195,12 +198,15 @@ class Store(Membership):
         return f"Store({self.name!r}, num_nodes={nodes}, num_edges={edges}, num_parts={self.num_parts})"
 
 
+@checked
 def open(
     path: str | os.PathLike[str],
     *,
     num_threads: int | None = None,
     to_undirected: bool = False,
     split: str | None = None,
+    encrypt: bool = False,
+    check_traffic: bool = False,
 ) -> Store:
     """Open a graph: the parts that :func:`partition` or ``partition-graph`` wrote, or a dataset.
 
@@ -217,6 +223,10 @@ def open(
         Add the missing reverse of every edge of a dataset.
     split : str, optional
         The split scheme of a dataset, if it has several.
+    encrypt : bool, default False
+        Encrypt all connections between the processes of the job, which needs a secret. Must be equal on all processes.
+    check_traffic : bool, default False
+        Detect bytes that a fault of the network has modified. Must be equal on all processes.
 
     Returns
     -------
@@ -240,10 +250,13 @@ def open(
     ...     print(store.node_types[0].num_nodes, "nodes", store.edge_types[0].num_edges, "edges")
     4 nodes 3 edges
     """
-    settings = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
-    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job)))
+    settings: dict[str, Any] = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
+    protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
+    reopen = functools.partial(open, os.path.abspath(path), **settings, **protection)
+    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen), **protection)
 
 
+@checked
 def connect(
     servers: str | Sequence[str] | None = None,
     *,
@@ -293,6 +306,11 @@ def connect(
         servers = os.environ.get("EDGECUT_SERVERS")
         if not servers:
             raise ValueError("`servers` is missing, and EDGECUT_SERVERS is not set: name the servers as HOST:PORT")
-    addresses = servers if isinstance(servers, str) else ",".join(servers)
-    settings = {"timeout": timeout, "num_threads": num_threads, "encrypt": encrypt, "check_traffic": check_traffic}
-    return distributed._open_in_job(lambda job: Store(Graph.connect(addresses, settings, job)))
+    named = [servers] if isinstance(servers, str) else list(servers)
+    if not all(isinstance(server, str) for server in named):
+        raise TypeError(f"`servers` must be a str or a list of them, not {servers!r}")
+    addresses = ",".join(named)
+    settings: dict[str, Any] = {"timeout": timeout, "num_threads": num_threads}
+    protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
+    reopen = functools.partial(connect, addresses, **settings, **protection)
+    return distributed._open_in_job(lambda job: Store(Graph.connect(addresses, settings, job), reopen), **protection)

@@ -4,6 +4,7 @@
 //! that the others do not wait for it. Python runs its own exit handlers before it tells anyone the status, therefore a
 //! handler of the C library decides.
 
+use crate::fork_guard::is_forked;
 use edgecut_cluster::{Cluster, say, with_causes};
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -14,8 +15,8 @@ struct Membership {
     cluster: Cluster,
     /// Keeps the services for the other ranks running.
     _serves: Option<Arc<dyn Any + Send + Sync>>,
-    /// A child process that was forked has copies of the memberships of its parent, which are not its own.
-    process: u32,
+    /// The last exception that Python has reported, which is the reason if the status is not 0.
+    last_error: Option<String>,
 }
 
 static MEMBERSHIPS: Mutex<Vec<Membership>> = Mutex::new(Vec::new());
@@ -27,9 +28,9 @@ unsafe extern "C" {
 }
 
 /// Ends the membership when the process ends, in the way that its exit status asks for. What `serves` other ranks is kept
-/// until then.
-pub(crate) fn leave_at_exit(cluster: Cluster, serves: Option<Arc<dyn Any + Send + Sync>>) {
-    let membership = Membership { cluster, _serves: serves, process: std::process::id() };
+/// until then. `last_error` is the last exception that Python has reported.
+pub(crate) fn leave_at_exit(cluster: Cluster, serves: Option<Arc<dyn Any + Send + Sync>>, last_error: Option<String>) {
+    let membership = Membership { cluster, _serves: serves, last_error };
     MEMBERSHIPS.lock().unwrap_or_else(PoisonError::into_inner).push(membership);
     REGISTERED.call_once(|| {
         // SAFETY: `leave_all` is a function of the type that `on_exit` expects, for the whole life of the process, since
@@ -42,13 +43,18 @@ pub(crate) fn leave_at_exit(cluster: Cluster, serves: Option<Arc<dyn Any + Send 
 }
 
 extern "C" fn leave_all(status: c_int, _: *mut c_void) {
+    // A forked process has copies of the memberships of its parent, which are not its own.
+    if is_forked() {
+        return;
+    }
     let mut memberships = MEMBERSHIPS.lock().unwrap_or_else(PoisonError::into_inner);
-    for Membership { cluster, process, .. } in memberships.iter() {
-        if *process != std::process::id() {
-            continue;
-        }
+    for Membership { cluster, last_error, .. } in memberships.iter() {
         if status != 0 {
-            cluster.abort(&format!("the program ended with exit status {status}"));
+            let mut reason = format!("the program ended with exit status {status}");
+            if let Some(error) = last_error {
+                reason.push_str(&format!(", after {error}"));
+            }
+            cluster.abort(&reason);
         } else if let Err(error) = cluster.clone().shutdown() {
             say(&format!("edgecut: {}", with_causes(&error)));
         }

@@ -21,7 +21,7 @@ pub(crate) fn node_attribute<'py>(
     name: &str,
     ids: Option<PyReadonlyArray1<'py, i64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let graph = graph.get();
+    let graph = graph.get().opened()?;
     let node_type = NodeTypeId(node_type);
     let num_nodes = graph.meta_data().node_types[node_type.index()].book.num_nodes() as u32;
     let ids = match ids {
@@ -64,7 +64,7 @@ pub(crate) fn split_nodes<'py>(
     node_type: u16,
     split: &str,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let node = graph.get().node();
+    let node = graph.get().opened()?.node();
     let node_type = NodeTypeId(node_type);
     let split = split_named(split)?;
     let fetching = node.clone();
@@ -87,7 +87,7 @@ pub(crate) fn whole_edges<'py>(
     graph: &Bound<'py, Graph>,
     edge_type: u16,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let graph = graph.get();
+    let graph = graph.get().opened()?;
     let part = graph.node().part();
     let edges = part.edges(EdgeTypeId(edge_type));
     let sources = part.nodes(edges.src_type);

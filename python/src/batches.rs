@@ -1,6 +1,7 @@
 //! The batches of an epoch, which a thread takes from a loader.
 
 use crate::errors::{EdgecutError, failed_in};
+use crate::fork_guard::ForkGuard;
 use crate::signals::SIGNALS;
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{BatchIter, LoaderError};
@@ -17,7 +18,10 @@ pub(crate) trait PreparedBatch: Send {
 
 /// An iterator over the batches of an epoch, as dictionaries of arrays.
 #[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct Batches {
+pub(crate) struct Batches(ForkGuard<Epoch>);
+
+/// The epoch of [`Batches`].
+struct Epoch {
     cluster: Cluster,
     pending: Mutex<Pending>,
 }
@@ -46,7 +50,8 @@ impl Batches {
             }
         };
         std::thread::Builder::new().name("edgecut batches".into()).spawn(run)?;
-        Ok(Self { cluster, pending: Mutex::new(Pending { receiver, left: num_steps }) })
+        let pending = Mutex::new(Pending { receiver, left: num_steps });
+        Ok(Self(ForkGuard::new(Epoch { cluster, pending })))
     }
 }
 
@@ -74,15 +79,16 @@ impl Batches {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Epoch { cluster, pending } = &**self.0.get()?;
         loop {
-            let received = py.detach(|| self.pending.lock().unwrap_or_else(PoisonError::into_inner).next());
+            let received = py.detach(|| pending.lock().unwrap_or_else(PoisonError::into_inner).next());
             match received {
-                Ok(Ok(batch)) => match self.cluster.failure() {
+                Ok(Ok(batch)) => match cluster.failure() {
                     // A loader of whole graphs sends no requests that would fail.
                     Some(failure) => return Err(EdgecutError::new_err(format!("another rank failed: {failure}"))),
                     None => return batch.into_python(py).map(Some),
                 },
-                Ok(Err(error)) => return Err(failed_in(&self.cluster, &error)),
+                Ok(Err(error)) => return Err(failed_in(cluster, &error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             }

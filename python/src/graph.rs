@@ -2,9 +2,10 @@
 
 use crate::at_exit::leave_at_exit;
 use crate::errors::{failed, failed_in, invalid};
+use crate::fork_guard::ForkGuard;
 use crate::job::{JobSettings, leave, seconds};
 use crate::signals::interruptible;
-use edgecut_cluster::{ProcessGroup, Protection, ServiceConfig, Token, with_causes};
+use edgecut_cluster::{ProcessGroup, ServiceConfig, Token, with_causes};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, SampleError, ServerList, share_dataset};
 use edgecut_graph::readers::{DatasetSource, is_dataset, load_with_warnings, why_no_dataset};
 use edgecut_graph::{META_FILE, Meta, NodeTypeId};
@@ -15,7 +16,10 @@ use std::time::Duration;
 
 /// A graph that is open, and the membership of this process in its job.
 #[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct Graph {
+pub(crate) struct Graph(ForkGuard<OpenGraph>);
+
+/// The graph of a [`Graph`], for threads without Python.
+pub(crate) struct OpenGraph {
     node: Arc<DistGraph>,
     world: Mutex<ProcessGroup>,
 }
@@ -36,8 +40,6 @@ struct ConnectSettings {
     /// The most seconds to wait for the servers.
     timeout: f64,
     num_threads: Option<usize>,
-    encrypt: bool,
-    check_traffic: bool,
 }
 
 /// The place from which a graph is opened.
@@ -77,79 +79,87 @@ impl Graph {
             } else {
                 (Place::Dataset(&source), format!("the dataset in {}", path.display()))
             };
-            Self::join(place, fingerprint, num_threads, &job, Protection::Unprotected)
+            OpenGraph::join(place, fingerprint, num_threads, &job)
         };
-        interruptible(py, open)?
+        Ok(Self(ForkGuard::new(interruptible(py, open)??)))
     }
 
     /// Connects to the `servers` that hold a graph, `HOST:PORT` with commas in between.
     #[staticmethod]
     fn connect(py: Python<'_>, servers: &str, settings: ConnectSettings, job: JobSettings) -> PyResult<Self> {
-        let ConnectSettings { timeout, num_threads, encrypt, check_traffic } = settings;
-        let patience = seconds(timeout)?;
-        let protection = Protection::of_flags(encrypt, check_traffic);
+        let ConnectSettings { timeout, num_threads } = settings;
+        let patience = seconds("timeout", timeout)?;
         let mut service = ServiceConfig::new(Token::from_env().map_err(|error| failed(&error))?);
-        service.protection = protection;
+        service.protection = job.protection();
         let servers = ServerList::parse(servers, service).map_err(|error| invalid(with_causes(&error)))?;
         let addresses: Vec<String> = servers.addresses().iter().map(ToString::to_string).collect();
         let fingerprint = format!("servers {}", addresses.join(","));
         let place = Place::Servers { servers, patience };
-        interruptible(py, move || Self::join(place, fingerprint, num_threads, &job, protection))?
+        let connect = move || OpenGraph::join(place, fingerprint, num_threads, &job);
+        Ok(Self(ForkGuard::new(interruptible(py, connect)??)))
     }
 
     /// The number of this process in the job.
     #[getter]
-    fn rank(&self) -> usize {
-        self.node.cluster().rank()
+    fn rank(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.node.cluster().rank())
     }
 
     /// The number of processes of the job.
     #[getter]
-    fn world_size(&self) -> usize {
-        self.node.cluster().world_size()
+    fn world_size(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.node.cluster().world_size())
     }
 
     /// The number of parts of the graph.
     #[getter]
-    fn num_parts(&self) -> usize {
-        self.node.num_seed_groups()
+    fn num_parts(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.node.num_seed_groups())
     }
 
     /// The description of the graph, as the JSON text of META.json.
     fn meta(&self) -> PyResult<String> {
-        serde_json::to_string(&**self.node.part().meta()).map_err(|error| failed(&error))
+        serde_json::to_string(self.0.get()?.meta_data()).map_err(|error| failed(&error))
     }
 
     /// Leaves the job when all processes have called this.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        leave(py, self.node.cluster())
+        leave(py, self.0.get()?.node.cluster())
     }
 
     /// Ends the job. The other processes fail with `reason`.
-    fn abort(&self, py: Python<'_>, reason: &str) {
-        py.detach(|| self.node.cluster().abort(reason));
+    fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        let node = &self.0.get()?.node;
+        py.detach(|| node.cluster().abort(reason));
+        Ok(())
     }
 
     /// Leaves the job when the process ends, or fails it if the exit status is not 0.
-    fn leave_at_exit(&self) {
-        leave_at_exit(self.node.cluster().clone(), Some(self.node.clone()));
+    fn leave_at_exit(&self, last_error: Option<String>) -> PyResult<()> {
+        let node = &self.0.get()?.node;
+        leave_at_exit(node.cluster().clone(), Some(node.clone()), last_error);
+        Ok(())
     }
 }
 
 impl Graph {
+    /// Returns the graph.
+    ///
+    /// # Errors
+    /// In a forked process.
+    pub(crate) fn opened(&self) -> PyResult<&Arc<OpenGraph>> {
+        self.0.get()
+    }
+}
+
+impl OpenGraph {
     /// Joins the job. Opens the part of this process or the dataset that the processes of this machine share, or connects
     /// to servers.
-    fn join(
-        place: Place<'_>,
-        fingerprint: String,
-        num_threads: Option<usize>,
-        job: &JobSettings,
-        protection: Protection,
-    ) -> PyResult<Self> {
+    fn join(place: Place<'_>, fingerprint: String, num_threads: Option<usize>, job: &JobSettings) -> PyResult<Self> {
         if num_threads == Some(0) {
             return Err(invalid("`num_threads` must be at least 1"));
         }
-        let cluster = job.join(fingerprint, protection)?;
+        let cluster = job.join(fingerprint)?;
         let start = || -> PyResult<Self> {
             let in_job = |error: SampleError| failed_in(&cluster, &error);
             let mut world = cluster.world().map_err(|error| failed_in(&cluster, &error))?;

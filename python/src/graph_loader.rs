@@ -3,13 +3,15 @@
 use crate::batch::{set_matrix, wide};
 use crate::batches::{Batches, PreparedBatch};
 use crate::errors::{failed_in, invalid};
-use crate::graph_set::GraphSet;
+use crate::fork_guard::ForkGuard;
+use crate::graph_set::{GraphSet, OpenSet};
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing,
 };
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
 
 /// The settings of a loader of graphs.
 #[derive(FromPyObject)]
@@ -28,16 +30,19 @@ struct GraphLoaderSettings<'py> {
 
 /// A loader of batches of whole graphs.
 #[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct GraphLoader {
-    set: Py<GraphSet>,
+pub(crate) struct GraphLoader(ForkGuard<OpenLoader>);
+
+/// The loader of a [`GraphLoader`].
+struct OpenLoader {
+    set: Arc<OpenSet>,
     loader: GraphDataLoader,
 }
 
 #[pymethods]
 impl GraphLoader {
     #[new]
-    fn new(set: Py<GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
-        let opened = set.get();
+    fn new(set: &Bound<'_, GraphSet>, settings: GraphLoaderSettings<'_>) -> PyResult<Self> {
+        let opened = set.get().opened()?;
         let num_graphs = opened.graphs().num_graphs();
         let graphs = match &settings.graphs {
             Some(graphs) => {
@@ -64,19 +69,19 @@ impl GraphLoader {
             LoaderError::Config { what } => invalid(what),
             error => failed_in(cluster, &error),
         })?;
-        Ok(Self { set, loader })
+        Ok(Self(ForkGuard::new(OpenLoader { set: opened.clone(), loader })))
     }
 
     /// Returns the number of batches of this rank in an epoch, including an empty one after its last graphs.
-    fn num_batches(&self, epoch: u64) -> usize {
-        self.loader.num_steps(epoch)
+    fn num_batches(&self, epoch: u64) -> PyResult<usize> {
+        Ok(self.0.get()?.loader.num_steps(epoch))
     }
 
     /// Starts to make the batches of an epoch.
     fn epoch(&self, epoch: u64) -> PyResult<Batches> {
-        let set = self.set.get();
+        let OpenLoader { set, loader } = &**self.0.get()?;
         let edge_dim = set.edge_dim();
-        let batches = self.loader.epoch_map(epoch, move |batch| PreparedGraphs::new(batch, edge_dim));
+        let batches = loader.epoch_map(epoch, move |batch| PreparedGraphs::new(batch, edge_dim));
         let num_steps = batches.size_hint().1.unwrap_or(0);
         Batches::start(set.cluster().clone(), num_steps, move || batches)
     }

@@ -2,9 +2,10 @@
 
 use crate::at_exit::leave_at_exit;
 use crate::errors::{failed_in, invalid};
+use crate::fork_guard::ForkGuard;
 use crate::job::{JobSettings, leave};
 use crate::signals::interruptible;
-use edgecut_cluster::{Cluster, Protection};
+use edgecut_cluster::Cluster;
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{
     FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, load_graphs, split_dataset, stratified_folds,
@@ -20,7 +21,10 @@ type Numbers<'py> = Bound<'py, PyArray1<i64>>;
 
 /// A set of small graphs, and the membership of this process in its job.
 #[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct GraphSet {
+pub(crate) struct GraphSet(ForkGuard<OpenSet>);
+
+/// The graphs of a [`GraphSet`].
+pub(crate) struct OpenSet {
     graphs: Arc<GraphDataset>,
     cluster: Cluster,
     num_edge_labels: usize,
@@ -54,7 +58,8 @@ impl GraphSet {
             return Err(invalid(format!("{}: the name {FAKE_GRAPHS_NAME} is reserved: rename it", path.display())));
         }
         source.fake = FakeGraphsOptions::default();
-        interruptible(py, move || Self::share(&source, degrees_as_features, &job))?
+        let read = move || OpenSet::share(&source, degrees_as_features, &job);
+        Ok(Self(ForkGuard::new(interruptible(py, read)??)))
     }
 
     /// Generates a set.
@@ -63,95 +68,109 @@ impl GraphSet {
         let FakeSettings { num_graphs, avg_num_nodes, num_classes, seed } = settings;
         let mut source = GraphSource::new(FAKE_GRAPHS_NAME, "");
         source.fake = FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed };
-        interruptible(py, move || Self::share(&source, true, &job))?
+        let generate = move || OpenSet::share(&source, true, &job);
+        Ok(Self(ForkGuard::new(interruptible(py, generate)??)))
     }
 
     /// The number of this process in the job.
     #[getter]
-    fn rank(&self) -> usize {
-        self.cluster.rank()
+    fn rank(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.cluster.rank())
     }
 
     /// The number of processes of the job.
     #[getter]
-    fn world_size(&self) -> usize {
-        self.cluster.world_size()
+    fn world_size(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.cluster.world_size())
     }
 
     /// The name of the set.
     #[getter]
-    fn name(&self) -> &str {
-        self.graphs.name()
+    fn name(&self) -> PyResult<&str> {
+        Ok(self.0.get()?.graphs.name())
     }
 
     /// The number of nodes of all graphs.
     #[getter]
-    fn num_nodes(&self) -> usize {
-        self.graphs.num_nodes()
+    fn num_nodes(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.graphs.num_nodes())
     }
 
     /// The number of edges of all graphs.
     #[getter]
-    fn num_edges(&self) -> usize {
-        self.graphs.num_edges()
+    fn num_edges(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.graphs.num_edges())
     }
 
     /// The number of features per node.
     #[getter]
-    fn num_features(&self) -> usize {
-        self.graphs.feature_dim()
+    fn num_features(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.graphs.feature_dim())
     }
 
     /// The number of distinct labels of edges, 0 without labels.
     #[getter]
-    fn num_edge_labels(&self) -> usize {
-        self.num_edge_labels
+    fn num_edge_labels(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.num_edge_labels)
     }
 
     /// The original label of each class.
     #[getter]
-    fn classes<'py>(&self, py: Python<'py>) -> Numbers<'py> {
-        self.graphs.classes().to_vec().into_pyarray(py)
+    fn classes<'py>(&self, py: Python<'py>) -> PyResult<Numbers<'py>> {
+        Ok(self.0.get()?.graphs.classes().to_vec().into_pyarray(py))
     }
 
     /// The class of each graph.
     #[getter]
-    fn labels<'py>(&self, py: Python<'py>) -> Numbers<'py> {
-        self.graphs.labels().iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into_pyarray(py)
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Numbers<'py>> {
+        Ok(numbers(py, self.0.get()?.graphs.labels()))
     }
 
     /// Splits the graphs at random into sets for training, validation and test.
     fn split<'py>(&self, py: Python<'py>, shares: [f64; 3], seed: u64) -> PyResult<Vec<Numbers<'py>>> {
-        let sets = split_dataset(self.graphs.num_graphs(), shares, seed).map_err(invalid)?;
+        let sets = split_dataset(self.0.get()?.graphs.num_graphs(), shares, seed).map_err(invalid)?;
         Ok(sets.into_iter().map(|set| numbers(py, &set)).collect())
     }
 
     /// Splits the graphs into folds, each with graphs for training and for test.
     fn folds<'py>(&self, py: Python<'py>, num_folds: usize, seed: u64) -> PyResult<Vec<(Numbers<'py>, Numbers<'py>)>> {
-        let folds = stratified_folds(self.graphs.labels(), num_folds, seed).map_err(invalid)?;
+        let folds = stratified_folds(self.0.get()?.graphs.labels(), num_folds, seed).map_err(invalid)?;
         Ok(folds.into_iter().map(|fold| (numbers(py, &fold.train), numbers(py, &fold.test))).collect())
     }
 
     /// Leaves the job when all processes have called this.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        leave(py, &self.cluster)
+        leave(py, &self.0.get()?.cluster)
     }
 
     /// Ends the job. The other processes fail with `reason`.
-    fn abort(&self, py: Python<'_>, reason: &str) {
-        py.detach(|| self.cluster.abort(reason));
+    fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        let cluster = &self.0.get()?.cluster;
+        py.detach(|| cluster.abort(reason));
+        Ok(())
     }
 
     /// Leaves the job when the process ends, or fails it if the exit status is not 0.
-    fn leave_at_exit(&self) {
-        leave_at_exit(self.cluster.clone(), None);
+    fn leave_at_exit(&self, last_error: Option<String>) -> PyResult<()> {
+        leave_at_exit(self.0.get()?.cluster.clone(), None, last_error);
+        Ok(())
     }
 }
 
 impl GraphSet {
+    /// Returns the graphs.
+    ///
+    /// # Errors
+    /// In a forked process.
+    pub(crate) fn opened(&self) -> PyResult<&Arc<OpenSet>> {
+        self.0.get()
+    }
+}
+
+impl OpenSet {
     /// Joins the job and shares one copy of the set with the processes of this machine.
     fn share(source: &GraphSource, degrees_as_features: bool, job: &JobSettings) -> PyResult<Self> {
-        let cluster = job.join(format!("graphs {}", source.name), Protection::Unprotected)?;
+        let cluster = job.join(format!("graphs {}", source.name))?;
         let load = || -> Result<GraphDataset, GraphError> {
             let graphs = load_graphs(source)?;
             let needs_features = degrees_as_features && graphs.feature_dim() == 0;
@@ -182,6 +201,7 @@ impl GraphSet {
     }
 }
 
+/// Converts numbers of graphs or classes.
 fn numbers<'py>(py: Python<'py>, graphs: &[u32]) -> Numbers<'py> {
     graphs.iter().map(|&graph| i64::from(graph)).collect::<Vec<_>>().into_pyarray(py)
 }

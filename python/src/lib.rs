@@ -7,6 +7,7 @@ mod attributes;
 mod batch;
 mod batches;
 mod errors;
+mod fork_guard;
 mod graph;
 mod graph_loader;
 mod graph_set;

@@ -1,7 +1,7 @@
 //! The edges of loaders of links.
 
 use crate::errors::invalid;
-use crate::graph::Graph;
+use crate::graph::OpenGraph;
 use crate::loader::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
@@ -41,7 +41,7 @@ pub(crate) struct LinkSeeds {
 
 impl LinkSettings<'_> {
     /// Copies the edges, so that threads without Python can use them.
-    pub(crate) fn seeds(&self, graph: &Graph) -> PyResult<LinkSeeds> {
+    pub(crate) fn seeds(&self, graph: &OpenGraph) -> PyResult<LinkSeeds> {
         let part = graph.node().part();
         let edge_type = EdgeTypeId(self.edge_type);
         let edges = part.edges(edge_type);
@@ -79,7 +79,7 @@ impl LinkSeeds {
     /// Makes a loader. All ranks must call this.
     pub(crate) fn loader(
         self,
-        graph: &Graph,
+        graph: &OpenGraph,
         sampler: Arc<DistNeighborSampler>,
         config: LoaderConfig,
         world: &mut ProcessGroup,

@@ -3,10 +3,11 @@
 use crate::batch::{Layout, Prepared};
 use crate::batches::Batches;
 use crate::errors::{failed_in, invalid};
-use crate::graph::Graph;
+use crate::fork_guard::ForkGuard;
+use crate::graph::{Graph, OpenGraph};
 use crate::links::{LinkSeeds, LinkSettings};
 use crate::signals::interruptible;
-use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
 };
@@ -61,7 +62,7 @@ impl LoaderSettings<'_> {
     }
 
     /// Copies the seeds, so that threads without Python can use them.
-    fn seeds(&self, graph: &Graph) -> PyResult<NodeSeeds> {
+    fn seeds(&self, graph: &OpenGraph) -> PyResult<NodeSeeds> {
         let node_type = graph.node_type(self.node_type.as_deref())?;
         let given = self.seeds.as_ref().map(|seeds| original_ids(seeds.as_slice()?, graph, node_type)).transpose()?;
         let times = self.seed_times.as_ref().map(|times| times.as_slice().map(<[i64]>::to_vec)).transpose()?;
@@ -119,7 +120,7 @@ impl Source {
 
     /// Agrees with all ranks on the number of batches of an epoch, without those that some rank does not fill if
     /// `drop_last` is true.
-    fn agree_on_steps(&self, drop_last: bool, graph: &Graph, world: &mut ProcessGroup) -> PyResult<usize> {
+    fn agree_on_steps(&self, drop_last: bool, graph: &OpenGraph, world: &mut ProcessGroup) -> PyResult<usize> {
         if !drop_last {
             return Ok(self.num_steps());
         }
@@ -139,8 +140,11 @@ impl Source {
 
 /// A loader of batches with neighborhoods.
 #[pyclass(frozen, module = "edgecut._edgecut")]
-pub(crate) struct Loader {
-    graph: Py<Graph>,
+pub(crate) struct Loader(ForkGuard<OpenLoader>);
+
+/// The loader of a [`Loader`].
+struct OpenLoader {
+    graph: Arc<OpenGraph>,
     loader: Arc<Source>,
     num_steps: usize,
     layout: Arc<Layout>,
@@ -151,9 +155,9 @@ impl Loader {
     /// Makes a loader. All ranks must call this. `seeds` are original ids, or else the seeds are those of `split`, or all
     /// nodes.
     #[new]
-    fn new(py: Python<'_>, graph: Py<Graph>, settings: LoaderSettings<'_>) -> PyResult<Self> {
+    fn new(py: Python<'_>, graph: &Bound<'_, Graph>, settings: LoaderSettings<'_>) -> PyResult<Self> {
         let sampler = settings.sampler()?;
-        let opened = graph.get();
+        let opened = graph.get().opened()?;
         let layout = Layout {
             meta: opened.meta_data().clone(),
             num_hops: sampler.num_neighbors.num_hops(),
@@ -166,34 +170,34 @@ impl Loader {
             None => SourceSeeds::Nodes(settings.seeds(opened)?),
         };
         let drop_last = settings.drop_last;
-        let of_thread = graph.clone_ref(py);
+        let graph = opened.clone();
         let make = move || {
-            let opened = of_thread.get();
-            let world = &mut *opened.world();
-            let sampler = new_sampler(opened, sampler)?;
+            let world = &mut *graph.world();
+            let sampler = new_sampler(&graph, sampler)?;
             let source = match seeds {
-                SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(opened, sampler, config, world)?),
-                SourceSeeds::Links(seeds) => Source::Links(seeds.loader(opened, sampler, config, world)?),
+                SourceSeeds::Nodes(seeds) => Source::Nodes(seeds.loader(&graph, sampler, config, world)?),
+                SourceSeeds::Links(seeds) => Source::Links(seeds.loader(&graph, sampler, config, world)?),
             };
-            let num_steps = source.agree_on_steps(drop_last, opened, world)?;
-            Ok::<_, PyErr>((source, num_steps))
+            let num_steps = source.agree_on_steps(drop_last, &graph, world)?;
+            Ok::<_, PyErr>((Arc::new(source), num_steps))
         };
         // The ranks agree on the number of steps, so this waits for them.
         let (loader, num_steps) = interruptible(py, make)??;
-        Ok(Self { graph, loader: Arc::new(loader), num_steps, layout: Arc::new(layout) })
+        let layout = Arc::new(layout);
+        Ok(Self(ForkGuard::new(OpenLoader { graph: opened.clone(), loader, num_steps, layout })))
     }
 
     /// The number of batches of each rank in an epoch, including empty ones after its last seeds.
-    fn __len__(&self) -> usize {
-        self.num_steps
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.num_steps)
     }
 
     /// Starts to make the batches of an epoch.
     fn epoch(&self, epoch: u64) -> PyResult<Batches> {
-        let loader = self.loader.clone();
-        let layout = self.layout.clone();
-        let cluster = self.graph.get().node().cluster().clone();
-        Batches::start(cluster, self.num_steps, move || loader.epoch(epoch, layout))
+        let OpenLoader { graph, loader, num_steps, layout } = &**self.0.get()?;
+        let loader = loader.clone();
+        let layout = layout.clone();
+        Batches::start(graph.node().cluster().clone(), *num_steps, move || loader.epoch(epoch, layout))
     }
 }
 
@@ -208,7 +212,7 @@ struct NodeSeeds {
 impl NodeSeeds {
     fn loader(
         self,
-        graph: &Graph,
+        graph: &OpenGraph,
         sampler: Arc<DistNeighborSampler>,
         mut config: LoaderConfig,
         world: &mut ProcessGroup,
@@ -237,19 +241,20 @@ impl NodeSeeds {
 }
 
 /// Makes a sampler that also fetches the attributes of edges.
-fn new_sampler(graph: &Graph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
+fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
     let has_attributes = |e: &EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
     let any = graph.meta_data().edge_types.iter().any(has_attributes);
     let all = WantedOfEdges { times: true, weights: true, features: true };
     let of_edges = if any { all } else { WantedOfEdges::default() };
     let node = graph.node();
+    // The errors of a sampler are settings that do not fit the graph.
     let sampler = DistNeighborSampler::new(node.clone(), config.with_edge_attributes(of_edges));
-    Ok(Arc::new(sampler.map_err(|error| failed_in(node.cluster(), &error))?))
+    Ok(Arc::new(sampler.map_err(|error| invalid(with_causes(&error)))?))
 }
 
 /// Looks up nodes by their original ids. All ranks must call this.
 pub(crate) fn global_ids(
-    graph: &Graph,
+    graph: &OpenGraph,
     node_type: NodeTypeId,
     originals: &[u32],
     world: &mut ProcessGroup,
@@ -262,7 +267,7 @@ pub(crate) fn global_ids(
 }
 
 /// Converts the error of a loader that cannot be made.
-pub(crate) fn not_made(graph: &Graph, error: LoaderError) -> PyErr {
+pub(crate) fn not_made(graph: &OpenGraph, error: LoaderError) -> PyErr {
     match error {
         LoaderError::Config { what } => invalid(what),
         error => failed_in(graph.node().cluster(), &error),
@@ -270,7 +275,7 @@ pub(crate) fn not_made(graph: &Graph, error: LoaderError) -> PyErr {
 }
 
 /// Converts ids of nodes.
-pub(crate) fn original_ids(ids: &[i64], graph: &Graph, node_type: NodeTypeId) -> PyResult<Vec<u32>> {
+pub(crate) fn original_ids(ids: &[i64], graph: &OpenGraph, node_type: NodeTypeId) -> PyResult<Vec<u32>> {
     let nodes = &graph.meta_data().node_types[node_type.index()];
     let num_nodes = nodes.book.num_nodes();
     let checked = ids.iter().map(|&id| match u32::try_from(id) {

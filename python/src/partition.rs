@@ -1,6 +1,7 @@
 //! Partitioning of a dataset.
 
 use crate::errors::{failed, invalid};
+use crate::fork_guard::enter;
 use edgecut_cluster::{end_with_parent, say};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings, read_assignment};
@@ -31,6 +32,7 @@ pub(crate) fn partition(
     output_dir: PathBuf,
     settings: PartitionSettings,
 ) -> PyResult<String> {
+    enter()?;
     let PartitionSettings { method, seed, to_undirected, add_reverse_edges, split, assignment, overwrite } = settings;
     end_with_parent().map_err(|error| failed(&error))?;
     let method = match method.as_str() {

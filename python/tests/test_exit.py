@@ -33,6 +33,9 @@ def run(parts, opened, end):
         ("raise SystemExit(7)", 7, "exit status 7"),
         ("with store:\n    sys.exit(3)", 3, "exit status 3"),
         ("1 / 0", 1, "ZeroDivisionError"),
+        ("sys.last_value = ZeroDivisionError()\nsys.exit(3)", 3, "exit status 3"),
+        # It ends the program by a signal.
+        ("raise KeyboardInterrupt", -2, "KeyboardInterrupt"),
     ],
 )
 def test_a_failed_program_fails_the_others(parts, opened, end, status, reason):
@@ -47,6 +50,9 @@ def test_a_failed_program_fails_the_others(parts, opened, end, status, reason):
         "sys.exit()",
         "with store:\n    sys.exit(0)",
         "try:\n    sys.exit(1)\nexcept SystemExit:\n    pass",
+        # An interactive session goes on after an exception, and keeps it.
+        "import code\ncode.InteractiveInterpreter().runcode('1 / 0')\nassert sys.last_value",
+        "sys.ps1 = 'In: '\nsys.last_value = KeyboardInterrupt()",
         # A child process ends without an effect on the job of its parent.
         "import os\nchild = os.fork()\nif child == 0:\n    sys.exit(5)\nassert os.waitpid(child, 0)[1] >> 8 == 5",
     ],

@@ -1,5 +1,6 @@
 """Wrong arguments, damaged files, signals and ranks that die."""
 
+import inspect
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         for why, arguments in [
             ("num_neighbors", {"num_neighbors": [0]}),
-            ("`batch_size` must be at least 1", {"batch_size": 0}),
+            ("`batch_size` is 0, but must be at least 1", {"batch_size": 0}),
             ("2000 is not one of the 2000 nodes", {"input_nodes": [5, 2000]}),
             ("-1 is not one of", {"input_nodes": [-1]}),
             ("whole numbers", {"input_nodes": [0.5]}),
@@ -195,3 +196,237 @@ time.sleep(100)
     assert "KeyboardInterrupt" in errors, errors
     ranks[1].kill()
     ranks[1].communicate()
+
+
+FORKED = """
+import gc, os, sys, edgecut, numpy as np
+from edgecut import _edgecut
+
+path = sys.argv[1]
+store, graphs = edgecut.open(path), edgecut.fake_graphs(20)
+graph, native_set = store._graph, graphs._set
+loader = edgecut.NeighborLoader(store, [3], batch_size=50, output="numpy")
+links = edgecut.LinkNeighborLoader(store, [3], batch_size=50, output="numpy")
+of_graphs = edgecut.GraphDataLoader(graphs, batch_size=5, output="numpy")
+epoch = iter(loader)
+next(epoch)
+batches = loader._loader.epoch(0)
+socket = _edgecut.MasterSocket(False)
+settings = {"method": "random", "seed": 0, "to_undirected": False, "add_reverse_edges": False, "split": None,
+            "assignment": None, "overwrite": False}
+# By entry of the native module, calls that reach it.
+entries = {
+    "Graph.open": [lambda: edgecut.open(path)],
+    "Graph.connect": [lambda: edgecut.connect("127.0.0.1:1")],
+    "Graph.rank": [lambda: store.rank],
+    "Graph.world_size": [lambda: store.world_size],
+    "Graph.num_parts": [lambda: graph.num_parts],
+    "Graph.meta": [graph.meta],
+    "Graph.close": [graph.close],
+    "Graph.abort": [lambda: graph.abort("a reason")],
+    "Graph.leave_at_exit": [lambda: graph.leave_at_exit(None)],
+    "Loader.epoch": [lambda: next(iter(loader)), lambda: list(links)],
+    "Loader": [lambda: edgecut.NeighborLoader(store, [3]), lambda: len(loader)],
+    "Batches": [lambda: next(epoch), lambda: next(batches)],
+    "GraphSet.open": [lambda: edgecut.open_graphs(path)],
+    "GraphSet.generate": [lambda: edgecut.fake_graphs(5)],
+    **{f"GraphSet.{name}": [lambda name=name: getattr(native_set, name)] for name in (
+        "rank", "world_size", "name", "num_nodes", "num_edges", "num_features", "num_edge_labels", "classes", "labels")},
+    "GraphSet.split": [graphs.split],
+    "GraphSet.folds": [graphs.folds],
+    "GraphSet.close": [native_set.close],
+    "GraphSet.abort": [lambda: native_set.abort("a reason")],
+    "GraphSet.leave_at_exit": [lambda: native_set.leave_at_exit(None)],
+    "GraphLoader": [lambda: edgecut.GraphDataLoader(graphs)],
+    "GraphLoader.num_batches": [lambda: len(of_graphs)],
+    "GraphLoader.epoch": [lambda: next(iter(of_graphs))],
+    "MasterSocket": [lambda: _edgecut.MasterSocket(False)],
+    "MasterSocket.port": [lambda: socket.port],
+    "node_attribute": [lambda: _edgecut.node_attribute(graph, 0, "x", np.arange(3))],
+    "split_nodes": [lambda: store.split("train")],
+    "whole_edges": [lambda: _edgecut.whole_edges(graph, 0)],
+    "partition": [lambda: _edgecut.partition("x", 1, "y", settings)],
+}
+natives = {name: value for name, value in vars(_edgecut).items() if not name.startswith("_") and name != "EdgecutError"}
+named = set(natives)
+for name, value in natives.items():
+    if isinstance(value, type):
+        named |= {f"{name}.{member}" for member in vars(value) if not member.startswith("_")}
+# Opened by static methods only.
+named -= {"Graph", "GraphSet"}
+assert named == set(entries), named ^ set(entries)
+child = os.fork()
+if child == 0:
+    for name, calls in entries.items():
+        for call in calls:
+            try:
+                call()
+            except edgecut.EdgecutError as error:
+                assert "forked" in str(error) and "spawn" in str(error), (name, error)
+            else:
+                raise AssertionError(f"{name} works in a forked process")
+    # A forked process is no process of the job, so that it has nothing to leave.
+    with store, graphs:
+        pass
+    del entries, store, graphs, graph, native_set, loader, links, of_graphs, epoch, batches, socket, calls, call
+    gc.collect()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert sum(batch["batch_size"] for batch in loader) == 2000 and len(list(of_graphs)) == 4
+store.close()
+"""
+
+
+def test_every_entry_is_an_error_in_a_forked_process(parts):
+    done = subprocess.run([sys.executable, "-c", FORKED, parts[1]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "forked process" not in done.stderr, done.stderr
+
+
+def test_a_forked_process_can_use_what_its_parent_has_not_used(parts):
+    program = """
+import os, sys, edgecut
+child = os.fork()
+if child == 0:
+    with edgecut.open(sys.argv[1]) as store:
+        loader = edgecut.NeighborLoader(store, [3], batch_size=100, output="numpy")
+        assert sum(batch["batch_size"] for batch in loader) == 2000
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+edgecut.distributed.init()
+child = os.fork()
+if child == 0:
+    try:
+        edgecut.open(sys.argv[1])
+    except edgecut.EdgecutError as error:
+        os._exit(0 if "call it in each process of the job" in str(error) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+WORKERS = """
+import sys, traceback, edgecut, torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+class Batches(IterableDataset):
+    def __init__(self, loader):
+        self.loader = loader
+    def __iter__(self):
+        return iter(self.loader)
+
+class OpenedInWorkers(IterableDataset):
+    def __init__(self, path):
+        self.path = path
+    def __iter__(self):
+        with edgecut.open(self.path) as store:
+            yield from edgecut.NeighborLoader(store, [3], batch_size=1000, output="numpy")
+
+class Rows(Dataset):
+    def __init__(self, features):
+        self.features = features
+    def __len__(self):
+        return 100
+    def __getitem__(self, row):
+        return self.features.get_tensor(group_name=None, attr_name="x", index=torch.tensor([row]))[0]
+
+def outcome(dataset, num_workers, **more):
+    try:
+        loader = DataLoader(dataset, num_workers=num_workers, multiprocessing_context=method, timeout=60, **more)
+        return [batch for batch in loader]
+    except (edgecut.EdgecutError, TypeError) as error:
+        # PyTorch's frames refer to the error, and a collection of such a cycle waits 5 seconds for each worker.
+        traceback.clear_frames(error.__traceback__)
+        return str(error)
+
+if __name__ == "__main__":
+    path, method = sys.argv[1:]
+    opened = outcome(OpenedInWorkers(path), 1, batch_size=None)
+    assert sum(batch["batch_size"] for batch in opened) == 2000, opened
+    store = edgecut.open(path)
+    refused = outcome(Batches(edgecut.NeighborLoader(store, [3], batch_size=50)), 2, batch_size=None)
+    features, _ = store.to_pyg()
+    rows = outcome(Rows(features), 2, batch_size=10)
+    if method == "fork":
+        assert "forked" in refused and "spawn" in rows, (refused, rows)
+    else:
+        assert "a NeighborLoader cannot be sent to another process" in refused, refused
+        assert torch.equal(torch.cat(rows), features.get_tensor(None, "x", slice(0, 100))), rows
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_workers_of_pytorch_work_or_fail_at_once(parts, tmp_path, method):
+    pytest.importorskip("torch_geometric")
+    program = tmp_path / "workers.py"
+    program.write_text(WORKERS)
+    done = subprocess.run([sys.executable, program, parts[1], method], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrong_types_are_named_as_the_caller_wrote_them(parts, tmp_path):
+    """Each argument with a type is checked, in every public function."""
+    with edgecut.open(parts[1]) as store:
+        graphs = edgecut.fake_graphs(5)
+        folder = tmp_path / "parts"
+        cases = [
+            (lambda **more: edgecut.NeighborLoader(store, [5], **more), edgecut.NeighborLoader),
+            (lambda **more: edgecut.LinkNeighborLoader(store, [5], **more), edgecut.LinkNeighborLoader),
+            (lambda **more: edgecut.GraphDataLoader(graphs, **more), edgecut.GraphDataLoader),
+            (lambda **more: edgecut.open(**{"path": parts[1], **more}), edgecut.open),
+            (lambda **more: edgecut.connect(**{"servers": "127.0.0.1:1", "timeout": 0.1, **more}), edgecut.connect),
+            (lambda **more: edgecut.open_graphs(**{"path": parts[1], **more}), edgecut.open_graphs),
+            (edgecut.fake_graphs, edgecut.fake_graphs),
+            (lambda **more: edgecut.partition(**{"path": parts[1], "num_parts": 1, "output_dir": folder, **more}), edgecut.partition),
+            (edgecut.distributed.init, edgecut.distributed.init),
+            (lambda **more: store.split(**{"name": "train", **more}), edgecut.Store.split),
+            (graphs.split, edgecut.GraphDataset.split),
+            (graphs.folds, edgecut.GraphDataset.folds),
+        ]
+        named = set()
+        for call, function in cases:
+            for parameter in inspect.signature(function).parameters.values():
+                kinds = str(parameter.annotation).replace(" | None", "").split(" | ")
+                if not {"int", "bool", "float", "str", "Callable[[Any], Any]"} & set(kinds) or "Sequence[str]" in kinds:
+                    continue
+                # No argument takes a complex number.
+                with pytest.raises(TypeError, match=f"^`{parameter.name}` must be .*, not 1j"):
+                    call(**{parameter.name: 1j})
+                named.add((function.__name__, parameter.name))
+                if kinds == ["int"]:
+                    for wrong in (True, 1.5):
+                        with pytest.raises(TypeError, match=f"^`{parameter.name}` must be a whole number"):
+                            call(**{parameter.name: wrong})
+                    for wrong in (-1, 2**64):
+                        with pytest.raises(ValueError, match=f"^`{parameter.name}` is {wrong}"):
+                            call(**{parameter.name: wrong})
+        assert len(named) > 50
+        with pytest.raises(TypeError, match="^`data` must be a Store, not 'graph'"):
+            edgecut.NeighborLoader("graph", [5])
+        for why, wrong in [("whole numbers", [1.5]), ("whole numbers", ["a"]), ("one dimension", 5), ("cannot become", [[1], [2, 3]])]:
+            with pytest.raises(ValueError, match=f"`num_neighbors` .*{why}"):
+                edgecut.NeighborLoader(store, wrong)
+        with pytest.raises(ValueError, match="`input_nodes` cannot become an array"):
+            edgecut.NeighborLoader(store, [5], [[1], [2, 3]])
+        with pytest.raises(TypeError, match="`servers` must be"):
+            edgecut.connect([5])
+        # Scalars of NumPy are numbers.
+        loader = edgecut.NeighborLoader(store, np.array([5]), batch_size=np.int64(7), disjoint=np.bool_(True), output="numpy")
+        assert next(iter(loader))["batch_size"] == 7
+
+
+def test_settings_that_do_not_fit_the_graph_are_value_errors(typed_parts):
+    with edgecut.open(typed_parts[1]) as typed:
+        known = ", ".join("__".join(t.name) for t in typed.edge_types)
+        for arguments in [
+            {"num_neighbors": {("v0", "likes", "v1"): [5]}},
+            {"num_neighbors": {"likes": [5]}},
+        ]:
+            with pytest.raises(ValueError, match=f"num_neighbors names edge type .*likes.*, but the graph has {known}"):
+                edgecut.NeighborLoader(typed, input_nodes="v0", **arguments)
+        with pytest.raises(ValueError, match="^num_neighbors has nothing for edge type"):
+            edgecut.NeighborLoader(typed, {typed.edge_types[0].name: [5]}, "v0")
+        with pytest.raises(ValueError, match="^weighted sampling needs a weight"):
+            edgecut.NeighborLoader(typed, [5], "v0", weight_attr="edge_weight")
+        with pytest.raises(TypeError, match="neither a relation nor a triple"):
+            edgecut.NeighborLoader(typed, {5: [5]}, "v0")

@@ -119,6 +119,77 @@ with edgecut.open(sys.argv[1]) as store, edgecut.fake_graphs(20) as graphs:
 """
 
 
+SPAWNED = """
+import os, sys, edgecut, numpy as np, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def work(rank, path, rendezvous, folder):
+    # As Lightning sets it in each process, without RANK.
+    os.environ["WORLD_SIZE"] = "2"
+    dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
+    alone, graphs = edgecut.open(path), edgecut.fake_graphs(20)
+    for make in (
+        lambda: edgecut.NeighborLoader(alone, [3], "train", batch_size=100),
+        lambda: edgecut.LinkNeighborLoader(alone, [3], batch_size=100),
+        lambda: edgecut.GraphDataLoader(graphs, batch_size=100),
+    ):
+        try:
+            make()
+        except edgecut.EdgecutError as error:
+            assert "each of the 2 processes" in str(error) and "edgecut.distributed.init()" in str(error), error
+        else:
+            raise AssertionError("each process loads everything")
+    edgecut.distributed.init(join=False)
+    assert not edgecut.distributed.is_initialized()
+    own = edgecut.NeighborLoader(alone, [3], np.arange(rank, 2000, 2), batch_size=100, output="numpy")
+    assert sum(batch["batch_size"] for batch in own) == 1000 and edgecut.open(path).world_size == 1
+    edgecut.distributed.init()
+    assert edgecut.distributed.is_initialized()
+    with edgecut.open(path) as store, edgecut.fake_graphs(20) as graphs:
+        assert store.rank == graphs.rank == rank and store.world_size == graphs.world_size == 2
+        loader = edgecut.NeighborLoader(store, [3], batch_size=100, output="numpy")
+        seen = torch.tensor([sum(batch["batch_size"] for batch in loader), len(list(edgecut.GraphDataLoader(graphs)))])
+    dist.all_reduce(seen)
+    assert seen.tolist() == [2000, 20], seen
+
+if __name__ == "__main__":
+    mp.spawn(work, sys.argv[1:], nprocs=2)
+"""
+
+
+def test_the_ranks_are_those_of_pytorch(parts, tmp_path):
+    """`mp.spawn` sets no variables of a launcher, and Lightning only some."""
+    pytest.importorskip("torch")
+    program = tmp_path / "spawned.py"
+    program.write_text(SPAWNED)
+    env = {name: value for name, value in os.environ.items() if name not in ("RANK", "MASTER_ADDR", "MASTER_PORT")}
+    command = [sys.executable, program, parts[2], f"file://{tmp_path}/rendezvous", tmp_path]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+ENCRYPTED = """
+import os, sys, edgecut
+edgecut.distributed.init()
+encrypt = os.environ["RANK"] in sys.argv[2]
+with edgecut.open(sys.argv[1], encrypt=encrypt) as store, edgecut.fake_graphs(20, encrypt=encrypt) as graphs:
+    print(sum(batch["batch_size"] for batch in edgecut.NeighborLoader(store, [3], batch_size=100, output="numpy")))
+"""
+
+
+def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
+    monkeypatch.setenv("EDGECUT_TOKEN", "a secret of the test")
+    ranks = start(ENCRYPTED, 2, parts[2], "01")
+    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
+    assert sum(int(out) for out, _ in outputs) == 2000, outputs
+    # All processes must agree.
+    first, second = start(ENCRYPTED, 2, parts[2], "0")
+    _, errors = second.communicate(timeout=60)
+    first.kill()
+    first.communicate()
+    assert second.returncode == 1 and "encrypt" in errors, errors
+
+
 def test_the_port_of_rank_0_is_free_if_pytorch_can_tell_it(parts):
     pytest.importorskip("torch")
     ranks = start(AFTER_PYTORCH.replace("{arguments}", ""), 2, parts[2])

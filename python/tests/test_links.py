@@ -83,6 +83,43 @@ def test_listed_edges_have_the_same_batches_for_any_partitioning(held_out):
     assert sorted(map(tuple, edges[:, positions].T.tolist())) == sorted(map(tuple, edges.T.tolist()))
 
 
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+def test_negatives_are_not_later_than_their_edge(parts, mode):
+    with edgecut.open(parts[1]) as store:
+        load = lambda edges, **more: edgecut.LinkNeighborLoader(
+            store, [2], edges, batch_size=100, time_attr="time", neg_sampling={"mode": mode, "amount": 2}, output="numpy", **more
+        )
+        draw = np.random.default_rng(4)
+        edges = draw.integers(0, 2000, (2, 400))
+        node_times = next(iter(edgecut.NeighborLoader(store, [1], batch_size=2000, output="numpy")))
+        time_of = dict(zip(node_times["n_id"].tolist(), node_times["time"].tolist()))
+        # Every edge has some nodes that are not later.
+        times = draw.integers(np.quantile(node_times["time"], 0.2), node_times["time"].max(), 400)
+        num_late = 0
+        for batch in load(edges, edge_label_time=times):
+            size = batch["batch_size"]
+            of_edges = np.repeat(times[batch["input_id"]], 2)
+            negatives = batch["edge_label_index"][1, size:] if mode == "binary" else batch["dst_neg_index"].ravel()
+            negatives = batch["n_id"][negatives]
+            assert len(negatives) == len(of_edges) == 2 * size
+            assert all(time_of[node] <= time for node, time in zip(negatives.tolist(), of_edges.tolist()))
+            num_late += (of_edges < node_times["time"].max()).sum()
+        assert num_late > 400
+        # The edges of a split have times of their own.
+        batch = next(iter(load("train")))
+        assert len(batch["n_id"]) > 0
+
+
+def test_a_listed_pair_is_not_its_own_negative(tmp_path):
+    np.save(tmp_path / "edge_index.npy", np.array([[0, 1, 2], [1, 2, 0]]))
+    with edgecut.open(tmp_path) as store:
+        # Node 0 has the destinations 0 and 2 left, and the pairs name them.
+        for pair, negative in [((0, 0), 2), ((0, 2), 0)]:
+            for seed in range(5):
+                loader = edgecut.LinkNeighborLoader(store, [1], np.array([pair]).T, neg_sampling="binary", seed=seed, output="numpy")
+                assert [pairs(batch) for batch in loader] == [[pair, (0, negative)]]
+
+
 def test_typed_edges_are_those_of_pyg(typed_parts):
     pytest.importorskip("torch_geometric")
     from torch_geometric.sampler import NegativeSampling
@@ -111,6 +148,8 @@ def test_wrong_edges_are_value_errors(parts, typed_parts):
             ("has 1 entries for 2 edges", store, {"edge_label_index": [[1, 2], [3, 4]], "edge_label_time": [1], "time_attr": "time"}),
             ("choose from 'binary' and 'triplet'", store, {"neg_sampling": "all"}),
             ("must be a whole number from 1", store, {"neg_sampling": {"mode": "binary", "amount": 0.5}}),
+            ("the amount is '2'", store, {"neg_sampling": {"mode": "binary", "amount": "2"}}),
+            ("the amount is nan", store, {"neg_sampling": {"mode": "binary", "amount": float("nan")}}),
         ]:
             with pytest.raises(ValueError, match=why):
                 edgecut.LinkNeighborLoader(data, [5], **arguments)

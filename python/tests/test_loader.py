@@ -189,6 +189,11 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         mask = np.zeros(num_nodes, bool)
         mask[ids] = True
         assert np.array_equal(seeds(load(mask)), np.flatnonzero(mask))
+        # As in PyG, so that `labels[input_id]` are those of the input nodes.
+        assert np.array_equal(np.concatenate([b["input_id"] for b in load(mask)]), np.flatnonzero(mask))
+        short = [False, True, True, False, True] + [False] * (num_nodes - 5)
+        loader = edgecut.NeighborLoader(store, [2], short, batch_size=2, output="numpy")
+        assert [batch["input_id"].tolist() for batch in loader] == [[1, 2], [4]]
         assert len(seeds(load("valid"))) == store.node_types[0].split_sizes[1]
         assert [batch["batch_size"] for batch in load(ids, drop_last=True)] == [100, 100]
         even = [batch["batch_size"] for batch in load("train", drop_last=True, even_batches=True)]
@@ -205,10 +210,10 @@ def test_what_would_give_wrong_batches_is_refused(parts):
             load([1, 2], input_time=[3, 4])
         with pytest.raises(ValueError, match="has a node twice, which needs `disjoint=True`"):
             load([5, 6, 5])
-        with pytest.raises(ValueError, match="`batch_size` must be at least 1"):
+        with pytest.raises(ValueError, match="`batch_size` is 0, but must be at least 1"):
             load([1], batch_size=0)
-        with pytest.raises(ValueError, match="must be at least 1 and 0"):
-            edgecut.partition("x", -1, "y")
+        with pytest.raises(ValueError, match="`num_parts` is 0, but must be at least 1"):
+            edgecut.partition("x", 0, "y")
 
 
 def test_input_ids_are_the_positions_of_repeated_nodes(parts):

@@ -1,5 +1,7 @@
 """An opened graph as PyG's feature store and graph store."""
 
+import traceback
+
 import numpy as np
 import pytest
 from conftest import start
@@ -120,12 +122,14 @@ class WholeNeighborhoods(BaseSampler):
         return HeteroSamplerOutput(node, row, col, {t: None for t in row}, metadata=(index.input_id, index.time))
 
 
-def test_a_loader_of_pyg_reads_the_parts(dataset):
+@pytest.mark.parametrize("method", [None, "spawn"])
+def test_a_loader_of_pyg_reads_the_parts(dataset, method):
     arrays, _, path = dataset
+    workers = {} if method is None else {"num_workers": 1, "multiprocessing_context": method}
     with edgecut.open(path) as store:
         data = store.to_pyg()
         ids = torch.from_numpy(store.split("train"))
-        loader = NodeLoader(data, WholeNeighborhoods(data), input_nodes=ids, batch_size=30)
+        loader = NodeLoader(data, WholeNeighborhoods(data), input_nodes=ids, batch_size=30, **workers)
         pairs = {}
         for batch in loader:
             assert batch.batch_size <= 30
@@ -137,6 +141,16 @@ def test_a_loader_of_pyg_reads_the_parts(dataset):
             if dst % 3 == 0:
                 expected[src, dst] = expected.get((src, dst), 0) + 1
         assert pairs == expected
+
+
+def test_forked_workers_of_pyg_are_an_error(dataset):
+    with edgecut.open(dataset[2]) as store:
+        data = store.to_pyg()
+        loader = NodeLoader(data, WholeNeighborhoods(data), input_nodes=torch.arange(60), batch_size=30, num_workers=2, timeout=60)
+        with pytest.raises(edgecut.EdgecutError, match="forked") as error:
+            next(iter(loader))
+        # Otherwise the iterator belongs to a cycle, whose collection waits 5 seconds for each worker.
+        traceback.clear_frames(error.tb)
 
 
 def test_a_loader_of_pyg_reads_typed_parts(typed_parts):
