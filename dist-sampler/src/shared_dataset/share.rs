@@ -5,7 +5,7 @@ use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_cluster::{Cluster, ClusterError, share_of_cores, with_causes};
 use edgecut_graph::part_writer::write_one_part;
-use edgecut_graph::{Dataset, GraphDataset, GraphError, Part, PartitionId};
+use edgecut_graph::{Dataset, DiskPartId, GraphDataset, GraphError, Part};
 use rayon::ThreadPoolBuilder;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -57,7 +57,7 @@ pub fn share_dataset<E: Into<Box<dyn Error + Send + Sync>>>(
         load,
         Dataset::stored_bytes,
         |dataset, dir| write_one_part(dataset, dir).map(drop),
-        |dir| Part::open(dir, PartitionId(0), false),
+        |dir| Part::open(dir, DiskPartId(0), false),
     )
 }
 
