@@ -389,7 +389,9 @@ fn parquet_rows(path: &Path) -> Vec<Row> {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     let row_of = |row: parquet::record::Row| -> Row {
-        let (mut numbers, mut id, mut values) = (Vec::new(), None, Vec::new());
+        let mut numbers = Vec::new();
+        let mut id = None;
+        let mut values = Vec::new();
         for (name, field) in row.get_column_iter() {
             match field {
                 Field::Long(number) if name == "id" => id = Some(number.to_string()),

@@ -168,23 +168,19 @@ mod tests {
         let meta = Meta::read(dir).unwrap();
         let name = "part_0/nodes/node/train.npy";
         let written = std::fs::read(dir.join(name)).unwrap();
-        let read = || -> Result<Vec<u8>, String> {
-            let mut bytes = Vec::new();
-            let mut file = meta.open_file(dir, name).map_err(|error| error.to_string())?;
-            file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-            Ok(bytes)
-        };
-        assert_eq!(read(), Ok(written.clone()));
+        let mut read = Vec::new();
+        meta.open_file(dir, name).unwrap().read_to_end(&mut read).unwrap();
+        assert_eq!(read, written);
+        let error = |name: &str| meta.open_file(dir, name).unwrap_err().to_string();
         let mut changed = written.clone();
         *changed.last_mut().unwrap() ^= 1;
         for (bytes, why) in [(&changed[..], "its checksum is"), (&written[1..], "bytes, but META.json says")] {
             std::fs::write(dir.join(name), bytes).unwrap();
-            let error = read().unwrap_err();
+            let error = error(name);
             assert!(error.contains(name) && error.contains(why), "{error}");
         }
         std::fs::remove_file(dir.join(name)).unwrap();
-        assert!(read().unwrap_err().contains(name));
-        let error = meta.open_file(dir, "part_0/nodes/node/other.npy").unwrap_err().to_string();
-        assert!(error.contains("META.json does not list this file"), "{error}");
+        assert!(error(name).contains(name));
+        assert!(error("part_0/nodes/node/other.npy").contains("META.json does not list this file"));
     }
 }

@@ -23,7 +23,6 @@ use edgecut_trainer::{
     ClassificationResult, ClassificationScores, EpochCost, EpochReport, StepOptions, TrainingBackend,
 };
 use serde::Serialize;
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn run<B: TrainingBackend>(
@@ -73,7 +72,7 @@ pub(crate) fn run<B: TrainingBackend>(
         let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(args, path, &graphs, &split, &config, world, device)?,
+            Some(_) => evaluate::<B>(args, &graphs, &split, &config, world, device)?,
             None => {
                 let trained = B::train_graph(&graphs, &split, &config, world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
@@ -131,13 +130,13 @@ fn folds(
 
 fn evaluate<B: TrainingBackend>(
     args: &GraphArgs,
-    path: &Path,
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
+    let path = args.output.load_model.as_deref().context("--load-model is missing")?;
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
     check_flags(&args.given, path, &settings_of(config, &model_config))?;
