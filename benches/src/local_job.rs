@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
-use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl LocalJob {
             "{}: the graph has {parts} parts, but this benchmark needs one part: partition with --num-partitions 1",
             dir.display()
         );
-        let part = Arc::new(Part::open(dir, PartitionId(0), false)?.with_edges_in_memory());
+        let part = Arc::new(Part::open(dir, DiskPartId(0), false)?.with_edges_in_memory());
         let cluster = Cluster::join_local(1, |config| config.fingerprint = meta.fingerprint())?;
         let cluster = cluster.into_iter().next().context("a job of one rank has a rank")?;
         let world = cluster.world()?;

@@ -5,7 +5,7 @@ use crate::error::LoaderError;
 use crate::seeds::SeedPlan;
 use edgecut_cluster::{PartLayout, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, SampleError};
-use edgecut_graph::{EdgeTypeId, NodeTypeId, PartitionId, Split};
+use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, Split};
 use std::ops::Range;
 
 /// The numbers of training seeds in each part, and the rules by which processes divide them.
@@ -95,7 +95,7 @@ impl SeedCells {
         let book = meta.book_on_disk(node_type);
         let num_before = |id: u32| seeds.partition_point(|&seed| seed < id);
         let count = |part: usize| {
-            let owned = book.range(PartitionId(part as u32));
+            let owned = book.range(DiskPartId(part as u32));
             vec![num_before(owned.end) - num_before(owned.start)]
         };
         Self::agree((0..num_parts(node)).map(count).collect(), world)
@@ -121,7 +121,7 @@ impl SeedCells {
             let held = node.part().owned(edges.dst_type);
             let book = node.part().meta().book_on_disk(edges.dst_type);
             for (part, counts) in counts.iter_mut().enumerate() {
-                let owned = book.range(PartitionId(part as u32));
+                let owned = book.range(DiskPartId(part as u32));
                 if owned.start >= held.start && owned.end <= held.end {
                     let before = |id: u32| edges.csc.indptr()[(id - held.start) as usize];
                     counts[at] = (before(owned.end) - before(owned.start)) as usize;

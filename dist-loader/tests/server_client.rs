@@ -11,7 +11,7 @@ use edgecut_dist_sampler::{
     CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, ServerList, Wanted,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
 use edgecut_partition::Method;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -238,7 +238,7 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
 
     let service = ServiceConfig::new(None);
     let listener = ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), address.port(), &service).expect("the port");
-    let part = Arc::new(Part::open(dir.path(), PartitionId(1), true).expect("open the part"));
+    let part = Arc::new(Part::open(dir.path(), DiskPartId(1), true).expect("open the part"));
     let again = DistGraph::serve(part, list.clone(), 1, listener, config.clone()).expect("serve");
     // The server that stayed treats the other one as unreachable for up to a second.
     let begin = Instant::now();

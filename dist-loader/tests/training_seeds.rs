@@ -84,7 +84,7 @@ fn a_rank_without_seeds_gets_empty_batches() {
     // as the split.
     let parts = dir.path().join("before");
     write_parts(&dataset, 2, Method::Random, &parts);
-    let own = edgecut_graph::Part::open(&parts, edgecut_graph::PartitionId(1), true).expect("part 1");
+    let own = edgecut_graph::Part::open(&parts, edgecut_graph::DiskPartId(1), true).expect("part 1");
     dataset.node_types[0].splits.train = own.nodes(NODES).original_ids.clone();
     let parts = dir.path().join("after");
     write_parts(&dataset, 2, Method::Random, &parts);

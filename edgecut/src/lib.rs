@@ -215,7 +215,7 @@ pub mod prelude {
         DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NumNeighbors, SamplerConfig, Wanted, share_dataset,
     };
     pub use edgecut_graph::readers::{self, DatasetSource, FakeOptions};
-    pub use edgecut_graph::{Dataset, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
+    pub use edgecut_graph::{Dataset, DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
     pub use edgecut_partition::{PartitionOptions, partition};
     pub use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
     pub use edgecut_trainer::metrics::Metric;

@@ -11,14 +11,26 @@ pub const DEFAULT_NODE_TYPE: &str = "node";
 /// The name of the only relation of a homogeneous graph.
 pub const DEFAULT_RELATION: &str = "to";
 
-/// One part of a partitioned graph, counted from 0.
+/// A part of a graph as processes hold it, counted from 0: a part on disk, or a group of consecutive parts on disk that
+/// a process has opened as one. Files belong to parts on disk, which have numbers of another type, [`DiskPartId`].
 ///
 /// ```
-/// use edgecut_graph::PartitionId;
-/// assert_eq!(format!("part_{}", PartitionId(3)), "part_3");
+/// use edgecut_graph::{GlobalNodeId, PartitionBook, PartitionId};
+/// let book = PartitionBook::new(vec![0, 3, 10])?;
+/// assert_eq!(book.owner(GlobalNodeId(7)), PartitionId(1));
+/// # Ok::<(), edgecut_graph::GraphError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartitionId(pub u32);
+
+/// A part of a partitioned graph on disk, counted from 0. It names the folder of the part.
+///
+/// ```
+/// use edgecut_graph::{DiskPartId, part_dir};
+/// assert_eq!(part_dir(DiskPartId(3)), "part_3");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DiskPartId(pub u32);
 
 /// A node type, as an index into [`Meta::node_types`](crate::Meta::node_types).
 ///
@@ -45,6 +57,13 @@ impl PartitionId {
     }
 }
 
+impl DiskPartId {
+    /// Returns the id as an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl NodeTypeId {
     /// Returns the id as an array index.
     pub fn index(self) -> usize {
@@ -60,6 +79,12 @@ impl EdgeTypeId {
 }
 
 impl fmt::Display for PartitionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for DiskPartId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

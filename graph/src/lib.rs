@@ -38,7 +38,7 @@ pub use dataset::{
 };
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
-pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
+pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, DiskPartId, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use memory::{
     Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, GrowingArray, OutOfRange, WorkObserver, Workspace,
     end_on_unreadable_pages, prefetch, prefetch_all, uninit,
@@ -48,10 +48,10 @@ pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
 };
 pub use part::{
-    BUILT_FEATURES_FILE, Csc, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE,
-    Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds,
-    TRANSFORMS_FILE, edge_dir, has_built_features, is_folder_name, listed_files, node_dir, part_dir, possible_files,
-    write_built_features,
+    BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum, HotNodes,
+    HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook,
+    Provenance, Report, SeedEdgeEnds, TRANSFORMS_FILE, TypeDigests, edge_dir, has_built_features, is_folder_name,
+    listed_files, node_dir, node_file, part_dir, possible_files, write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;

@@ -4,7 +4,7 @@
 
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{NodeTypeId, Part, PartitionId, end_on_unreadable_pages};
+use edgecut_graph::{DiskPartId, NodeTypeId, Part, end_on_unreadable_pages};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn reader() {
     if std::env::var_os(PLAIN).is_none() {
         end_on_unreadable_pages().unwrap();
     }
-    let part = Part::open(Path::new(&dir), PartitionId(0), true).unwrap();
+    let part = Part::open(Path::new(&dir), DiskPartId(0), true).unwrap();
     let features = part.nodes(NodeTypeId(0)).features.as_ref().unwrap();
     let sum = |rows: std::ops::Range<usize>| rows.map(|row| u64::from(features.row_bytes(row)[0])).sum::<u64>();
     std::io::stdout().write_all(format!("opened {}\n", sum(0..1)).as_bytes()).unwrap();

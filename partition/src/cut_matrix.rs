@@ -1,7 +1,7 @@
 //! The edges between each two parts.
 
 use crate::PartitionError;
-use edgecut_graph::{Meta, Part, PartitionId};
+use edgecut_graph::{DiskPartId, Meta, Part, PartitionId};
 use rayon::prelude::*;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ use std::path::Path;
 /// ```
 pub fn cut_matrix(dir: &Path) -> Result<Vec<Vec<u64>>, PartitionError> {
     let num_parts = Meta::read(dir)?.num_parts;
-    (0..num_parts).into_par_iter().map(|id| sources_of(&Part::open(dir, PartitionId(id), false)?)).collect()
+    (0..num_parts).into_par_iter().map(|id| sources_of(&Part::open(dir, DiskPartId(id), false)?)).collect()
 }
 
 /// Counts the edges of a part by the owner of their source.

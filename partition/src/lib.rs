@@ -10,7 +10,7 @@
 //! of them, as `partition-graph` does.
 //!
 //! ```
-//! use edgecut_graph::{Dataset, NodeData, Part, PartitionId};
+//! use edgecut_graph::{Dataset, NodeData, Part, DiskPartId};
 //! use edgecut_partition::{PartitionOptions, partition, verify};
 //! let nodes = NodeData {
 //!     name: "node".into(),
@@ -23,7 +23,7 @@
 //! let meta = partition(&graph, &PartitionOptions::new(2), &parts, &())?;
 //! assert_eq!(meta.report.cut_edges, 0);
 //! verify(&parts)?;
-//! assert_eq!(Part::open(&parts, PartitionId(0), true)?.meta().num_parts, 2);
+//! assert_eq!(Part::open(&parts, DiskPartId(0), true)?.meta().num_parts, 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]

@@ -3,8 +3,8 @@
 use crate::PartitionError;
 use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure};
 use edgecut_graph::{
-    BUILT_FEATURES_FILE, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId, Overlaps, Part,
-    PartitionId, Split, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
+    BUILT_FEATURES_FILE, DiskPartId, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId, Overlaps,
+    Part, Split, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -37,17 +37,18 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     let mut seen: Vec<Vec<bool>> = meta.node_types.iter().map(|t| vec![false; t.book.num_nodes()]).collect();
     let mut sums = Sums::new(&meta);
     let mut measures = Vec::with_capacity(meta.num_parts as usize);
-    let open = |id| Part::open(dir, PartitionId(id), false);
+    let open = |id| Part::open(dir, DiskPartId(id), false);
     let parts = (0..meta.num_parts).map(open).collect::<Result<Vec<_>, _>>()?;
     // The times of an edge's source can be in another part, so they are collected over all parts first.
     let times: Vec<Option<Vec<i64>>> = (0..meta.node_types.len()).map(|t| times(&parts, t)).collect();
-    for part in &parts {
+    for (id, part) in (0..).map(DiskPartId).zip(&parts) {
+        let folder = dir.join(part_dir(id));
         for (t, seen) in seen.iter_mut().enumerate() {
-            check_nodes(dir, part, t, seen)?;
+            check_nodes(&folder, part, t, seen)?;
         }
         for e in part.edge_type_ids() {
             let of_sources = &times[part.edges(e).src_type.index()];
-            check_edges(dir, part, e, of_sources.as_deref())?;
+            check_edges(&folder, part, e, of_sources.as_deref())?;
         }
         let train = sums.add(part);
         measures.push(measure_part(part, train));
@@ -99,11 +100,11 @@ fn is_deferred(meta: &Meta, name: &str) -> bool {
 }
 
 /// Checks the properties of one node type in one part that [`Part::open`] does not check, and marks the original ids in
-/// `seen`.
-fn check_nodes(root: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<(), PartitionError> {
+/// `seen`. `folder` is that of the part.
+fn check_nodes(folder: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<(), PartitionError> {
     let meta = &part.meta().node_types[t];
     let nodes = part.nodes(NodeTypeId(t as u16));
-    let file = |name: &str| root.join(part_dir(part.id())).join(node_dir(&meta.name)).join(name);
+    let file = |name: &str| folder.join(node_dir(&meta.name)).join(name);
     for &id in nodes.original_ids.iter() {
         match seen.get_mut(id as usize) {
             Some(seen) if !*seen => *seen = true,
@@ -155,10 +156,10 @@ fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), Partitio
     Ok(())
 }
 
-/// Checks the properties of one edge type in one part that [`Part::open`] does not check.
-fn check_edges(root: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>) -> Result<(), PartitionError> {
+/// Checks the properties of one edge type in one part that [`Part::open`] does not check. `folder` is that of the part.
+fn check_edges(folder: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>) -> Result<(), PartitionError> {
     let edges = part.edges(e);
-    let dir = root.join(part_dir(part.id())).join(edge_dir(&part.meta().edge_types[e.index()]));
+    let dir = folder.join(edge_dir(&part.meta().edge_types[e.index()]));
     if let Some((edge, column)) = edges.attributes.features.as_ref().and_then(|f| f.first_not_finite()) {
         return wrong(dir.join("features.npy"), format!("feature {column} of edge {edge} is NaN or infinite"));
     }

@@ -2,7 +2,7 @@
 
 use crate::graphs;
 
-use edgecut_graph::{EdgeTypeId, HotnessRule, META_FILE, Meta, Part, PartitionId, checksum, write_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, HotnessRule, META_FILE, Meta, Part, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
 use half::f16;
@@ -79,7 +79,7 @@ impl Parts {
     }
 
     fn open(&self, verify: bool) -> Result<Part, String> {
-        Part::open(&self.dir, PartitionId(0), verify).map_err(|e| e.to_string())
+        Part::open(&self.dir, DiskPartId(0), verify).map_err(|e| e.to_string())
     }
 
     /// Returns the error of verification.
@@ -301,7 +301,7 @@ fn rejects_files_that_contradict_each_other() {
 #[test]
 fn rejects_a_node_in_two_parts() {
     let parts = Parts::new();
-    let second = Part::open(&parts.dir, PartitionId(1), true).unwrap();
+    let second = Part::open(&parts.dir, DiskPartId(1), true).unwrap();
     let file = "part_1/nodes/author/original_ids.npy";
     let own = &second.nodes(edgecut_graph::NodeTypeId(1)).original_ids;
     let first = parts.open(true).unwrap();

@@ -1,8 +1,8 @@
 //! Parts that earlier versions have written are read, and the same datasets still give the same arrays.
 
 use edgecut_graph::{
-    EdgeTypeId, FeatureDtype, GivenNegatives, GlobalNodeId, HotnessRule, META_FILE, Meta, NodeTypeId, Part,
-    PartitionId, Split,
+    DiskPartId, EdgeTypeId, FeatureDtype, GivenNegatives, GlobalNodeId, HotnessRule, META_FILE, Meta, NodeTypeId, Part,
+    Split,
 };
 use edgecut_partition::verify;
 use half::f16;
@@ -28,7 +28,7 @@ struct Parts(Vec<Part>);
 impl Parts {
     fn open(dir: &Path) -> Self {
         let num_parts = Meta::read(dir).unwrap().num_parts;
-        Self((0..num_parts).map(|part| Part::open(dir, PartitionId(part), true).unwrap()).collect())
+        Self((0..num_parts).map(|part| Part::open(dir, DiskPartId(part), true).unwrap()).collect())
     }
 
     /// Returns the original id of a node.

@@ -2,7 +2,7 @@
 
 use crate::graphs;
 
-use edgecut_graph::{Buffer, Dataset, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_graph::{Buffer, Dataset, DiskPartId, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ proptest! {
 }
 
 fn check(dataset: &Dataset, dir: &Path, meta: &Meta) {
-    let parts: Vec<Part> = (0..meta.num_parts).map(|p| Part::open(dir, PartitionId(p), true).unwrap()).collect();
+    let parts: Vec<Part> = (0..meta.num_parts).map(|p| Part::open(dir, DiskPartId(p), true).unwrap()).collect();
     assert_eq!(Meta::read(dir).unwrap().fingerprint(), meta.fingerprint());
     let places = check_nodes(dataset, &parts);
     check_edges(dataset, &parts, &places);

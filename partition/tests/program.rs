@@ -2,7 +2,7 @@
 
 use crate::graphs;
 
-use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, map_npy, write_npy};
 use edgecut_output::host_tag;
 use edgecut_partition::{cut_matrix, verify};
 use graphs::{contents, names};
@@ -163,7 +163,7 @@ fn ranks_the_nodes_of_other_parts() {
     let dir = root.path().join("partitions/fake/2-parts");
     let verified = run(&["verify", dir.to_str().unwrap()]);
     assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
-    let part = Part::open(&dir, PartitionId(1), true).unwrap();
+    let part = Part::open(&dir, DiskPartId(1), true).unwrap();
     let hot = part.nodes(NodeTypeId(0)).hot.as_ref().unwrap();
     let owned = part.owned(NodeTypeId(0));
     // Two hops from half of the nodes reach most nodes of the other part.
@@ -273,7 +273,7 @@ fn the_latest_edges_are_held_out_with_their_times() {
     assert_eq!(made["provenance"]["hold_out_choice"], "latest");
     assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
     let dir = root.path().join("partitions/fake/2-parts");
-    let parts = [0, 1].map(|part| Part::open(&dir, PartitionId(part), true).unwrap());
+    let parts = [0, 1].map(|part| Part::open(&dir, DiskPartId(part), true).unwrap());
     let edges = parts.each_ref().map(|part| part.edges(EdgeTypeId(0)));
     let bounds = |times: Vec<&[i64]>| {
         let times = times.concat();

@@ -5,7 +5,7 @@ use crate::table_files;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
-use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part, map_npy, write_npy};
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -199,6 +199,20 @@ fn arrays_csv_and_parquet_make_the_same_parts() {
             assert!(found[name] == *bytes, "{format}: {name}");
         }
     }
+    // Digests do not depend on the format. Only tables have ids.
+    let meta = |format: &str| Meta::read(&folder.path(&format!("from-{format}"))).unwrap();
+    let contents_of = |meta: &Meta| -> Vec<Option<String>> {
+        let of_nodes = meta.node_types.iter().map(|t| t.digests.content.clone());
+        of_nodes.chain(meta.edge_types.iter().map(|e| e.digests.content.clone())).collect()
+    };
+    let ids_of =
+        |meta: &Meta| -> Vec<Option<String>> { meta.node_types.iter().map(|t| t.digests.ids.clone()).collect() };
+    let [of_arrays, of_csv, of_parquet] = ["arrays", "csv", "parquet"].map(meta);
+    assert!(contents_of(&of_arrays).iter().all(Option::is_some));
+    assert_eq!(contents_of(&of_csv), contents_of(&of_arrays));
+    assert_eq!(contents_of(&of_parquet), contents_of(&of_arrays));
+    assert_eq!(ids_of(&of_csv), ids_of(&of_parquet));
+    assert!(ids_of(&of_csv).iter().all(Option::is_some) && ids_of(&of_arrays).iter().all(Option::is_none));
     // The id maps and the transforms do not depend on the format either.
     let others = |format: &str| {
         let files = contents(&folder.path(&format!("from-{format}"))).into_iter();
@@ -219,7 +233,7 @@ fn id_maps_have_the_ids_of_the_tables() {
     assert_eq!(made["node_types"][0]["has_id_map"], true);
     let mut seen = 0;
     for part in 0..2 {
-        let opened = Part::open(&folder.path("out"), PartitionId(part), true).unwrap();
+        let opened = Part::open(&folder.path("out"), DiskPartId(part), true).unwrap();
         for (t, name) in ["author", "paper"].into_iter().enumerate() {
             let path = folder.path(&format!("out/part_{part}/nodes/{name}/id_map.parquet"));
             let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
@@ -374,7 +388,7 @@ fn features_that_are_built_later_are_those_of_the_parts() {
         folder.made("whole", flags);
         let output = folder.run("deferred", &[flags, &["--defer-features"][..]].concat());
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-        let error = Part::open(&folder.path("deferred"), PartitionId(1), false).unwrap_err().to_string();
+        let error = Part::open(&folder.path("deferred"), DiskPartId(1), false).unwrap_err().to_string();
         assert!(error.contains("the features of part 1 are not built yet: run `partition-graph features`"), "{error}");
         let policy: Vec<&str> = if flags.contains(&"drop") { vec!["--on-bad-rows", "drop"] } else { Vec::new() };
         for part in [1, 0] {
@@ -443,7 +457,7 @@ fn features_are_only_built_from_the_tables_of_the_parts() {
     let path = folder.path("deferred/part_0/nodes/item/features.npy");
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(150).unwrap();
-    let error = Part::open(&folder.path("deferred"), PartitionId(0), false).unwrap_err().to_string();
+    let error = Part::open(&folder.path("deferred"), DiskPartId(0), false).unwrap_err().to_string();
     assert!(error.contains("features.npy") && error.contains("remove both files"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use edgecut_cluster::{Cluster, ServiceConfig};
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds};
 use edgecut_dist_sampler::{SamplerConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{FeatureDtype, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{DiskPartId, FeatureDtype, NodeTypeId, Part};
 use edgecut_partition::{PartitionOptions, partition};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -329,7 +329,7 @@ fn features_are_converted_on_all_servers_alike() {
     let all = graph.handle().block_on(graph.fetch(NodeTypeId(0), (0..2_000).collect(), wanted)).expect("features");
     let mut expected = Vec::new();
     for part in [0, 1] {
-        let part = Part::open(&parts.path(), PartitionId(part), false).expect("open the part");
+        let part = Part::open(&parts.path(), DiskPartId(part), false).expect("open the part");
         let features = part.converted_features(NodeTypeId(0), FeatureDtype::Int8).expect("values in range");
         for row in 0..features.num_rows() {
             let at = expected.len();

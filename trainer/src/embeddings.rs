@@ -262,14 +262,16 @@ impl Embeddings {
         report: &mut WarmStartReport,
     ) -> Result<(), TrainError> {
         let sizes = saved.sizes();
+        let meta = self.node.as_ref().map(|node| node.part().meta().clone());
         for (table, name) in self.tables.iter().zip(&self.names) {
             let in_model = [table.num_nodes(), table.dim()];
             let in_file = sizes.iter().find(|size| size.node_type == *name);
             let in_file = in_file.map(|size| [size.num_nodes, size.dim]);
-            if in_file == Some(in_model) {
+            let has_other_nodes = meta.as_ref().is_some_and(|meta| saved.has_other_nodes(meta, name));
+            if in_file == Some(in_model) && !has_other_nodes {
                 report.taken_tables.push(name.clone());
             } else {
-                report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model });
+                report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model, has_other_nodes });
             }
         }
         let unused = sizes.iter().filter(|size| !self.names.contains(&size.node_type));
@@ -286,6 +288,7 @@ impl Embeddings {
         let Some(node) = &self.node else { return Ok(()) };
         let part = node.part();
         for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
+            saved.check_nodes(part.meta(), name)?;
             let wanted = WantedRows {
                 node_type: name,
                 dim: table.dim(),

@@ -5,12 +5,12 @@ use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, HoldOut, NodeTypeId, Part, map_npy, write_npy};
 use edgecut_partition::{PartitionOptions, partition_loaded_with};
-use edgecut_tables::{TableOptions, read_tables};
+use edgecut_tables::{TableOptions, Transforms, read_tables};
 use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::{ListAccessor, RowAccessor};
+use parquet::record::{Field, ListAccessor, RowAccessor};
 use programs::{
     TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained,
     typed_parts, unplace,
@@ -98,7 +98,7 @@ fn files_agree_with_each_other_and_with_the_reported_accuracy() {
     let mut right = 0;
     let mut tests = BTreeMap::new();
     for id in 0..2 {
-        let part = Part::open(&parts.path, PartitionId(id), true).expect("a part");
+        let part = Part::open(&parts.path, DiskPartId(id), true).expect("a part");
         let nodes = part.nodes(NodeTypeId(0));
         let labels = nodes.labels.as_ref().expect("labels");
         for &row in nodes.splits.test.iter() {
@@ -285,58 +285,302 @@ fn parquet_files_have_the_rows_of_the_array() {
     assert_eq!(reader.metadata().file_metadata().num_rows(), 1000);
 }
 
-#[test]
-fn tables_have_the_ids_that_users_know() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    let name = |node: usize| format!("user \"{node}\", known");
-    let quoted = |node: usize| format!("\"{}\"", name(node).replace('"', "\"\""));
-    let num_nodes = 60;
-    let nodes: String = (0..num_nodes).map(|n| format!("{},{},{}\n", quoted(n), n % 7, n % 3)).collect();
-    let edges: String = (0..num_nodes).map(|n| format!("{},{}\n", quoted(n), quoted((n + 1) % num_nodes))).collect();
-    std::fs::write(path("nodes.csv"), format!("id,x,y\n{nodes}")).expect("write the nodes");
-    std::fs::write(path("edges.csv"), format!("a,b\n{edges}")).expect("write the edges");
+/// The number of users in the tables of [`write_tables`].
+const NUM_USERS: usize = 60;
+
+/// The id of a user in the tables.
+fn user(row: usize) -> String {
+    format!("user \"{row}\", known")
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+/// Writes tables of users without features, of items with features and classes, and of links between users and items.
+/// `rows` has the order of the users in their table, and `colors` the categories of items.
+fn write_tables(dir: &Path, rows: &[usize], colors: [&str; 3]) {
+    let num_items = NUM_USERS / 2;
+    let users: String = rows.iter().map(|&row| quoted(&user(row)) + "\n").collect();
+    let item = |n: usize| format!("{},{},{},{}\n", n * 10, colors[n % 3], n % 7, ["low", "high"][n % 3 / 2]);
+    let items: String = (0..num_items).map(item).collect();
+    let pair = |n: usize, step: usize| format!("{},{}\n", quoted(&user(n)), (n * step + n) % num_items * 10);
+    let links: String = (0..NUM_USERS).flat_map(|n| [pair(n, 1), pair(n, 2), pair(n, 5)]).collect();
+    std::fs::write(dir.join("users.csv"), format!("name\n{users}")).expect("write the users");
+    std::fs::write(dir.join("items.csv"), format!("id,color,x,price\n{items}")).expect("write the items");
+    std::fs::write(dir.join("links.csv"), format!("user,item\n{links}")).expect("write the links");
     let conf = serde_json::json!({
-        "nodes": [{"node_type": "node", "node_id_col": "id", "files": "nodes.csv", "features": [{"feature_col": "x"}],
-            "labels": [{"task_type": "classification", "label_col": "y"}]}],
-        "edges": [{"relation": ["node", "to", "node"], "files": "edges.csv", "source_id_col": "a", "dest_id_col": "b"}]});
-    std::fs::write(path("graph.json"), conf.to_string()).expect("write the configuration");
-    let read = read_tables(&path("graph.json"), "users", &TableOptions::default()).expect("a graph");
-    let extra = ExtraFiles { nodes: &read.id_maps, ..ExtraFiles::default() };
-    let options = PartitionOptions::new(2);
-    partition_loaded_with(read.dataset, None, &options, &path("parts"), &(), extra).expect("parts");
-    let model = path("model.safetensors");
-    trained("node", &path("parts"), &model, &[]);
-    for gather in [false, true] {
-        let more: &[&str] = if gather { &["--gather"] } else { &[] };
-        let flags = |format| [&["--nproc-per-node", "2", "--format", format][..], more].concat();
-        predicted(&path("parts"), &model, &path("out"), &flags("csv"));
-        let files: &[&str] =
-            if gather { &["predictions"] } else { &["predictions-00000-of-00002", "predictions-00001-of-00002"] };
-        let mut lines = Vec::new();
-        for file in files {
-            let text = std::fs::read_to_string(path("out").join(format!("{file}.csv"))).expect("a table");
-            assert!(text.starts_with("node_id,id,class\n"), "{text}");
-            lines.extend(text.lines().skip(1).map(str::to_owned));
+        "nodes": [
+            {"node_type": "user", "node_id_col": "name", "files": "users.csv"},
+            {"node_type": "item", "node_id_col": "id", "files": "items.csv",
+                "features": [{"feature_col": "x"}, {"feature_col": "color", "transform": {"name": "to_categorical"}}],
+                "labels": [{"task_type": "classification", "label_col": "price", "split_pct": [0.6, 0.2, 0.2]}]}],
+        "edges": [
+            {"relation": ["user", "buys", "item"], "files": "links.csv", "source_id_col": "user", "dest_id_col": "item"},
+            {"relation": ["item", "of", "user"], "files": "links.csv", "source_id_col": "item", "dest_id_col": "user"}]});
+    std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
+}
+
+/// Partitions tables of [`write_tables`], with the transforms of other parts if there are any. Some purchases are held out.
+fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option<&Path>, parts: &Path) {
+    let transforms = transforms_of.map(|other| Transforms::read(other).expect("transforms"));
+    let options = TableOptions { transforms, ..TableOptions::default() };
+    let mut read = read_tables(&dir.join("graph.json"), "shop", &options).expect("a graph");
+    let buys = read.dataset.edge_type_ids().into_iter().find(|e| read.dataset.edge_types[e.index()].relation == "buys");
+    read.dataset.hold_out_edges(&[buys.expect("purchases")], &HoldOut::random(0.2, 0.1, 0)).expect("held-out edges");
+    let json = read.transforms.to_json();
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
+    partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
+}
+
+/// A row of a table of predictions: the columns of numbers, the id in the tables, and the values.
+type Row = (Vec<i64>, Option<String>, Vec<f32>);
+
+/// Reads the tables that all processes have written, sorted by their numbers.
+fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for rank in 0..processes {
+        let path = out.join(format!("{stem}-{rank:05}-of-{processes:05}.{format}"));
+        if format == "csv" {
+            rows.extend(csv_rows(&path));
+        } else {
+            rows.extend(parquet_rows(&path));
         }
-        assert_eq!(lines.len(), num_nodes);
-        for line in lines {
-            let node: usize = line.split(',').next().and_then(|id| id.parse().ok()).expect("an id");
-            assert!(line.starts_with(&format!("{node},{},", quoted(node))), "{line}");
+    }
+    rows.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    rows
+}
+
+fn csv_rows(path: &Path) -> Vec<Row> {
+    const NUMBERS: [&str; 4] = ["node_id", "src", "rank", "dst"];
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (header, lines) = text.split_once('\n').expect("a header");
+    let names: Vec<&str> = header.split(',').collect();
+    let row_of = |line: &str| -> Row {
+        let mut fields = fields(line);
+        assert_eq!(fields.len(), names.len(), "{line}");
+        let num_numbers = names.iter().filter(|name| NUMBERS.contains(name)).count();
+        let rest = fields.split_off(num_numbers);
+        let has_id = names[num_numbers] == "id";
+        let numbers = fields.iter().map(|field| field.parse().expect("a number")).collect();
+        let values = rest.iter().skip(usize::from(has_id)).map(|field| field.parse().expect("a value")).collect();
+        (numbers, has_id.then(|| rest[0].clone()), values)
+    };
+    lines.lines().map(row_of).collect()
+}
+
+/// Splits a line of a CSV file.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        let field = fields.last_mut().expect("a field");
+        match c {
+            '"' if is_quoted && chars.peek() == Some(&'"') => field.extend(chars.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            c => field.push(c),
         }
-        predicted(&path("parts"), &model, &path("out"), &flags("parquet"));
-        let mut seen = 0;
-        for file in files {
-            let file = std::fs::File::open(path("out").join(format!("{file}.parquet"))).expect("a table");
-            let reader = SerializedFileReader::new(file).expect("a Parquet file");
-            for row in reader.get_row_iter(None).expect("rows") {
-                let row = row.expect("a row");
-                assert_eq!(*row.get_string(1).expect("an id"), name(row.get_long(0).expect("a number") as usize));
-                seen += 1;
+    }
+    fields
+}
+
+fn parquet_rows(path: &Path) -> Vec<Row> {
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let row_of = |row: parquet::record::Row| -> Row {
+        let mut numbers = Vec::new();
+        let mut id = None;
+        let mut values = Vec::new();
+        for (name, field) in row.get_column_iter() {
+            match field {
+                Field::Long(number) if name == "id" => id = Some(number.to_string()),
+                Field::Long(number) => numbers.push(*number),
+                Field::Str(text) => id = Some(text.clone()),
+                Field::Float(value) => values.push(*value),
+                Field::ListInternal(list) => {
+                    values.extend((0..list.len()).map(|at| list.get_float(at).expect("a number")));
+                }
+                other => panic!("{name} is {other:?}"),
             }
         }
-        assert_eq!(seen, num_nodes);
+        (numbers, id, values)
+    };
+    reader.get_row_iter(None).expect("rows").map(|row| row_of(row.expect("a row"))).collect()
+}
+
+/// Each program output has the same rows in every format, for 1, 2, N and N + 1 processes on N = 3 parts.
+#[test]
+fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), 3, None, &path("parts"));
+    let parts = path("parts");
+    let [items, links] = ["items", "links"].map(path);
+    trained("node", &parts, &items, &[]);
+    trained("link", &parts, &links, &["--eval-negatives", "5"]);
+    let pairs: Vec<i64> = (0..20).chain((0..20).map(|n| n * 7 % 30)).collect();
+    write_npy(&path("pairs.npy"), &[2, 20], &pairs).expect("pairs");
+    let pairs = path("pairs.npy").to_str().expect("UTF-8").to_owned();
+    let out = path("out");
+    // The id of a node in the tables, by its number.
+    let ids_of_items: fn(usize) -> String = |row| (row * 10).to_string();
+    let ids_of_users: fn(usize) -> String = user;
+    for (model, stem, flags, ids) in [
+        (&items, "predictions", vec!["--output", "logit"], Some(ids_of_items)),
+        (&links, "predictions", vec!["--output", "embedding", "--node-type", "user"], Some(ids_of_users)),
+        (&links, "scores", vec!["--output", "score", "--edge-type", "buys", "--pairs", &pairs], None),
+        (&links, "top_k", vec!["--output", "top-k", "--edge-type", "buys", "--sources", "all", "--top-k", "3"], None),
+    ] {
+        let mut expected: Option<Vec<Row>> = None;
+        for processes in [1, 2, 3, 4] {
+            for format in ["csv", "parquet"] {
+                let what = format!("{flags:?} {processes} {format}");
+                let number = processes.to_string();
+                let layout = ["--nproc-per-node", &number, "--format", format];
+                predicted(&parts, model, &out, &[&layout[..], &flags].concat());
+                let rows = read_rows(&out, stem, format, processes);
+                if let Some(ids) = ids {
+                    for (at, (numbers, id, _)) in rows.iter().enumerate() {
+                        assert_eq!((&numbers[..], id.as_ref()), (&[at as i64][..], Some(&ids(at))), "{what}");
+                    }
+                }
+                let expected = expected.get_or_insert_with(|| rows.clone());
+                assert_eq!(rows.len(), expected.len(), "{what}");
+                // Equal scores within rounding may change places.
+                let compared = if stem == "top_k" { 2 } else { usize::MAX };
+                for ((numbers, id, values), (of_expected, expected_id, expected)) in rows.iter().zip(expected.iter()) {
+                    assert!(numbers.iter().zip(of_expected).take(compared).all(|(a, b)| a == b), "{what}");
+                    assert_eq!(id, expected_id, "{what}");
+                    assert_close(values, expected, &what);
+                }
+            }
+            let number = processes.to_string();
+            predicted(&parts, model, &out, &[&["--nproc-per-node", &number][..], &flags].concat());
+            let array = if stem == "predictions" { "predictions.npy" } else { "scores.npy" };
+            let (_, values) = map_npy::<f32>(&out.join(array)).expect("an array");
+            let expected: Vec<f32> = expected.iter().flatten().flat_map(|(.., values)| values.clone()).collect();
+            assert_close(&values, &expected, &format!("{flags:?} {processes} npy"));
+        }
     }
+    // One file of all rows.
+    let flags = ["--nproc-per-node", "2", "--output", "embedding", "--node-type", "user", "--gather", "--format"];
+    for format in ["csv", "parquet"] {
+        predicted(&parts, &links, &out, &[&flags[..], &[format]].concat());
+        let file = out.join(format!("predictions.{format}"));
+        let rows = if format == "csv" { csv_rows(&file) } else { parquet_rows(&file) };
+        assert_eq!(rows.len(), NUM_USERS);
+        assert!(rows.iter().all(|(numbers, id, _)| *id == Some(user(numbers[0] as usize))), "{format}");
+    }
+}
+
+/// Node 0 gathers the ids of all parts, and its copy of another node's part may be any file.
+#[test]
+fn gathered_ids_of_another_partitioning_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), 2, None, &path("parts"));
+    partition_tables(folder.path(), 2, None, &path("first"));
+    trained("link", &path("parts"), &path("links"), &["--eval-negatives", "5"]);
+    let map = |part: u32, node_type: &str| format!("part_{part}/nodes/{node_type}/id_map.parquet");
+    // The ids of another part, and numbers in place of texts.
+    for other in [map(0, "user"), map(1, "item")] {
+        std::fs::copy(path("parts").join(&other), path("first").join(map(1, "user"))).expect("copy");
+        let port = programs::free_port().to_string();
+        let start = |rank: &str, parts: &str| {
+            let mut command = Command::new(TRAIN);
+            command.args(["predict", "--output", "embedding", "--node-type", "user", "--format", "csv", "--gather"]);
+            command.args(["--num-nodes", "2", "--node-rank", rank, "--master-port", &port]);
+            command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(path("links"));
+            command.arg("--out").arg(path(&format!("out-{rank}")));
+            unplace(&mut command);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+        };
+        let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);
+        let error = error_of(&first);
+        for word in ["--gather", "part_1/nodes/user/id_map.parquet", "META.json says"] {
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(!second.status.success());
+        assert!(!path("out-0").join("predictions.csv").exists(), "no partial file");
+    }
+}
+
+#[test]
+fn a_model_is_refused_for_other_data_than_that_of_its_training() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let rows: Vec<usize> = (0..NUM_USERS).collect();
+    let colors = ["red", "green", "blue"];
+    write_tables(folder.path(), &rows, colors);
+    partition_tables(folder.path(), 2, None, &path("parts"));
+    let [items, links] = ["items", "links"].map(path);
+    trained("node", &path("parts"), &items, &[]);
+    trained("link", &path("parts"), &links, &["--eval-negatives", "5"]);
+    let evaluate = |task: &str, parts: &str, model: &Path, flags: &[&str]| {
+        let mut command = Command::new(TRAIN);
+        command.args([task, "--num-neighbors", "5,3"]).args(flags);
+        command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(model);
+        unplace(&mut command);
+        run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    };
+    let predict_items = ["--output", "logit"];
+    let predict_users = ["--output", "embedding", "--node-type", "user"];
+
+    // The same users in another order. Items have features, which belong to no row number.
+    write_tables(folder.path(), &rows.iter().rev().copied().collect::<Vec<_>>(), colors);
+    partition_tables(folder.path(), 3, Some(&path("parts")), &path("shuffled"));
+    let of_nodes = "the nodes of type user are not those of its training";
+    for output in [
+        evaluate("link", "shuffled", &links, &["--eval-negatives", "5"]),
+        predict(&path("shuffled"), &links, &path("out"), &predict_users),
+        predict(&path("shuffled"), &items, &path("out"), &predict_items),
+    ] {
+        let error = error_of(&output);
+        assert!(error.contains(of_nodes), "{error}");
+    }
+    // A training that starts from the model keeps the initial values of these embeddings.
+    let mut command = Command::new(TRAIN);
+    command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
+    command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
+    command.arg("--dataset-root-dir").arg(path("shuffled"));
+    unplace(&mut command);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));
+
+    // As many categories, but others. Only the transforms of the training give their columns the same meaning.
+    write_tables(folder.path(), &rows, ["red", "green", "yellow"]);
+    partition_tables(folder.path(), 2, None, &path("yellow"));
+    for output in [
+        evaluate("node", "yellow", &items, &[]),
+        predict(&path("yellow"), &items, &path("out"), &predict_items),
+        predict(&path("yellow"), &links, &path("out"), &predict_users),
+    ] {
+        let error = error_of(&output);
+        assert!(error.contains("the features of node type item have other transforms"), "{error}");
+        assert!(error.contains("--transforms"), "{error}");
+    }
+    partition_tables(folder.path(), 1, Some(&path("parts")), &path("same"));
+    let output = evaluate("node", "same", &items, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
+
+    // The settings of the model are those of the file.
+    for (task, model, flags, what) in [
+        ("node", &items, ["--model", "gat"], "--model gat: the model"),
+        ("node", &items, ["--hidden-channels", "8"], "--hidden-channels 8: the model"),
+        ("link", &links, ["--decoder", "distmult"], "--decoder distmult: the model"),
+    ] {
+        let output = evaluate(task, "parts", model, &flags);
+        let error = error_of(&output);
+        assert!(output.status.code() == Some(2) && error.contains(what), "{error}");
+    }
+    let output = evaluate("node", "parts", &items, &["--model", "sage", "--hidden-channels", "16"]);
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::programs;
 
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, Part, map_npy, write_npy};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
@@ -46,7 +46,7 @@ impl Oracle {
 /// Returns the known edges of a type as ids of the dataset: training and held-out.
 fn known_edges(parts: &Parts, num_parts: u32, edge_type: EdgeTypeId) -> BTreeSet<(i64, i64)> {
     let parts: Vec<Part> =
-        (0..num_parts).map(|id| Part::open(&parts.path, PartitionId(id), true).expect("a part")).collect();
+        (0..num_parts).map(|id| Part::open(&parts.path, DiskPartId(id), true).expect("a part")).collect();
     let originals = |node_type: NodeTypeId| -> Vec<i64> {
         parts.iter().flat_map(|part| part.nodes(node_type).original_ids.iter().map(|&id| i64::from(id))).collect()
     };

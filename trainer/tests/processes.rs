@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{HotnessRule, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::python_has;
 use programs::{
@@ -105,7 +105,7 @@ fn a_cache_of_features_changes_the_traffic_alone() {
 
 /// Returns the labels of the training nodes of a part.
 fn train_labels(dir: &Path, id: u32) -> Vec<usize> {
-    let part = Part::open(dir, PartitionId(id), true).expect("a part");
+    let part = Part::open(dir, DiskPartId(id), true).expect("a part");
     let nodes = part.nodes(NodeTypeId(0));
     let labels = nodes.labels.as_ref().expect("labels");
     nodes.splits.train.iter().map(|&row| labels[row as usize] as usize).collect()

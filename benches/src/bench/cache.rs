@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, SamplerConfig, Wanted};
-use edgecut_graph::{Meta, Part, PartitionId, Split};
+use edgecut_graph::{DiskPartId, Meta, Part, Split};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ fn traces(args: &CacheArgs, common: &Common, meta: &Meta) -> anyhow::Result<Trac
 /// Serves the part of a rank. Rank 0 samples.
 fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> anyhow::Result<Option<Traces>> {
     let rank = cluster.rank();
-    let part = Arc::new(Part::open(&args.data, PartitionId(rank as u32), false)?);
+    let part = Arc::new(Part::open(&args.data, DiskPartId(rank as u32), false)?);
     let config = DistGraphConfig { num_workers: common.threads(), ..DistGraphConfig::default() };
     let node = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;

@@ -8,7 +8,7 @@ use crate::seed_batches::seed_batches;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_graph::{Meta, Part, PartitionId};
+use edgecut_graph::{DiskPartId, Meta, Part};
 use edgecut_trainer::BatchOptions;
 
 pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     };
     for (name, verify) in [("Part::open", false), ("Part::open, checksums compared", true)] {
         let timing = Timing::measure(common.reps(), |stopwatch| {
-            stopwatch.time(|| Part::open(&args.data, PartitionId(0), verify)).map(drop)?;
+            stopwatch.time(|| Part::open(&args.data, DiskPartId(0), verify)).map(drop)?;
             Ok(())
         })?;
         report.add(&record(name, timing, bytes as f64, "B/s"))?;

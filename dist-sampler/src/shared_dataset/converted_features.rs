@@ -137,7 +137,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             edgecut_graph::part_writer::write_one_part(graph.clone(), dir.path()).unwrap();
             let convert = |cluster: Cluster| {
-                let part = Part::open(dir.path(), edgecut_graph::PartitionId(0), false).unwrap();
+                let part = Part::open(dir.path(), edgecut_graph::DiskPartId(0), false).unwrap();
                 let part = convert_features(&cluster, part, &dtypes).unwrap();
                 cluster.shutdown().unwrap();
                 part
@@ -167,7 +167,7 @@ mod tests {
         edgecut_graph::part_writer::write_one_part(graph, dir.path()).unwrap();
         let ranks = Cluster::join_local(2, |config| (config.local_rank, config.local_world_size) = (0, 1));
         let convert = |cluster: Cluster| {
-            let part = Part::open(dir.path(), edgecut_graph::PartitionId(0), false).unwrap();
+            let part = Part::open(dir.path(), edgecut_graph::DiskPartId(0), false).unwrap();
             let dtype = [FeatureDtype::F16, FeatureDtype::Bf16][cluster.rank()];
             let error = convert_features(&cluster, part, &dtype.into()).unwrap_err();
             cluster.shutdown().unwrap();

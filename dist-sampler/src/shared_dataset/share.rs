@@ -5,7 +5,7 @@ use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::{Cluster, ClusterError, share_of_cores, with_causes};
 use edgecut_graph::part_writer::write_one_part;
-use edgecut_graph::{Dataset, GraphDataset, GraphError, Part, PartitionId};
+use edgecut_graph::{Dataset, DiskPartId, GraphDataset, GraphError, Part};
 use edgecut_output::TemporaryFolder;
 use rayon::ThreadPoolBuilder;
 use std::error::Error;
@@ -58,7 +58,7 @@ pub fn share_dataset<E: Into<Box<dyn Error + Send + Sync>>>(
         load,
         Dataset::stored_bytes,
         |dataset, dir| write_one_part(dataset, dir).map(drop),
-        |dir| Part::open(dir, PartitionId(0), false),
+        |dir| Part::open(dir, DiskPartId(0), false),
     )
 }
 

@@ -5,7 +5,7 @@ use crate::sample::Sample;
 use crate::target::{Input, MemoryBound, Outcome, Target};
 use edgecut_cluster::{Token, fuzzing as cluster};
 use edgecut_dist_sampler::fuzzing as sampler;
-use edgecut_graph::{Part, PartitionId};
+use edgecut_graph::{DiskPartId, Part};
 
 /// Both sides of a handshake, with and without a secret.
 pub(super) struct Handshakes {
@@ -59,7 +59,7 @@ pub(super) struct Frames;
 
 impl Target for Frames {
     fn samples(&mut self) -> anyhow::Result<Vec<Sample>> {
-        let part = Part::open(&golden("v2/heterogeneous"), PartitionId(0), true)?;
+        let part = Part::open(&golden("v2/heterogeneous"), DiskPartId(0), true)?;
         Ok(sampler::frames(&part).into_iter().map(Sample::of_bytes).collect())
     }
 

@@ -6,7 +6,7 @@ use crate::target::{Input, MemoryBound, Outcome, Target};
 use anyhow::anyhow;
 use edgecut_dist_sampler::SampleError;
 use edgecut_dist_sampler::fuzzing::{MAX_MESSAGE_BYTES, read_part};
-use edgecut_graph::{GraphError, META_FILE, Part, PartitionId, checksum};
+use edgecut_graph::{DiskPartId, GraphError, META_FILE, Part, checksum};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum ReadError {
 
 /// Opens part 0 and reads all its arrays as sampling does. Returns a checksum of what was read.
 fn open_and_read(dir: &Path, verify: bool) -> Result<u64, ReadError> {
-    let part = Part::open(dir, PartitionId(0), verify).map_err(ReadError::Opening)?;
+    let part = Part::open(dir, DiskPartId(0), verify).map_err(ReadError::Opening)?;
     read_part(Arc::new(part)).map_err(ReadError::Request)
 }
 

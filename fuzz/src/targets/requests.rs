@@ -7,7 +7,7 @@ use edgecut_dist_sampler::fuzzing::{MAX_MESSAGE_BYTES, PartService, request_fram
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, DistGraphConfig, EmbeddingConfig, ServerList};
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{EdgeTypeId, HoldOut, NodeTypeId, Part, PartitionId, TargetKind, Targets};
+use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, NodeTypeId, Part, TargetKind, Targets};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Requests {
         graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(3)], &HoldOut::random(0.2, 0.2, 1))?;
         let folder = tempfile::tempdir()?;
         write_one_part(graph, folder.path())?;
-        let part = Arc::new(Part::open(folder.path(), PartitionId(0), true)?);
+        let part = Arc::new(Part::open(folder.path(), DiskPartId(0), true)?);
         let config = ServiceConfig::new(None);
         let listener = ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &config)?;
         let servers = ServerList::parse(&listener.addr().to_string(), config)?;

@@ -1,4 +1,6 @@
 //! Arrays in `.npy` files.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod checksum;
 mod element;

@@ -1,7 +1,8 @@
 //! The owners of nodes.
 
-use crate::{GlobalNodeId, GraphError, PartitionId};
+use crate::{DiskPartId, GlobalNodeId, GraphError, PartitionId};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The owner of every node of one node type, in `N + 1` numbers for `N` parts.
 ///
@@ -61,7 +62,7 @@ impl PartitionBook {
     /// assert_eq!((book.range(PartitionId(1)), book.num_parts(), book.num_nodes()), (3..10, 2, 10));
     /// # Ok::<(), edgecut_graph::GraphError>(())
     /// ```
-    pub fn range(&self, part: PartitionId) -> std::ops::Range<u32> {
+    pub fn range(&self, part: PartitionId) -> Range<u32> {
         self.starts[part.index()]..self.starts[part.index() + 1]
     }
 
@@ -76,6 +77,29 @@ impl PartitionBook {
     /// Returns true if `node` is a valid id.
     pub fn contains(&self, node: GlobalNodeId) -> bool {
         (node.0 as usize) < self.num_nodes()
+    }
+
+    /// Returns this book as that of parts on disk. The caller knows that its parts are no groups.
+    pub(super) fn on_disk(&self) -> DiskBook<'_> {
+        DiskBook { book: self }
+    }
+}
+
+/// The nodes of each part on disk, of one node type. [`Meta::book_on_disk`](crate::Meta::book_on_disk) returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskBook<'a> {
+    book: &'a PartitionBook,
+}
+
+impl DiskBook<'_> {
+    /// Returns the global ids of the nodes of `part`.
+    pub fn range(self, part: DiskPartId) -> Range<u32> {
+        self.book.range(PartitionId(part.0))
+    }
+
+    /// Returns the part on disk that has `node`, as [`PartitionBook::owner`] does.
+    pub fn owner(self, node: GlobalNodeId) -> DiskPartId {
+        DiskPartId(self.book.owner(node).0)
     }
 }
 

@@ -7,7 +7,7 @@ use super::meta::Meta;
 use super::{node_dir, part_dir};
 use crate::memory::{Features, MappedFile};
 use crate::npy::{FileMeta, checksum, write_features_with};
-use crate::{GraphError, NodeTypeId, PartitionId};
+use crate::{DiskPartId, GraphError, NodeTypeId};
 use edgecut_output::{remove_abandoned, sync_folder, write_output};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -31,13 +31,24 @@ struct BuiltFeatures {
     file: FileMeta,
 }
 
+/// The checksum of features that were built after the parts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FeaturesChecksum {
+    /// The part on disk.
+    pub part: DiskPartId,
+    /// The name of the node type.
+    pub node_type: String,
+    /// The checksum, in the form of [`FileMeta::xxh3`].
+    pub xxh3: String,
+}
+
 /// Returns true if the features of a node type in a part are complete.
 ///
 /// # Errors
 /// Fails if the features cannot be read, are damaged or belong to other parts.
 pub fn has_built_features(
     dir: &Path,
-    part: PartitionId,
+    part: DiskPartId,
     node_type: NodeTypeId,
     meta: &Meta,
 ) -> Result<bool, GraphError> {
@@ -57,13 +68,13 @@ pub fn has_built_features(
 /// If the shape or the type of the features is not that of `meta`.
 pub fn write_built_features(
     dir: &Path,
-    part: PartitionId,
+    part: DiskPartId,
     node_type: NodeTypeId,
     meta: &Meta,
     features: &Features,
 ) -> Result<(), GraphError> {
     let of_type = &meta.node_types[node_type.index()];
-    let expected = (of_type.book.range(part).len(), of_type.feature_dim, of_type.feature_dtype);
+    let expected = (meta.book_on_disk(node_type).range(part).len(), of_type.feature_dim, of_type.feature_dtype);
     assert_eq!((features.num_rows(), features.dim(), features.dtype()), expected, "the shape and type of features");
     let dir = folder(dir, part, node_type, meta);
     // A run that was killed leaves its file, which the next one writes again.
@@ -103,7 +114,7 @@ fn publish(dir: &Path, built: &BuiltFeatures, reached: &dyn Fn(usize) -> io::Res
 
 /// Checks that the features in the folder of a node type are there, belong to `meta` and have the size of their
 /// description.
-pub(super) fn check_size(dir: &Path, part: PartitionId, meta: &Meta) -> Result<(), GraphError> {
+pub(super) fn check_size(dir: &Path, part: DiskPartId, meta: &Meta) -> Result<(), GraphError> {
     let built = read(dir, part, meta)?;
     let path = dir.join(FEATURES_FILE);
     let found = std::fs::metadata(&path).map_err(|error| GraphError::io(&path, error))?.len();
@@ -117,8 +128,13 @@ pub(super) fn check_size(dir: &Path, part: PartitionId, meta: &Meta) -> Result<(
     Ok(())
 }
 
+/// Returns the checksum that the description of the features in the folder of a node type has.
+pub(super) fn checksum_of(dir: &Path, part: DiskPartId, meta: &Meta) -> Result<String, GraphError> {
+    Ok(read(dir, part, meta)?.file.xxh3)
+}
+
 /// Checks the checksum of the features in the folder of a node type.
-pub(super) fn check_content(dir: &Path, part: PartitionId, meta: &Meta) -> Result<(), GraphError> {
+pub(super) fn check_content(dir: &Path, part: DiskPartId, meta: &Meta) -> Result<(), GraphError> {
     let built = read(dir, part, meta)?;
     let path = dir.join(FEATURES_FILE);
     let found = checksum(&MappedFile::open(&path)?);
@@ -132,7 +148,7 @@ pub(super) fn check_content(dir: &Path, part: PartitionId, meta: &Meta) -> Resul
     Ok(())
 }
 
-fn read(dir: &Path, part: PartitionId, meta: &Meta) -> Result<BuiltFeatures, GraphError> {
+fn read(dir: &Path, part: DiskPartId, meta: &Meta) -> Result<BuiltFeatures, GraphError> {
     let path = dir.join(BUILT_FEATURES_FILE);
     let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
@@ -152,7 +168,7 @@ fn read(dir: &Path, part: PartitionId, meta: &Meta) -> Result<BuiltFeatures, Gra
     Ok(built)
 }
 
-fn folder(dir: &Path, part: PartitionId, node_type: NodeTypeId, meta: &Meta) -> PathBuf {
+fn folder(dir: &Path, part: DiskPartId, node_type: NodeTypeId, meta: &Meta) -> PathBuf {
     dir.join(part_dir(part)).join(node_dir(&meta.node_types[node_type.index()].name))
 }
 
@@ -176,7 +192,7 @@ mod tests {
                 dim: meta.node_types[0].feature_dim,
             };
             let node_type = NodeTypeId(0);
-            write_built_features(root.path(), PartitionId(0), node_type, &meta, &features(1.0)).unwrap();
+            write_built_features(root.path(), DiskPartId(0), node_type, &meta, &features(1.0)).unwrap();
 
             let dir = root.path().join(format!("part_0/nodes/{DEFAULT_NODE_TYPE}"));
             let file = write_features_with(&dir.join(PARTIAL_FILE), &features(2.0), true).unwrap();
@@ -184,13 +200,13 @@ mod tests {
             let fail = |reached| if reached == step { Err(io::Error::other("injected")) } else { Ok(()) };
             publish(&dir, &built, &fail).unwrap_err();
             // Either the old features are complete, or there are none.
-            let is_built = has_built_features(root.path(), PartitionId(0), node_type, &meta).unwrap();
+            let is_built = has_built_features(root.path(), DiskPartId(0), node_type, &meta).unwrap();
             assert_eq!(is_built, step == 0);
             if is_built {
-                check_content(&dir, PartitionId(0), &meta).unwrap();
+                check_content(&dir, DiskPartId(0), &meta).unwrap();
             }
-            write_built_features(root.path(), PartitionId(0), node_type, &meta, &features(3.0)).unwrap();
-            check_content(&dir, PartitionId(0), &meta).unwrap();
+            write_built_features(root.path(), DiskPartId(0), node_type, &meta, &features(3.0)).unwrap();
+            check_content(&dir, DiskPartId(0), &meta).unwrap();
             assert!(!dir.join(PARTIAL_FILE).exists());
         }
     }

@@ -1,21 +1,31 @@
 //! The names of the folders of a partitioned graph.
 
 use super::EdgeTypeMeta;
-use crate::PartitionId;
+use crate::DiskPartId;
 
 /// Returns the folder of a part, relative to `META.json`.
 ///
 /// ```
-/// use edgecut_graph::{PartitionId, node_dir, part_dir};
-/// assert_eq!(format!("{}/{}", part_dir(PartitionId(1)), node_dir("paper")), "part_1/nodes/paper");
+/// use edgecut_graph::{DiskPartId, node_dir, part_dir};
+/// assert_eq!(format!("{}/{}", part_dir(DiskPartId(1)), node_dir("paper")), "part_1/nodes/paper");
 /// ```
-pub fn part_dir(part: PartitionId) -> String {
+pub fn part_dir(part: DiskPartId) -> String {
     format!("part_{part}")
 }
 
 /// Returns the folder of a node type, relative to its part.
 pub fn node_dir(node_type: &str) -> String {
     format!("nodes/{node_type}")
+}
+
+/// Returns the path of a file of a node type in a part, in the form of [`Meta::files`](crate::Meta::files).
+///
+/// ```
+/// use edgecut_graph::{DiskPartId, ID_MAP_FILE, node_file};
+/// assert_eq!(node_file(DiskPartId(1), "paper", ID_MAP_FILE), "part_1/nodes/paper/id_map.parquet");
+/// ```
+pub fn node_file(part: DiskPartId, node_type: &str, file: &str) -> String {
+    format!("{}/{}/{file}", part_dir(part), node_dir(node_type))
 }
 
 /// Returns the folder of an edge type, relative to its part.

@@ -2,10 +2,10 @@
 
 use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::mapped_part::Part;
-use super::{Csc, Meta, PartMeta, PartitionBook};
+use super::{Csc, DiskBook, Meta, PartMeta, PartitionBook};
 use crate::dataset::{EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits};
 use crate::memory::{Buffer, Features};
-use crate::{GraphError, NodeTypeId, PartitionId};
+use crate::{DiskPartId, GraphError, NodeTypeId, PartitionId};
 use bytemuck::Pod;
 use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
@@ -28,9 +28,9 @@ impl Meta {
     }
 
     /// Returns the global ids of each part on disk.
-    pub fn book_on_disk(&self, node_type: NodeTypeId) -> &PartitionBook {
+    pub fn book_on_disk(&self, node_type: NodeTypeId) -> DiskBook<'_> {
         let whole = &self.node_types[node_type.index()].book;
-        self.on_disk.as_ref().map_or(whole, |on_disk| &on_disk.books[node_type.index()])
+        self.on_disk.as_ref().map_or(whole, |on_disk| &on_disk.books[node_type.index()]).on_disk()
     }
 
     /// Returns the fingerprint of the parts on disk, which does not depend on their grouping.
@@ -98,7 +98,7 @@ impl Part {
     /// If `starts` is not `0`, then ascending, up to the number of parts, or `group` is not below the number of groups.
     pub fn open_group(dir: &Path, starts: &[u32], group: PartitionId, verify: bool) -> Result<Self, GraphError> {
         let parts: Range<u32> = starts[group.index()]..starts[group.index() + 1];
-        let opened = parts.map(|part| Self::open(dir, PartitionId(part), verify));
+        let opened = parts.clone().map(|part| Self::open(dir, DiskPartId(part), verify));
         let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
         if starts.len() as u32 - 1 == opened[0].meta.num_parts {
             return Ok(opened.remove(0));
@@ -118,7 +118,8 @@ impl Part {
             join_edges(opened.iter().map(|part| part.edges[e].clone()).collect(), num_sources)
         });
         let edges = edges.collect::<Result<_, _>>()?;
-        Ok(Self { id: group, meta: meta.into(), nodes, edges })
+        let built_features = opened.iter().flat_map(|part| part.built_features.clone()).collect();
+        Ok(Self { id: group, on_disk: parts, built_features, meta: meta.into(), nodes, edges })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Mapping and validation of the files of a part.
 
 use super::arrays::{HotNodes, PartEdges, PartNodes};
-use super::deferred_features;
+use super::deferred_features::{self, FeaturesChecksum};
 use super::folders::{edge_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
@@ -12,14 +12,14 @@ use crate::dataset::{
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
 use crate::scan::first_position;
-use crate::{GraphError, NodeTypeId, PartitionId};
+use crate::{DiskPartId, GraphError, NodeTypeId};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The files of the part in the folder `root`.
 pub(super) struct PartFiles<'a> {
     pub(super) root: &'a Path,
-    pub(super) part: PartitionId,
+    pub(super) part: DiskPartId,
 }
 
 impl PartFiles<'_> {
@@ -29,7 +29,7 @@ impl PartFiles<'_> {
         if t.has_deferred_features {
             deferred_features::check_size(&dir, self.part, meta)?;
         }
-        let rows = t.book.range(self.part).len();
+        let rows = t.book.on_disk().range(self.part).len();
         let ids_file = dir.join("original_ids.npy");
         let original_ids: Buffer<u32> = array(ids_file.clone(), &[rows])?;
         if let Some(row) = original_ids.windows(2).position(|w| w[0] >= w[1]) {
@@ -58,6 +58,16 @@ impl PartFiles<'_> {
         Ok(PartNodes { original_ids, by_original: None, features, labels, targets, splits, times, hot })
     }
 
+    /// Returns the checksums of the features that were built after the part.
+    pub(super) fn built_features(&self, meta: &Meta) -> Result<Vec<FeaturesChecksum>, GraphError> {
+        let mut built = Vec::new();
+        for t in meta.node_types.iter().filter(|t| t.has_deferred_features) {
+            let xxh3 = deferred_features::checksum_of(&self.root.join(node_dir(&t.name)), self.part, meta)?;
+            built.push(FeaturesChecksum { part: self.part, node_type: t.name.clone(), xxh3 });
+        }
+        Ok(built)
+    }
+
     /// Maps and checks the arrays of the edge type `e`.
     pub(super) fn map_edges(&self, e: &EdgeTypeMeta, meta: &Meta) -> Result<PartEdges, GraphError> {
         let dir = self.root.join(edge_dir(e));
@@ -65,7 +75,7 @@ impl PartFiles<'_> {
         let (Some(src_type), Some(dst_type)) = (find(&e.src_type), find(&e.dst_type)) else {
             return Err(GraphError::format(dir, "it joins an unknown node type"));
         };
-        let rows = meta.node_types[dst_type.index()].book.range(self.part).len();
+        let rows = meta.node_types[dst_type.index()].book.on_disk().range(self.part).len();
         let indptr = array(dir.join("indptr.npy"), &[rows + 1])?;
         let indices_file = dir.join("indices.npy");
         let (_, indices) = map_npy::<u32>(&indices_file)?;
@@ -81,7 +91,7 @@ impl PartFiles<'_> {
         let src_times = has_src_times.then(|| array(dir.join("src_times.npy"), &[num_edges])).transpose()?;
         let mut held_out = HeldOutEdges::default();
         if e.held_out != [0, 0] {
-            let destinations = meta.node_types[dst_type.index()].book.range(self.part);
+            let destinations = meta.node_types[dst_type.index()].book.on_disk().range(self.part);
             let open = |split: &str| -> Result<EdgeList, GraphError> {
                 let list = edge_list(dir.join(format!("{split}_edges.npy")), num_sources, destinations.clone())?;
                 let times_file = dir.join(format!("{split}_edge_times.npy"));
@@ -107,10 +117,10 @@ impl PartFiles<'_> {
     }
 }
 
-fn hot_nodes(dir: &Path, t: &NodeTypeMeta, part: PartitionId) -> Result<HotNodes, GraphError> {
+fn hot_nodes(dir: &Path, t: &NodeTypeMeta, part: DiskPartId) -> Result<HotNodes, GraphError> {
     let path = dir.join("hot_nodes.npy");
     let (_, nodes) = map_npy::<u32>(&path)?;
-    let owned = t.book.range(part);
+    let owned = t.book.on_disk().range(part);
     if let Some(at) = nodes.windows(2).position(|pair| pair[0] >= pair[1]) {
         return Err(GraphError::format(path, format!("it does not ascend after entry {at}")));
     }

@@ -1,13 +1,15 @@
 //! One part of a partitioned graph, memory-mapped.
 
 use super::arrays::{PartEdges, PartNodes};
+use super::deferred_features::FeaturesChecksum;
 use super::folders::part_dir;
 use super::map_files::PartFiles;
 use super::meta::Meta;
 use super::{Csc, PartMeta, PartitionBook};
 use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
 use crate::memory::{Buffer, FeatureDtype, FeatureDtypes, Features};
-use crate::{EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
+use crate::{DiskPartId, EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,11 +19,11 @@ use std::sync::Arc;
 /// ```
 /// use edgecut_graph::part_writer::write_one_part;
 /// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartitionId};
+/// use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, Part};
 /// # let dir = tempfile::tempdir()?;
 /// # let dir = dir.path();
 /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-/// let part = Part::open(dir, PartitionId(0), true)?;
+/// let part = Part::open(dir, DiskPartId(0), true)?;
 /// let edges = part.edges(EdgeTypeId(0));
 /// assert_eq!(edges.csc.num_rows(), part.owned(NodeTypeId(0)).len());
 /// assert!(edges.csc.is_mapped());
@@ -31,6 +33,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Part {
     pub(super) id: PartitionId,
+    /// The numbers of the parts on disk that this part consists of.
+    pub(super) on_disk: Range<u32>,
+    pub(super) built_features: Vec<FeaturesChecksum>,
     pub(super) meta: Arc<Meta>,
     pub(super) nodes: Vec<PartNodes>,
     pub(super) edges: Vec<PartEdges>,
@@ -44,7 +49,7 @@ impl Part {
     ///
     /// # Errors
     /// Fails if a file is missing, truncated, altered or inconsistent. The error names the file.
-    pub fn open(dir: &Path, part: PartitionId, verify: bool) -> Result<Self, GraphError> {
+    pub fn open(dir: &Path, part: DiskPartId, verify: bool) -> Result<Self, GraphError> {
         let meta = Meta::read(dir)?;
         if part.0 >= meta.num_parts {
             let why = format!("part {part} was requested, but it has parts 0 to {}", meta.num_parts - 1);
@@ -55,7 +60,10 @@ impl Part {
         let files = PartFiles { root: &root, part };
         let nodes = meta.node_types.iter().map(|t| files.map_nodes(t, &meta)).collect::<Result<Vec<_>, _>>()?;
         let edges = meta.edge_types.iter().map(|e| files.map_edges(e, &meta)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { id: part, meta: Arc::new(meta), nodes, edges })
+        // Without groups, the parts on disk are the parts that processes hold.
+        let id = PartitionId(part.0);
+        let built_features = files.built_features(&meta)?;
+        Ok(Self { id, on_disk: part.0..part.0 + 1, built_features, meta: Arc::new(meta), nodes, edges })
     }
 
     /// Makes a part that owns nothing, for a process that knows a graph but holds none of its parts. It is added to the
@@ -118,7 +126,7 @@ impl Part {
             })
         });
         let edges = edges.collect::<Result<_, GraphError>>()?;
-        Ok(Self { id, meta: Arc::new(meta), nodes, edges })
+        Ok(Self { id, on_disk: 0..0, built_features: Vec::new(), meta: Arc::new(meta), nodes, edges })
     }
 
     /// Copies the edges, their weights and times, and the original ids into the memory of this process.
@@ -164,6 +172,7 @@ impl Part {
     ///
     /// # Panics
     /// If the node type has no features.
+    #[expect(clippy::expect_used, reason = "documented: the caller chooses a type with features")]
     pub fn converted_features(&self, node_type: NodeTypeId, dtype: FeatureDtype) -> Result<Features, GraphError> {
         let features = self.nodes(node_type).features.as_ref().expect("a node type with features");
         let name = &self.meta.node_types[node_type.index()].name;
@@ -185,6 +194,16 @@ impl Part {
     /// Returns the id of this part.
     pub fn id(&self) -> PartitionId {
         self.id
+    }
+
+    /// Returns the parts on disk that this part consists of: several ones for a group, and none for a part without nodes.
+    pub fn parts_on_disk(&self) -> impl Iterator<Item = DiskPartId> + use<> {
+        self.on_disk.clone().map(DiskPartId)
+    }
+
+    /// Returns the checksums of the features that were built after the parts.
+    pub fn built_features(&self) -> &[FeaturesChecksum] {
+        &self.built_features
     }
 
     /// Returns the description of the whole partitioned graph.
@@ -228,11 +247,11 @@ impl Part {
     /// ```
     /// use edgecut_graph::part_writer::write_one_part;
     /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{GlobalNodeId, NodeTypeId, Part, PartitionId};
+    /// use edgecut_graph::{DiskPartId, GlobalNodeId, NodeTypeId, Part};
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
     /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, PartitionId(0), false)?;
+    /// let part = Part::open(dir, DiskPartId(0), false)?;
     /// let node = part.find_original(NodeTypeId(0), 7);
     /// assert_eq!(node, Some(GlobalNodeId(7)));
     /// assert_eq!(node.map(|node| part.row(NodeTypeId(0), node)), Some(7));

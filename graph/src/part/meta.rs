@@ -6,7 +6,7 @@ use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
 use crate::dataset::{MAX_TARGETS, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
-use crate::{GraphError, NodeTypeId, PartitionId, TimeUnit, max_classes};
+use crate::{DiskPartId, GraphError, NodeTypeId, TimeUnit, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -182,7 +182,7 @@ impl Meta {
     /// [`Meta::files`].
     pub(super) fn file_names(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.has_transforms.then(|| TRANSFORMS_FILE.to_owned()).into_iter().collect();
-        for part in (0..self.num_parts).map(|p| part_dir(PartitionId(p))) {
+        for part in (0..self.num_parts).map(|p| part_dir(DiskPartId(p))) {
             for t in &self.node_types {
                 let dir = format!("{part}/{}", node_dir(&t.name));
                 let features = (t.feature_dim > 0 && !t.has_deferred_features).then_some("features");
@@ -232,6 +232,7 @@ impl Meta {
 
     /// Returns a hash that identifies this partitioning. Processes may only work together on parts with the same
     /// fingerprint.
+    #[expect(clippy::expect_used, reason = "no description of a graph fails to become JSON")]
     pub fn fingerprint(&self) -> String {
         let text = serde_json::to_vec(self).expect("a Meta is always representable as JSON");
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))

@@ -1,4 +1,6 @@
 //! Parts of a partitioned graph: their files, and the arrays that are mapped from these.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod arrays;
 mod book;
@@ -21,12 +23,14 @@ mod type_meta;
 mod verify_files;
 
 pub use arrays::{HotNodes, PartEdges, PartNodes};
-pub use book::PartitionBook;
+pub use book::{DiskBook, PartitionBook};
 pub use csc::Csc;
-pub use deferred_features::{BUILT_FEATURES_FILE, FEATURES_FILE, has_built_features, write_built_features};
+pub use deferred_features::{
+    BUILT_FEATURES_FILE, FEATURES_FILE, FeaturesChecksum, has_built_features, write_built_features,
+};
 pub(crate) use digest::with_digest;
 pub(crate) use folders::edge_dir_name;
-pub use folders::{edge_dir, is_folder_name, node_dir, part_dir};
+pub use folders::{edge_dir, is_folder_name, node_dir, node_file, part_dir};
 pub use format::FORMAT_NAME;
 pub(crate) use format::FORMAT_VERSION;
 pub(crate) use group::PartsOnDisk;
@@ -37,4 +41,4 @@ pub use own_files::{listed_files, possible_files};
 pub use provenance::Provenance;
 pub use report::{PartMeta, Report};
 pub use seed_edges::SeedEdgeEnds;
-pub use type_meta::{EdgeTypeMeta, NodeTypeMeta};
+pub use type_meta::{EdgeTypeMeta, NodeTypeMeta, TypeDigests};

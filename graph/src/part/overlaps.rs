@@ -14,11 +14,11 @@ impl Part {
     /// ```
     /// use edgecut_graph::part_writer::write_one_part;
     /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{Part, PartitionId};
+    /// use edgecut_graph::{Part, DiskPartId};
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
     /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, PartitionId(0), false)?;
+    /// let part = Part::open(dir, DiskPartId(0), false)?;
     /// assert!(Part::overlaps(&[part]).is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -28,11 +28,11 @@ impl Part {
     /// ```
     /// use edgecut_graph::part_writer::write_one_part;
     /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{EdgeTypeId, Part, PartitionId, Split};
+    /// use edgecut_graph::{EdgeTypeId, Part, DiskPartId, Split};
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
     /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, PartitionId(0), false)?;
+    /// let part = Part::open(dir, DiskPartId(0), false)?;
     /// let edge = part.seed_edge(EdgeTypeId(0), Split::Train, 0);
     /// let csc = &part.edges(EdgeTypeId(0)).csc;
     /// assert!(csc.neighbors(edge.dst as usize).contains(&edge.src));

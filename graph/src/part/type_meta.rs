@@ -37,6 +37,9 @@ pub struct NodeTypeMeta {
     /// True if the features of each part are built after the parts, and described in the part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_deferred_features: bool,
+    /// The identity of the nodes. Parts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "TypeDigests::is_empty")]
+    pub digests: TypeDigests,
 }
 
 impl NodeTypeMeta {
@@ -89,6 +92,35 @@ pub struct EdgeTypeMeta {
     /// The given negatives of the held-out validation and test edges.
     #[serde(default, skip_serializing_if = "are_none")]
     pub negatives: [Option<NegativesMeta>; 2],
+    /// The identity of the edges. Parts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "TypeDigests::is_empty")]
+    pub digests: TypeDigests,
+}
+
+/// Digests of the nodes or edges of a type, none of which depends on the partitioning.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeDigests {
+    /// The digest of all arrays of the type in the original order: features, labels, targets, splits and times of nodes;
+    /// ends, features, weights, times and held-out edges of edges. Features that are built after the parts are not part
+    /// of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// The digest of the ids of the nodes in their table, in the order of the rows. Absent if these are the row numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<String>,
+    /// The digest of the features of a table, with their columns and fitted transforms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transforms: Option<String>,
+    /// The digest of the names of classes in a table, in the order of their numbers. Absent if labels are numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<String>,
+}
+
+impl TypeDigests {
+    /// Returns true if all digests are absent.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn are_none(negatives: &[Option<NegativesMeta>; 2]) -> bool {

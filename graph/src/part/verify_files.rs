@@ -5,11 +5,16 @@ use super::folders::{node_dir, part_dir};
 use super::meta::{META_FILE, Meta};
 use crate::memory::MappedFile;
 use crate::npy::{FileMeta, checksum};
-use crate::{GraphError, PartitionId, parallel};
+use crate::{DiskPartId, GraphError, parallel};
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The end of the paths of features.
 const FEATURES: &str = "/features.npy";
+/// The bytes that are read at a time.
+const PIECE_BYTES: usize = 1 << 20;
 
 impl Meta {
     /// Checks the size and checksum of the files of `part`, or of all parts, against this description.
@@ -17,22 +22,48 @@ impl Meta {
     /// ```
     /// use edgecut_graph::part_writer::write_one_part;
     /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{Meta, PartitionId};
+    /// use edgecut_graph::{Meta, DiskPartId};
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
     /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
     /// let meta = Meta::read(dir)?;
     /// std::fs::write(dir.join("part_0/nodes/node/train.npy"), "damaged")?;
-    /// assert!(meta.verify_files(dir, Some(PartitionId(0))).is_err());
+    /// assert!(meta.verify_files(dir, Some(DiskPartId(0))).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// Names the first file, in order of paths, that is missing, truncated or altered.
-    pub fn verify_files(&self, dir: &Path, part: Option<PartitionId>) -> Result<(), GraphError> {
+    pub fn verify_files(&self, dir: &Path, part: Option<DiskPartId>) -> Result<(), GraphError> {
         self.check_listed(dir, part, &|_| true)?;
         let parts = part.map_or(0..self.num_parts, |part| part.0..part.0 + 1);
-        parts.map(PartitionId).try_for_each(|part| self.check_deferred(dir, part))
+        parts.map(DiskPartId).try_for_each(|part| self.check_deferred(dir, part))
+    }
+
+    /// Opens the file `name` of [`Meta::files`] below `dir`, after a comparison of its size and checksum. [`Part::open`]
+    /// does the same for the arrays of a part, so a caller opens only other files with it, such as those of parts that this
+    /// process does not hold.
+    ///
+    /// [`Part::open`]: crate::Part::open
+    ///
+    /// # Errors
+    /// Fails if the file is missing, truncated or altered, or if this description does not list it.
+    pub fn open_file(&self, dir: &Path, name: &str) -> Result<File, GraphError> {
+        let path = dir.join(name);
+        let Some(expected) = self.files.get(name) else {
+            return Err(GraphError::format(path, format!("{META_FILE} does not list this file")));
+        };
+        // The checksum is that of the opened file, which stays the same if another one takes its name.
+        let open = || -> io::Result<(File, FileMeta)> {
+            let mut file = File::open(&path)?;
+            let found = measure(&mut file)?;
+            file.rewind()?;
+            Ok((file, found))
+        };
+        let (file, found) = open().map_err(|error| GraphError::io(&path, error))?;
+        compare_size(&path, found.bytes, expected)?;
+        compare_checksum(&path, &found.xxh3, expected)?;
+        Ok(file)
     }
 
     /// Checks the size of each file of `part`, and the checksum of each except those of features. With `verify`, also
@@ -40,14 +71,14 @@ impl Meta {
     ///
     /// # Errors
     /// As [`Meta::verify_files`].
-    pub(super) fn check_part(&self, dir: &Path, part: PartitionId, verify: bool) -> Result<(), GraphError> {
+    pub(super) fn check_part(&self, dir: &Path, part: DiskPartId, verify: bool) -> Result<(), GraphError> {
         // Opening a part reads the other files anyway. Features are by far the largest, and are read on demand.
         self.check_listed(dir, Some(part), &|name| verify || !name.ends_with(FEATURES))?;
         if verify { self.check_deferred(dir, part) } else { Ok(()) }
     }
 
     /// Checks the checksums of the features of a part that were built after the parts.
-    fn check_deferred(&self, dir: &Path, part: PartitionId) -> Result<(), GraphError> {
+    fn check_deferred(&self, dir: &Path, part: DiskPartId) -> Result<(), GraphError> {
         let root = dir.join(part_dir(part));
         let deferred = self.node_types.iter().filter(|of_type| of_type.has_deferred_features);
         deferred.map(|of_type| root.join(node_dir(&of_type.name))).try_for_each(|dir| {
@@ -60,7 +91,7 @@ impl Meta {
     fn check_listed(
         &self,
         dir: &Path,
-        part: Option<PartitionId>,
+        part: Option<DiskPartId>,
         has_checksum: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<(), GraphError> {
         let prefix = part.map(|p| format!("{}/", part_dir(p)));
@@ -76,8 +107,28 @@ impl Meta {
     }
 }
 
+/// Reads a file to its end.
+fn measure(file: &mut File) -> io::Result<FileMeta> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut hash = Xxh3::new();
+    let mut bytes = 0;
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(FileMeta { bytes, xxh3: format!("{:016x}", hash.digest()) }),
+            count => {
+                hash.update(&piece[..count]);
+                bytes += count as u64;
+            }
+        }
+    }
+}
+
 fn check_size(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
     let found = std::fs::metadata(path).map_err(|e| GraphError::io(path, e))?.len();
+    compare_size(path, found, expected)
+}
+
+fn compare_size(path: &Path, found: u64, expected: &FileMeta) -> Result<(), GraphError> {
     if found == expected.bytes {
         return Ok(());
     }
@@ -89,7 +140,10 @@ fn check_size(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
 }
 
 fn check_checksum(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
-    let found = checksum(&MappedFile::open(path)?);
+    compare_checksum(path, &checksum(&MappedFile::open(path)?), expected)
+}
+
+fn compare_checksum(path: &Path, found: &str, expected: &FileMeta) -> Result<(), GraphError> {
     if found == expected.xxh3 {
         return Ok(());
     }
@@ -98,4 +152,35 @@ fn check_checksum(path: &Path, expected: &FileMeta) -> Result<(), GraphError> {
         expected.xxh3
     );
     Err(GraphError::format(path, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part_writer::write_one_part;
+    use crate::readers::{FakeOptions, fake};
+
+    #[test]
+    fn only_files_with_their_size_and_checksum_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        write_one_part(fake(&FakeOptions { avg_num_nodes: 40, ..FakeOptions::default() }).unwrap(), dir).unwrap();
+        let meta = Meta::read(dir).unwrap();
+        let name = "part_0/nodes/node/train.npy";
+        let written = std::fs::read(dir.join(name)).unwrap();
+        let mut read = Vec::new();
+        meta.open_file(dir, name).unwrap().read_to_end(&mut read).unwrap();
+        assert_eq!(read, written);
+        let error = |name: &str| meta.open_file(dir, name).unwrap_err().to_string();
+        let mut changed = written.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        for (bytes, why) in [(&changed[..], "its checksum is"), (&written[1..], "bytes, but META.json says")] {
+            std::fs::write(dir.join(name), bytes).unwrap();
+            let error = error(name);
+            assert!(error.contains(name) && error.contains(why), "{error}");
+        }
+        std::fs::remove_file(dir.join(name)).unwrap();
+        assert!(error(name).contains(name));
+        assert!(error("part_0/nodes/node/other.npy").contains("META.json does not list this file"));
+    }
 }

@@ -3,8 +3,10 @@
 use super::WriteError;
 use crate::memory::FeatureDtype;
 use crate::npy::{FileMeta, checksum};
-use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, node_dir, part_dir};
-use crate::{GraphError, PartitionId, TimeUnit, parallel};
+use crate::part::{ID_MAP_FILE, TRANSFORMS_FILE, TypeDigests, node_file};
+use crate::{DiskPartId, GraphError, TimeUnit, parallel};
+use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -14,6 +16,10 @@ use std::path::Path;
 pub trait NodeFiles: Sync {
     /// Returns true if the nodes of a type, counted from 0, have other ids than their numbers.
     fn has_id_map(&self, node_type: usize) -> bool;
+
+    /// Returns a digest of the ids of all nodes of a type in the order of their numbers; `None` if the ids are these
+    /// numbers.
+    fn ids_digest(&self, node_type: usize) -> Option<String>;
 
     /// Writes the ids of `nodes` of a type to `path`, in this order. `nodes` are the original ids of a part, whose first
     /// global id is `first`.
@@ -27,6 +33,10 @@ pub trait NodeFiles: Sync {
 impl NodeFiles for () {
     fn has_id_map(&self, _: usize) -> bool {
         false
+    }
+
+    fn ids_digest(&self, _: usize) -> Option<String> {
+        None
     }
 
     fn write_id_map(&self, _: usize, _: &[u32], _: u32, path: &Path) -> Result<(), GraphError> {
@@ -54,6 +64,38 @@ impl Default for ExtraFiles<'_> {
     }
 }
 
+/// The digests of the features and classes of all types that come from tables, by the names of the types. The name of an
+/// edge type has those of its source, its relation and its destination, joined by two underscores.
+#[derive(Default)]
+pub(super) struct TransformsDigests {
+    pub(super) node_types: BTreeMap<String, TypeDigests>,
+    pub(super) edge_types: BTreeMap<String, TypeDigests>,
+}
+
+/// The content of `transforms.json`, without its interpretation.
+#[derive(Deserialize)]
+struct SavedTransforms {
+    node_types: BTreeMap<String, SavedType>,
+    edge_types: BTreeMap<String, SavedType>,
+}
+
+/// The features and the names of classes of a type.
+#[derive(Deserialize)]
+struct SavedType {
+    features: Vec<Value>,
+    classes: Option<Vec<String>>,
+}
+
+impl SavedType {
+    fn digests(&self) -> TypeDigests {
+        // Other keys than those of features, such as units of times, do not change the meaning of a column.
+        let transforms = (!self.features.is_empty()).then(|| Value::from(self.features.clone()).to_string());
+        let classes = self.classes.as_ref().map(|names| Value::from(names.clone()).to_string());
+        let digest = |text: String| checksum(text.as_bytes());
+        TypeDigests { transforms: transforms.map(digest), classes: classes.map(digest), ..TypeDigests::default() }
+    }
+}
+
 /// The nodes of a part whose ids are written.
 pub(super) struct IdMapJob<'a> {
     pub(super) part: u32,
@@ -64,6 +106,17 @@ pub(super) struct IdMapJob<'a> {
 }
 
 impl ExtraFiles<'_> {
+    /// Returns the digests of the features and classes in `transforms.json`.
+    pub(super) fn transforms_digests(&self, dir: &Path) -> Result<TransformsDigests, GraphError> {
+        let Some(text) = self.transforms else { return Ok(TransformsDigests::default()) };
+        let failed = |error| GraphError::json(&dir.join(TRANSFORMS_FILE), error);
+        let saved: SavedTransforms = serde_json::from_str(text).map_err(failed)?;
+        let of_types = |types: BTreeMap<String, SavedType>| {
+            types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()
+        };
+        Ok(TransformsDigests { node_types: of_types(saved.node_types), edge_types: of_types(saved.edge_types) })
+    }
+
     /// Writes the files below `dir`, and returns their sizes and checksums by path.
     pub(super) fn write(
         &self,
@@ -73,7 +126,7 @@ impl ExtraFiles<'_> {
     ) -> Result<BTreeMap<String, FileMeta>, WriteError> {
         let write = |at: usize| -> Result<(String, FileMeta), GraphError> {
             let job = &jobs[at];
-            let name = format!("{}/{}/{ID_MAP_FILE}", part_dir(PartitionId(job.part)), node_dir(job.name));
+            let name = node_file(DiskPartId(job.part), job.name, ID_MAP_FILE);
             let path = dir.join(&name);
             self.nodes.write_id_map(job.node_type, job.nodes, job.first, &path)?;
             if is_synced {

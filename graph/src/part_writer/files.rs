@@ -8,7 +8,7 @@ use crate::dataset::{NodeData, Split, Targets};
 use crate::memory::Features;
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, node_dir, part_dir};
-use crate::{GraphError, PartitionId, parallel};
+use crate::{DiskPartId, GraphError, parallel};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,7 +104,7 @@ pub(super) fn node_jobs<'a>(
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for part in 0..num_parts {
-        let root = part_dir(PartitionId(part));
+        let root = part_dir(DiskPartId(part));
         for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
             let ids = &t.original[t.range(part)];
             let mut add = |file: &str, content| {
@@ -136,7 +136,7 @@ pub(super) fn node_jobs<'a>(
 pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], first: u32, ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for (part, of_part) in (first..).zip(ranked) {
-        let root = part_dir(PartitionId(part));
+        let root = part_dir(DiskPartId(part));
         for (nodes, of_type) in node_types.iter().zip(of_part).filter(|(nodes, _)| nodes.features.is_some()) {
             let dir = node_dir(&nodes.name);
             jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ids(&of_type.nodes) });
@@ -156,7 +156,7 @@ pub(super) fn edge_jobs<'a>(
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for part in 0..num_parts {
-        let root = part_dir(PartitionId(part));
+        let root = part_dir(DiskPartId(part));
         for (edges, meta) in edges.iter().zip(edge_types) {
             let slice = edges.of_part(part, types);
             let rows = Selection::Edges(edges.positions(&slice));

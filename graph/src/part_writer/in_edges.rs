@@ -38,6 +38,11 @@ impl InEdges {
         Ok(Self { relation, src_type, dst_type, rows, attributes, held_out, positions })
     }
 
+    /// Returns the position of each edge in the original edge list, in the order of the rows, if edges have attributes.
+    pub(super) fn positions(&self) -> Option<&[u64]> {
+        self.positions.as_ref().map(|positions| &positions.values[..])
+    }
+
     /// Returns the number of edges.
     pub fn num_edges(&self) -> usize {
         self.rows.values.len()

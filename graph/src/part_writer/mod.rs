@@ -5,6 +5,7 @@
 //! single part, which the processes of a node can map together.
 
 mod assignment;
+mod digests;
 mod external;
 mod extra_files;
 mod files;

@@ -17,11 +17,11 @@ const WHOLE: &str = "whole";
 ///
 /// ```
 /// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_graph::{NodeTypeId, Part, PartitionId, part_writer::write_one_part};
+/// use edgecut_graph::{NodeTypeId, Part, DiskPartId, part_writer::write_one_part};
 /// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
 /// let dir = tempfile::tempdir()?;
 /// write_one_part(graph, dir.path())?;
-/// let part = Part::open(dir.path(), PartitionId(0), true)?;
+/// let part = Part::open(dir.path(), DiskPartId(0), true)?;
 /// assert_eq!(part.owned(NodeTypeId(0)), 0..100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

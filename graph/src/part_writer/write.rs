@@ -1,6 +1,7 @@
 //! Writing of all parts.
 
 use super::assignment::check_assignment;
+use super::digests;
 use super::extra_files::{ExtraFiles, IdMapJob};
 use super::files::{self, FileWriter};
 use super::hotness::{RankedGraph, RankedNodes};
@@ -10,7 +11,9 @@ use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
 use crate::dataset::{NodeData, Split, Targets};
 use crate::memory::FeatureDtype;
-use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, with_digest};
+use crate::part::{
+    EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, TypeDigests, with_digest,
+};
 use crate::{GraphError, parallel};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -51,16 +54,23 @@ pub fn write_parts_with(
     let types = Renumbering::of_types(assignment, num_parts)?;
     let Grouped { name, node_types, edge_types: in_edges, space } = dataset;
     let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
-    let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
+    let mut edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
+    let mut of_tables = extra.transforms_digests(dir)?;
     let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
     // The two halves use different arrays, and one can compute while the other waits for the disk.
     let (node_files, edge_results) = parallel::join(
-        || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
         || {
+            let digests = node_types.iter().map(|nodes| digests::of_nodes(nodes, progress));
+            let digests = digests.collect::<Result<Vec<String>, _>>()?;
+            Ok::<_, WriteError>((writer.write(files::node_jobs(&node_types, &types, &splits, num_parts))?, digests))
+        },
+        || {
+            let digests = in_edges.iter().map(|edges| digests::of_edges(edges, progress));
+            let digests = digests.collect::<Result<Vec<String>, _>>()?;
             let edges: Vec<RenumberedInEdges> =
                 in_edges.into_iter().map(|e| e.renumber(&types, &space)).collect::<Result<_, _>>()?;
             let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
-            Ok::<_, WriteError>(parallel::join(
+            let written = parallel::join(
                 || writer.write(jobs),
                 || {
                     let hot_files = match &options.provenance.hotness {
@@ -78,11 +88,17 @@ pub fn write_parts_with(
                     };
                     (hot_files, report(&types, &splits, &edges, num_parts))
                 },
-            ))
+            );
+            Ok::<_, WriteError>((written, digests))
         },
     );
-    let mut files = node_files?;
-    let (edge_files, (hot_files, report)) = edge_results?;
+    let (mut files, node_digests) = node_files?;
+    let ((edge_files, (hot_files, report)), edge_digests) = edge_results?;
+    for (edges, content) in edge_types.iter_mut().zip(edge_digests) {
+        let name = [&edges.src_type[..], &edges.relation, &edges.dst_type].join("__");
+        let of_table = of_tables.edge_types.remove(&name).unwrap_or_default();
+        edges.digests = TypeDigests { content: Some(content), ..of_table };
+    }
     files.extend(edge_files?);
     files.extend(hot_files?);
     let has_id_map: Vec<bool> = (0..types.len()).map(|t| extra.nodes.has_id_map(t)).collect();
@@ -99,10 +115,13 @@ pub fn write_parts_with(
             .iter()
             .zip(types)
             .zip(has_id_map)
+            .zip(node_digests)
             .enumerate()
-            .map(|(at, ((nodes, t), has_id_map))| {
+            .map(|(at, (((nodes, t), has_id_map), content))| {
                 let deferred = extra.deferred_features.get(at).copied().flatten();
-                NodeTypeMeta { has_id_map, ..node_type_meta(nodes, t, is_ranked, deferred) }
+                let of_table = of_tables.node_types.remove(&nodes.name).unwrap_or_default();
+                let digests = TypeDigests { content: Some(content), ids: extra.nodes.ids_digest(at), ..of_table };
+                NodeTypeMeta { has_id_map, digests, ..node_type_meta(nodes, t, is_ranked, deferred) }
             })
             .collect(),
         edge_types,
@@ -130,6 +149,7 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
         held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
         held_out_has_times: edges.held_out.has_times(),
         negatives: edges.held_out.negatives(),
+        digests: TypeDigests::default(),
     }
 }
 
@@ -154,6 +174,7 @@ fn node_type_meta(
         has_hotness: is_ranked && nodes.features.is_some(),
         has_id_map: false,
         has_deferred_features: nodes.features.is_none() && deferred.is_some(),
+        digests: TypeDigests::default(),
     }
 }
 

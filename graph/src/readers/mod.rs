@@ -19,6 +19,8 @@
 //!
 //! The returned datasets pass [`Dataset::validate`](crate::Dataset::validate). Every reader reports bad values with the
 //! file and the position.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod assignment;
 mod dgl_chunks;

@@ -1,4 +1,6 @@
 //! Sets of many small graphs: [`GraphDataset`], the text files of TUDataset, generated sets, and splits.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod fake_graphs;
 mod files;

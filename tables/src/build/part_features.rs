@@ -12,7 +12,7 @@ use crate::ids::{Id, IdMap, canonical_number};
 use crate::table::{IdCells, MissingValues, NaValues, Results, Rows, Table, id_cells, scan_in_steps};
 use crate::{OnBadRows, TableError, TableOptions, Transforms};
 use edgecut_graph::{
-    Features, GraphError, ID_MAP_FILE, Meta, NodeTypeId, PartitionId, has_built_features, map_npy, node_dir, part_dir,
+    DiskPartId, Features, GraphError, ID_MAP_FILE, Meta, NodeTypeId, has_built_features, map_npy, node_file,
     write_built_features,
 };
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub fn build_part_features(
     conf: &Path,
     options: &TableOptions,
     dir: &Path,
-    part: PartitionId,
+    part: DiskPartId,
     overwrite: bool,
 ) -> Result<BuiltFeatures, TableError> {
     let meta = Meta::read(dir)?;
@@ -85,7 +85,7 @@ pub fn build_part_features(
         }
         built.push(PartFeatures {
             node_type: of_type.name.clone(),
-            rows: of_type.book.range(part).len() as u64,
+            rows: meta.book_on_disk(node_type).range(part).len() as u64,
             columns: of_type.feature_dim,
             there_already,
         });
@@ -96,7 +96,7 @@ pub fn build_part_features(
 /// The nodes of a type in a part.
 struct PartOfType<'a> {
     dir: &'a Path,
-    part: PartitionId,
+    part: DiskPartId,
     node_type: NodeTypeId,
     meta: &'a Meta,
 }
@@ -135,10 +135,13 @@ impl PartOfType<'_> {
                 return Err(TableError::file(table.table.first_path(), why));
             }
         }
-        let folder = self.dir.join(part_dir(self.part)).join(node_dir(name));
-        let ids_file = folder.join("original_ids.npy");
+        let ids_name = node_file(self.part, name, "original_ids.npy");
+        self.meta.open_file(self.dir, &ids_name)?;
+        let ids_file = self.dir.join(ids_name);
         let (_, nodes) = map_npy::<u32>(&ids_file)?;
-        if nodes.len() != of_type.book.range(self.part).len() || !nodes.is_sorted_by(|a, b| a < b) {
+        if nodes.len() != self.meta.book_on_disk(self.node_type).range(self.part).len()
+            || !nodes.is_sorted_by(|a, b| a < b)
+        {
             let why = "it is damaged or belongs to other parts: copy the part again";
             return Err(TableError::file(ids_file, why));
         }
@@ -149,7 +152,9 @@ impl PartOfType<'_> {
         if let Some((at, column)) = with_ids.and_then(|at| Some((at, tables[at].id_col.as_ref()?)))
             && of_type.has_id_map
         {
-            self.check_ids(context, &folder.join(ID_MAP_FILE), &opened[at], column, &rows)?;
+            let map_name = node_file(self.part, name, ID_MAP_FILE);
+            self.meta.open_file(self.dir, &map_name)?;
+            self.check_ids(context, &self.dir.join(map_name), &opened[at], column, &rows)?;
         }
         for table in &mut opened {
             table.spec = Spec { label: None, time: None, weight: None, ..table.spec.clone() };

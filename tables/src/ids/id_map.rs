@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::fmt;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The ids of the nodes of one type, numbered in order of insertion.
 ///
@@ -204,6 +204,21 @@ impl UserIds {
         let position = position as usize;
         let start = if position == 0 { 0 } else { ends[position - 1] as usize };
         &bytes[start..ends[position] as usize]
+    }
+
+    /// Returns the digest of all ids in their order, the same for numbers and their texts; `None` for row numbers.
+    pub(crate) fn digest(&self) -> Option<String> {
+        let mut hash = Xxh3::new();
+        let mut add = |text: &[u8]| {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        match self {
+            Self::Rows(_) => return None,
+            Self::Numbers(numbers) => numbers.iter().for_each(|number| add(number.to_string().as_bytes())),
+            Self::Texts { ends, .. } => (0..ends.len() as u32).for_each(|position| add(self.text(position))),
+        }
+        Some(format!("{:032x}", hash.digest128()))
     }
 
     fn hash_at(&self, position: u32) -> u64 {

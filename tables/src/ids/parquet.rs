@@ -36,6 +36,10 @@ impl NodeFiles for IdMaps {
         self.0.get(node_type).is_some_and(|map| !matches!(map.ids(), UserIds::Rows(_)))
     }
 
+    fn ids_digest(&self, node_type: usize) -> Option<String> {
+        self.0.get(node_type).and_then(|map| map.ids().digest())
+    }
+
     fn write_id_map(&self, node_type: usize, nodes: &[u32], first: u32, path: &Path) -> Result<(), GraphError> {
         let file = File::create(path).map_err(|error| GraphError::io(path, error))?;
         let failed = |error| GraphError::io(path, io_error(error));

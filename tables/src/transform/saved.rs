@@ -2,15 +2,15 @@
 
 use super::Fitted;
 use crate::TableError;
-use edgecut_graph::TimeUnit;
+use edgecut_graph::{META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// The version of the file. Files of version 1 do not have the unit of times.
 const VERSION: u32 = 2;
-/// The name of the file beside the parts.
-const FILE: &str = "transforms.json";
 
 /// The fitted transforms and the classes of a graph, as `transforms.json` stores them.
 ///
@@ -67,8 +67,15 @@ impl Transforms {
     /// # Errors
     /// Fails if the file cannot be read, has another version, or has values that no fit gives.
     pub fn read(path: &Path) -> Result<Self, TableError> {
-        let path = &if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
-        let bytes = std::fs::read(path).map_err(|error| TableError::io(path, error))?;
+        let parts = path;
+        let path = &if parts.is_dir() { parts.join(TRANSFORMS_FILE) } else { parts.to_path_buf() };
+        let mut bytes = Vec::new();
+        let mut opened = if parts.join(META_FILE).exists() {
+            Meta::read(parts)?.open_file(parts, TRANSFORMS_FILE)?
+        } else {
+            File::open(path).map_err(|error| TableError::io(path, error))?
+        };
+        opened.read_to_end(&mut bytes).map_err(|error| TableError::io(path, error))?;
         let read: Self = serde_json::from_slice(&bytes).map_err(|error| TableError::table(path, error))?;
         if !(1..=VERSION).contains(&read.version) {
             return Err(TableError::file(path, format!("its version is {}, expected 1 to {VERSION}", read.version)));

@@ -224,6 +224,7 @@ impl Checkpointer {
             let manifest = Manifest {
                 dataset: config.data.dataset.clone(),
                 parts: config.data.parts.clone(),
+                features: config.data.features.clone(),
                 num_groups: config.data.num_groups,
                 settings: config.settings.clone(),
                 files: files.filter_map(|file| serde_json::from_slice(file).ok()).collect(),

@@ -71,7 +71,7 @@ impl Checkpoints {
             .and_then(|()| check_output(&dir.join(state_file_name(world.rank()))))
             .map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
         let found = find(dir)?;
-        check_data(&config, &found)?;
+        check_identity(&config, &found)?;
         let usable = agree(&config, &found, world)?;
         let run = random_name(world)?;
         if !config.resume && !usable.as_ref().is_ok_and(Vec::is_empty) {
@@ -157,21 +157,15 @@ impl Checkpoints {
         self.config.data.num_groups
     }
 
-    /// Checks that this run can continue from a checkpoint.
+    /// Checks that this run is long enough to continue from a checkpoint.
     fn check(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
-        let folder = folder_of(&self.config.dir, manifest.position.steps);
-        let refused = |what: String| Err(CheckpointError::Refused { what });
-        if let Some(what) = difference(&self.config.settings, &manifest.settings) {
-            return refused(format!(
-                "{what} in the checkpoint {}: resume with the same value, {ANEW}",
-                folder.display()
-            ));
-        }
         let num_epochs = self.config.num_epochs;
         let finished = manifest.position.epoch;
         if finished > num_epochs {
-            let what = format!("`num_epochs` is {num_epochs}, but the checkpoint has {finished} epochs");
-            return refused(format!("{what}: give at least {finished}"));
+            let what = format!(
+                "`num_epochs` is {num_epochs}, but the checkpoint has {finished} epochs: give at least {finished}"
+            );
+            return Err(CheckpointError::Refused { what });
         }
         Ok(())
     }
@@ -205,16 +199,30 @@ pub(super) fn first_rank(world: &ProcessGroup) -> usize {
     world.rank() - world.cluster().local_rank()
 }
 
-/// Refuses checkpoints of another dataset.
-fn check_data(config: &CheckpointConfig, found: &[Found]) -> Result<(), CheckpointError> {
-    let mut manifests = found.iter().flat_map(|found| found.manifests.values());
-    let Some(other) = manifests.find(|manifest| manifest.dataset != config.data.dataset) else { return Ok(()) };
-    let folder = folder_of(&config.dir, other.position.steps);
-    let what = format!(
-        "the data of this run is not that of the checkpoint {}: resume with the same data, {ANEW}",
-        folder.display()
-    );
-    Err(CheckpointError::Refused { what })
+/// Refuses checkpoints of another dataset, and for a run that continues also those of other settings.
+fn check_identity(config: &CheckpointConfig, found: &[Found]) -> Result<(), CheckpointError> {
+    for manifest in found.iter().flat_map(|found| found.manifests.values()) {
+        let folder = folder_of(&config.dir, manifest.position.steps);
+        let folder = folder.display();
+        // Settings come first: another type of features also changes the fingerprint of the data.
+        let what = match difference(&config.settings, &manifest.settings) {
+            Some(what) if config.resume => {
+                format!("{what} in the checkpoint {folder}: resume with the same value, {ANEW}")
+            }
+            _ if is_other_data(&config.data, manifest) => format!(
+                "the data of this run is not that of the checkpoint {folder}: resume with the same data, {ANEW}"
+            ),
+            _ => continue,
+        };
+        return Err(CheckpointError::Refused { what });
+    }
+    Ok(())
+}
+
+/// Returns true if a checkpoint is that of other data. The features of the same parts may have been built again.
+fn is_other_data(data: &DataIdentity, manifest: &Manifest) -> bool {
+    let has_other_features = manifest.parts == data.parts && manifest.features != data.features;
+    manifest.dataset != data.dataset || has_other_features
 }
 
 /// Returns the result of [`Successor::usable`], which is equal on all ranks.
@@ -223,7 +231,7 @@ fn agree(
     found: &[Found],
     world: &mut ProcessGroup,
 ) -> Result<Result<Vec<Usable>, String>, CheckpointError> {
-    let mine = serde_json::to_vec(&Sightings::new(found, world.rank())).unwrap_or_default();
+    let mine = serde_json::to_vec(&Sightings::new(found)).unwrap_or_default();
     let all = world.all_gather(&mine)?;
     let all: Vec<Sightings> = all.iter().map(|rank| serde_json::from_slice(rank).unwrap_or_default()).collect();
     let successor = Successor { dir: &config.dir, world_size: world.size(), data: &config.data };
@@ -241,6 +249,9 @@ fn random_name(world: &mut ProcessGroup) -> Result<String, CheckpointError> {
 fn difference(own: &BTreeMap<String, String>, stored: &BTreeMap<String, String>) -> Option<String> {
     let names: BTreeSet<&String> = own.keys().chain(stored.keys()).collect();
     let name = names.into_iter().find(|name| own.get(*name) != stored.get(*name))?;
-    let value = |settings: &BTreeMap<String, String>| settings.get(name).cloned().unwrap_or_else(|| "not set".into());
+    let value = |settings: &BTreeMap<String, String>| match settings.get(name).map(String::as_str) {
+        None | Some("null") => "not set".to_owned(),
+        Some(value) => value.to_owned(),
+    };
     Some(format!("`{name}` is {}, but it is {}", value(own), value(stored)))
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The value of `format`.
 const FORMAT: &str = "edgecut-checkpoint";
 /// The version of the manifest and of the files that it lists.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The first part of a folder's name, before the number of steps.
 const FOLDER_PREFIX: &str = "step-";
 /// The form of the names of manifests.
@@ -34,6 +34,8 @@ pub(super) struct Manifest {
     pub(super) dataset: String,
     /// The fingerprint of the parts.
     pub(super) parts: String,
+    /// The fingerprint of the features that were built after the parts.
+    pub(super) features: String,
     /// The number of groups of parts that processes held.
     pub(super) num_groups: usize,
     /// The settings of the run, as JSON texts by name.
@@ -52,6 +54,7 @@ impl Manifest {
             world_size,
             dataset: String::new(),
             parts: String::new(),
+            features: String::new(),
             num_groups: 0,
             settings: BTreeMap::new(),
             files: Vec::new(),

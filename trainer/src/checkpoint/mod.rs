@@ -25,6 +25,8 @@
 //! assert_eq!(checkpoints.resumed(), None, "the folder is empty");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod cadence;
 mod checkpointer;

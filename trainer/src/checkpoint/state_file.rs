@@ -29,6 +29,12 @@ pub(crate) fn state_file_name(rank: usize) -> String {
     format!("rank-{rank:05}.state")
 }
 
+/// Returns the rank whose file has this name.
+pub(crate) fn rank_of_state_file(name: &str) -> Option<usize> {
+    let rank = name.strip_prefix("rank-")?.strip_suffix(".state")?.parse().ok()?;
+    (state_file_name(rank) == name).then_some(rank)
+}
+
 /// Writes the state of a rank to a file of this folder, which is created.
 pub(crate) fn write_state(folder: &Path, rank: usize, state: &RankState) -> io::Result<StateFile> {
     std::fs::create_dir_all(folder)?;

@@ -130,6 +130,14 @@ pub enum ModelFileError {
         /// The fault.
         what: String,
     },
+    /// The graph is not like the one that the model was trained on.
+    #[error("model {path}: {what}")]
+    OtherData {
+        /// The file.
+        path: PathBuf,
+        /// The difference, and its remedy.
+        what: String,
+    },
     /// Files with embeddings are missing on this node.
     #[error(
         "model {path}: {rows} embeddings of node type {node_type} that this process needs may be in files that are \

@@ -18,10 +18,13 @@
 //!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
 //!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
-//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `embeddings` lists the tables and their files as JSON.
+//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
+//!   and their files as JSON.
 //!
 //! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
 //! path therefore sees the complete old model or the complete new model.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 mod embedding_index;
 mod embedding_table;
@@ -35,6 +38,7 @@ mod saved_embeddings;
 mod settings;
 mod shard_writer;
 mod tensor_name;
+mod trained_on;
 mod warm_start;
 mod warm_start_report;
 mod write;
@@ -49,6 +53,7 @@ pub(crate) use saved_embeddings::WantedRows;
 pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub use settings::{LoadableConfig, ModelSettings};
 pub(crate) use tensor_name::{ModulePath, tensor_names};
+pub use trained_on::TrainedOn;
 pub use warm_start::WarmStart;
 pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};

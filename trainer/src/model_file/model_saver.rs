@@ -2,6 +2,7 @@
 
 use super::Improved;
 use super::ModelFileError;
+use super::TrainedOn;
 use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
@@ -23,6 +24,7 @@ pub struct ModelSaver {
     attempt: Attempt,
     /// The origin of the model of an earlier attempt, while that model is in place.
     kept: Option<ModelOrigin>,
+    trained_on: Option<TrainedOn>,
 }
 
 impl ModelSaver {
@@ -50,11 +52,16 @@ impl ModelSaver {
         if has_embeddings {
             check_folder(&shard_folder(path)?, world.rank(), world.size())?;
         }
-        let saver = Self { path: path.to_owned(), attempt, kept: None };
+        let saver = Self { path: path.to_owned(), attempt, kept: None, trained_on: None };
         world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
         let (kept, number, run) =
             serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
         Ok(Self { kept, attempt: Attempt { number, run }, ..saver })
+    }
+
+    /// Stores a description of the data with each model. Rank 0 must call this; it has no effect on other ranks.
+    pub fn describe_data(&mut self, trained_on: TrainedOn) {
+        self.trained_on = Some(trained_on);
     }
 
     /// Saves a model. If the model of an earlier attempt is at least as good, nothing is written and its origin is
@@ -84,7 +91,7 @@ impl ModelSaver {
         let folder = shard_folder(&self.path)?;
         let index = if best.embeddings.is_empty() { None } else { Some(self.write_shards(best, &folder, world)?) };
         if world.rank() == 0 {
-            let notes = Notes { origin: Some(&origin), index: index.as_ref() };
+            let notes = Notes { origin: Some(&origin), trained_on: self.trained_on.as_ref(), index: index.as_ref() };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)
                 .map_err(|source| ModelFileError::Write { path: self.path.clone(), source })?;

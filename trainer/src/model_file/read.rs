@@ -5,7 +5,7 @@ use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
 use super::settings::LoadableConfig;
 use super::tensor_name::ModulePath;
-use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, VERSION, embedding_name};
+use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -131,12 +131,13 @@ fn filled<B: Backend, M: Module<B>>(
     file: &OpenFile<'_>,
     device: &B::Device,
 ) -> Result<(M, SavedEmbeddings), ModelFileError> {
-    let OpenFile { tensors, index } = file;
+    let OpenFile { tensors, index, trained_on } = file;
     let mut fill =
         Fill { place: ModulePath::default(), path, file: tensors, device, used: BTreeSet::new(), error: None };
     let model = model.map(&mut fill);
     let Some(index) = index else {
-        return Ok((model, SavedEmbeddings::in_memory(fill.finish(embedded, dim)?)));
+        let tables = fill.finish(embedded, dim)?;
+        return Ok((model, SavedEmbeddings::in_memory(tables).of_data(trained_on.clone())));
     };
     fill.finish(&[], dim)?;
     check_tables(path, index, embedded, dim)?;
@@ -145,7 +146,7 @@ fn filled<B: Backend, M: Module<B>>(
         // The tensors of a model file are not in the order of the graph's node types.
         index.tables.sort_by_key(|table| embedded.iter().position(|name| *name == table.node_type));
     }
-    Ok((model, SavedEmbeddings::in_files(path, index)))
+    Ok((model, SavedEmbeddings::in_files(path, index).of_data(trained_on.clone())))
 }
 
 /// Checks that the listed tables are exactly those of the model.
@@ -174,6 +175,7 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usi
 pub(super) struct OpenFile<'a> {
     pub(super) tensors: SafeTensors<'a>,
     pub(super) index: Option<EmbeddingIndex>,
+    pub(super) trained_on: Option<TrainedOn>,
 }
 
 /// Opens the bytes of a file. Also returns its configuration as JSON.
@@ -185,7 +187,8 @@ pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, St
     let index = metadata.and_then(|metadata| metadata.get(INDEX));
     let index = index.map(|text| EmbeddingIndex::parse(text, path)).transpose()?;
     let tensors = SafeTensors::deserialize(bytes).map_err(format_error)?;
-    Ok((OpenFile { tensors, index }, config))
+    let trained_on = TrainedOn::of_metadata(metadata, path)?;
+    Ok((OpenFile { tensors, index, trained_on }, config))
 }
 
 /// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first

@@ -4,8 +4,9 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, TableEntry, shard_folder};
 use super::file_header::FileHeader;
 use super::shard_writer::SHARD_FORMAT;
-use super::{ModelFileError, embedding_name, original_ids_name};
+use super::{ModelFileError, TrainedOn, embedding_name, original_ids_name};
 use edgecut_dist_sampler::SetRow;
+use edgecut_graph::Meta;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use std::io::ErrorKind;
@@ -22,6 +23,7 @@ const GAP_BYTES: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub struct SavedEmbeddings {
     contents: Contents,
+    trained_on: Option<TrainedOn>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,11 +56,41 @@ pub(crate) struct WantedRows<'a> {
 
 impl SavedEmbeddings {
     pub(super) fn in_memory(tables: Vec<EmbeddingTable>) -> Self {
-        Self { contents: Contents::InMemory(tables) }
+        Self { contents: Contents::InMemory(tables), trained_on: None }
     }
 
     pub(super) fn in_files(model: &Path, index: EmbeddingIndex) -> Self {
-        Self { contents: Contents::InFiles { model: model.to_owned(), index } }
+        Self { contents: Contents::InFiles { model: model.to_owned(), index }, trained_on: None }
+    }
+
+    pub(super) fn of_data(mut self, trained_on: Option<TrainedOn>) -> Self {
+        self.trained_on = trained_on;
+        self
+    }
+
+    /// Checks that the rows of a type belong to the nodes of a graph.
+    ///
+    /// # Errors
+    /// [`ModelFileError::OtherData`] if the nodes of the training have other ids.
+    pub(crate) fn check_nodes(&self, meta: &Meta, node_type: &str) -> Result<(), ModelFileError> {
+        if !self.has_other_nodes(meta, node_type) {
+            return Ok(());
+        }
+        let path = match &self.contents {
+            Contents::InMemory(_) => PathBuf::from("model"),
+            Contents::InFiles { model, .. } => model.clone(),
+        };
+        let what = format!(
+            "the nodes of type {node_type} are not those of its training: the table has other ids, or its rows are in \
+             another order. Its embeddings belong to row numbers, so make the parts from the same rows in the same \
+             order, or train a model for this graph"
+        );
+        Err(ModelFileError::OtherData { path, what })
+    }
+
+    /// Returns true if the nodes of a type are not those of the training.
+    pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_nodes(meta, node_type))
     }
 
     /// Reads all tables completely into memory.

@@ -85,7 +85,7 @@ impl WarmStart {
         let mut report = fill.finish()?;
         report.other_graph = other_graph(&json, settings);
         let index = file.index.unwrap_or_else(EmbeddingIndex::default);
-        Ok((model, report, SavedEmbeddings::in_files(&self.path, index)))
+        Ok((model, report, SavedEmbeddings::in_files(&self.path, index).of_data(file.trained_on)))
     }
 }
 

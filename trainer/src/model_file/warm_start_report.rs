@@ -47,6 +47,8 @@ pub struct FreshTable {
     pub in_file: Option<[usize; 2]>,
     /// The number of nodes and the values per node in the model.
     pub in_model: [usize; 2],
+    /// True if the nodes of the file have other ids than those of the graph.
+    pub has_other_nodes: bool,
 }
 
 impl WarmStartReport {
@@ -104,6 +106,9 @@ impl FreshTable {
         let [nodes, dim] = self.in_model;
         match self.in_file {
             None => format!("the file has none of node type {node_type}"),
+            Some(_) if self.has_other_nodes => format!(
+                "the nodes of type {node_type} are not those of the file: they have other ids, or another order"
+            ),
             Some([in_file, dim_in_file]) => format!(
                 "node type {node_type} has {in_file} nodes of {dim_in_file} values in the file, and {nodes} of {dim} \
                  in the graph"
@@ -132,12 +137,17 @@ mod tests {
     #[test]
     fn each_kind_has_a_line() {
         let names = |count: usize| (0..count).map(|i| format!("t{i}")).collect::<Vec<_>>();
-        let table = |in_file| FreshTable { node_type: "user".into(), in_file, in_model: [8, 4] };
+        let table = |in_file| FreshTable {
+            node_type: "user".into(),
+            in_file,
+            in_model: [8, 4],
+            has_other_nodes: in_file == Some([8, 4]),
+        };
         let report = WarmStartReport {
             missing: names(1),
             unused: names(14),
             other_shapes: vec![OtherShape { name: "t".into(), in_file: vec![2, 3], in_model: vec![4, 3] }],
-            fresh_tables: vec![table(None), table(Some([9, 4]))],
+            fresh_tables: vec![table(None), table(Some([9, 4])), table(Some([8, 4]))],
             ..WarmStartReport::default()
         };
         let expected = [
@@ -145,7 +155,8 @@ mod tests {
             "the model does not have 14 tensors of the file: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 2 more",
             "1 tensor has another shape and keeps its initial values: t is [2, 3] in the file and [4, 3] in the model",
             "embeddings start fresh: the file has none of node type user, node type user has 9 nodes of 4 values in \
-             the file, and 8 of 4 in the graph",
+             the file, and 8 of 4 in the graph, the nodes of type user are not those of the file: they have other ids, or \
+             another order",
         ];
         assert_eq!(report.lines(), expected);
     }

@@ -6,6 +6,7 @@ use super::file_header::with_ordered_header;
 use super::model_origin::{ModelOrigin, ORIGIN};
 use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
+use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::{FORMAT, ModelFileError, VERSION, embedding_name};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -78,6 +79,7 @@ impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings
 #[derive(Default)]
 pub(super) struct Notes<'a> {
     pub(super) origin: Option<&'a ModelOrigin>,
+    pub(super) trained_on: Option<&'a TrainedOn>,
     pub(super) index: Option<&'a EmbeddingIndex>,
 }
 
@@ -108,6 +110,9 @@ pub(super) fn model_bytes(
     ]);
     if let Some(origin) = notes.origin {
         metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
+    }
+    if let Some(trained_on) = notes.trained_on {
+        metadata.insert(TRAINED_ON.to_owned(), serde_json::to_string(trained_on).map_err(json_error)?);
     }
     if let Some(index) = notes.index {
         metadata.insert(INDEX.to_owned(), serde_json::to_string(index).map_err(json_error)?);

@@ -4,7 +4,11 @@
 mod resized;
 mod training;
 
-use crate::programs::{TRAIN, end, error_of, fake_parts, free_port, parts, run, stderr, typed_parts, unplace};
+use crate::programs::{
+    TRAIN, end, error_of, fake_parts, free_port, parts, run, stderr, typed_parts, unplace, written_by,
+};
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{Dataset, Features};
 use rustix::process::Signal;
 use std::process::{Command, Stdio};
 use training::{Training, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
@@ -139,6 +143,7 @@ fn another_run_and_damaged_files_are_refused() {
         (["--batch-size", "32"], "--batch-size is 32"),
         (["--num-neighbors", "3,3"], "--num-neighbors is \"3,3\""),
         (["--hidden-channels", "16"], "--hidden-channels is 16"),
+        (["--feature-dtype", "int8"], "--feature-dtype is \"int8\", but it is not set"),
     ] {
         let error = refused(&flags);
         assert!(error.contains(name) && error.contains("another --checkpoint-dir"), "{error}");
@@ -175,6 +180,56 @@ fn another_run_and_damaged_files_are_refused() {
     std::fs::write(training.folder(third).join("node-00000.json"), "{").expect("a damaged manifest");
     let error = error_of(&run(&mut training.stored(&epochs("3"))));
     assert!(error.contains("node-00000.json is damaged"), "{error}");
+}
+
+/// The numbers of nodes and edges, the labels and the in-degrees are the same.
+#[test]
+fn other_edges_features_weights_and_times_are_other_data() {
+    let options = FakeOptions { avg_num_nodes: 120, num_channels: 4, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a graph");
+    let num_edges = graph.num_edges();
+    graph.edge_types[0].attributes.weights = Some(vec![1.0; num_edges].into());
+    graph.edge_types[0].attributes.times = Some((0..num_edges as i64).collect::<Vec<_>>().into());
+    let parts = written_by(&graph, 1);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--num-epochs", "1"];
+    let training = Training::new(&["node"], Some(&parts.path), &flags);
+    training.outcome(&run(&mut training.stored(&["--resume"])));
+    let resumed = |graph: &Dataset, num_parts: u32| {
+        let parts = written_by(graph, num_parts);
+        let folder = parts.path.to_str().expect("UTF-8").to_owned();
+        run(&mut training.stored(&["--resume", "--dataset-root-dir", &folder]))
+    };
+    for change in ["source", "feature", "weight", "time"] {
+        let mut other = graph.clone();
+        let edges = &mut other.edge_types[0];
+        match change {
+            "source" => {
+                let mut src = edges.src.to_vec();
+                let with_other = (1..src.len()).find(|&at| src[at] != src[0]).expect("another source");
+                src.swap(0, with_other);
+                edges.src = src.into();
+            }
+            "feature" => {
+                let Some(Features::F32 { values, dim }) = &other.node_types[0].features else { panic!("features") };
+                let mut values = values.to_vec();
+                values[0] += 1.0;
+                let features = Features::F32 { values: values.into(), dim: *dim };
+                other.node_types[0].features = Some(features);
+            }
+            "weight" => {
+                let mut weights = vec![1.0; num_edges];
+                weights[num_edges - 1] = 2.0;
+                edges.attributes.weights = Some(weights.into());
+            }
+            _ => edges.attributes.times = Some(vec![7; num_edges].into()),
+        }
+        for num_parts in [1, 2] {
+            let error = error_of(&resumed(&other, num_parts));
+            assert!(error.contains("the data of this run is not that of the checkpoint"), "{change}: {error}");
+        }
+    }
+    // The same data in other parts.
+    training.outcome(&resumed(&graph, 2));
 }
 
 #[test]

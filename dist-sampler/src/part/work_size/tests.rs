@@ -3,7 +3,7 @@ use crate::arrays::bytes_of;
 use crate::config::rule::Rule;
 use crate::config::wanted::WantedOfEdges;
 use bytes::Bytes;
-use edgecut_graph::{Dataset, NodeData, Part, PartitionId};
+use edgecut_graph::{Dataset, DiskPartId, NodeData, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn part() -> (tempfile::TempDir, Part) {
     let dir = tempfile::tempdir().unwrap();
     let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(1) };
     partition(&dataset, &options, dir.path(), &()).unwrap();
-    let part = Part::open(dir.path(), PartitionId(0), true).unwrap();
+    let part = Part::open(dir.path(), DiskPartId(0), true).unwrap();
     (dir, part)
 }
 

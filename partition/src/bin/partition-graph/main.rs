@@ -16,7 +16,7 @@ use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{
-    Dataset, FeatureDtype, FeatureDtypes, Meta, OverlapPolicy, Overlaps, PartitionId, Provenance, Workspace,
+    Dataset, DiskPartId, FeatureDtype, FeatureDtypes, Meta, OverlapPolicy, Overlaps, Provenance, Workspace,
     end_on_unreadable_pages,
 };
 use edgecut_output::check_output;
@@ -256,7 +256,7 @@ fn run_features(args: &FeaturesArgs) -> anyhow::Result<()> {
     };
     terminal.building_features();
     let built =
-        build_part_features(&args.conf, &options, &args.dataset_root_dir, PartitionId(args.part), args.overwrite)
+        build_part_features(&args.conf, &options, &args.dataset_root_dir, DiskPartId(args.part), args.overwrite)
             .inspect_err(|_| terminal.clear())?;
     terminal.finish();
     note(&built.notes);

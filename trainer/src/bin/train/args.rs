@@ -3,6 +3,7 @@
 use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::exit::UsageError;
+use crate::given_flags::GivenFlags;
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::optimizer_args::LossArgs;
@@ -289,6 +290,10 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct NodeArgs {
+    // The first field, so that it sees all flags.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) given: GivenFlags,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]

@@ -1,10 +1,12 @@
 //! The flags of checkpoints.
 
+use crate::args::Cli;
 use crate::exit::Stopped;
+use crate::given_flags::GivenFlags;
 use crate::reporter::Reporter;
 use crate::shared_flags::{as_text, is_given};
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, CommandFactory};
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_trainer::TrainError;
@@ -14,23 +16,76 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Flags that may change when a run continues. They choose files, or the end of the training.
-const MAY_CHANGE: [&str; 15] = [
+/// Flags of all commands that may change when a run continues. All others are part of the identity of the run.
+const MAY_CHANGE: &[&str] = &[
+    // Files, and the places of data. The data itself is compared by its fingerprint.
+    "checkpoint_dir",
+    "checkpoint_every",
+    "config",
+    "dataset_root_dir",
+    "init_from",
+    "keep",
+    "resume",
+    "save_model",
+    "servers",
+    "token_file",
+    // Output.
+    "json",
+    "log_every",
+    "metrics",
+    "metrics_port",
+    "quiet",
+    "report",
+    "stats",
+    "tensorboard",
+    "verbose",
+    // The end of the training. The length of a cosine may not change.
+    "num_epochs",
+    "patience",
+    // Processes, addresses, threads and time limits. The state is divided over another number of processes.
+    "check_traffic",
+    "collective_timeout",
+    "encrypt",
+    "heartbeat_timeout",
+    "ip_config",
+    "listen_addr",
+    "listen_port",
+    "master_addr",
+    "master_port",
+    "node_rank",
+    "nproc_per_node",
+    "num_network_threads",
+    "num_nodes",
+    "num_threads",
+    "num_workers",
+    "rendezvous_timeout",
+    "rpc_timeout",
+    // The place of data in memory, and the batches made ahead. Batches stay the same.
     "cache_bytes",
     "cache_ranking",
     "cache_ratio",
-    "checkpoint_dir",
-    "checkpoint_every",
-    "dataset_root_dir",
-    "folds",
-    "init_from",
-    "keep",
-    "load_model",
-    "num_epochs",
-    "patience",
-    "resume",
-    "save_model",
-    "stats",
+    "concurrency",
+    "copy_edges",
+    "gpu_cache_bytes",
+    "graph_on_device",
+    "map_edges",
+    "prefetch_bytes",
+    "verify",
+    // The precision of the device is a setting of its own.
+    "device",
+];
+
+/// Further flags of `train node` and `train link` that may change.
+const MAY_CHANGE_ON_PARTS: &[&str] = &[
+    // What partition-graph has applied to existing parts. The fingerprint of the data compares the result.
+    "add_reverse_edges",
+    "dataset",
+    "hold_out_edges",
+    "overlap",
+    "split",
+    "to_undirected",
+    // Equal to the number of fan-outs, which may not change.
+    "num_layers",
 ];
 
 /// Flags of checkpoints; equal on all ranks, except the path.
@@ -57,12 +112,16 @@ pub(crate) struct CheckpointArgs {
     pub(crate) resume: bool,
 }
 
-/// The data and settings that a run must have to continue from a checkpoint, besides its flags.
+/// The data and settings that a run must have to continue from a checkpoint.
 pub(crate) struct RunIdentity<'a, F> {
-    /// The flags that are equal on all ranks.
+    /// The name of the command.
+    pub(crate) command: &'static str,
+    /// All flags as text.
+    pub(crate) given: &'a GivenFlags,
+    /// The flags that are equal on all ranks, parsed.
     pub(crate) flags: &'a F,
     pub(crate) num_epochs: u64,
-    /// Settings that are not among these.
+    /// Settings that are not among the flags.
     pub(crate) settings: Vec<(&'static str, String)>,
     pub(crate) data: DataIdentity,
 }
@@ -108,15 +167,32 @@ impl CheckpointArgs {
 }
 
 impl<F: Serialize> RunIdentity<'_, F> {
+    /// Returns the values of all flags that may not change, by their ids, and the other settings.
     fn settings(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        let flags = serde_json::to_value(self.flags).context("write the flags as JSON")?;
-        // The number of epochs is the length of a cosine.
-        let is_cosine = flags.get("lr_schedule").and_then(Value::as_str) == Some("cosine");
-        let matters = |name: &str| !MAY_CHANGE.contains(&name) || (is_cosine && name == "num_epochs");
-        let flags = flags.as_object().into_iter().flatten().filter(|(name, _)| matters(name));
-        let flags = flags.map(|(name, value)| (name.clone(), value.to_string()));
-        Ok(flags.chain(self.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()))).collect())
+        let parsed = serde_json::to_value(self.flags).context("write the flags as JSON")?;
+        let cli = Cli::command();
+        let command = cli.find_subcommand(self.command).context("the command is missing")?;
+        let mut settings = BTreeMap::new();
+        for flag in command.get_arguments() {
+            let id = flag.get_id().as_str();
+            // The number of epochs is the length of a cosine.
+            let is_length = id == "num_epochs" && parsed.get("lr_schedule").and_then(Value::as_str) == Some("cosine");
+            if may_change(self.command, id) && !is_length {
+                continue;
+            }
+            // Different texts may have the same parsed value.
+            let text = || self.given.text(id).map_or(Value::Null, Value::from);
+            let value = parsed.get(id).cloned().unwrap_or_else(text);
+            settings.insert(id.to_owned(), value.to_string());
+        }
+        settings.extend(self.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Ok(settings)
     }
+}
+
+/// Returns true if a flag of a command may change when a run continues.
+fn may_change(command: &str, id: &str) -> bool {
+    MAY_CHANGE.contains(&id) || (command != "graph" && MAY_CHANGE_ON_PARTS.contains(&id))
 }
 
 /// Tells the user where the run continues.
@@ -153,5 +229,73 @@ pub(crate) fn unless_stopped<T>(
             Ok(None)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Command;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+
+    fn identity(line: &str) -> BTreeMap<String, String> {
+        let words = std::iter::once("train").chain(line.split(' '));
+        let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}"));
+        fn settings(command: &'static str, given: &GivenFlags, flags: &impl Serialize) -> BTreeMap<String, String> {
+            let (settings, data) = Default::default();
+            let run = RunIdentity { command, given, flags, num_epochs: 1, settings, data };
+            run.settings().expect("settings")
+        }
+        match &cli.command {
+            Command::Node(args) => settings("node", &args.given, &**args),
+            Command::Link(args) => settings("link", &args.given, &**args),
+            Command::Graph(args) => settings("graph", &args.given, &**args),
+            _ => panic!("{line} trains nothing"),
+        }
+    }
+
+    /// A new flag is in the identity, unless a list says that it may change.
+    #[test]
+    fn every_flag_is_either_part_of_the_identity_or_may_change() {
+        let cli = Cli::command();
+        let mut known = BTreeSet::new();
+        for (command, line) in [
+            ("node", "node --dataset-root-dir a"),
+            ("link", "link --dataset-root-dir a"),
+            ("graph", "graph --dataset a"),
+        ] {
+            let identity = identity(line);
+            let flags = cli.find_subcommand(command).expect("a command").get_arguments();
+            for id in flags.map(|flag| flag.get_id().to_string()) {
+                assert_ne!(identity.contains_key(&id), may_change(command, &id), "{command}: {id}");
+                known.insert(id);
+            }
+            assert!(identity.keys().all(|id| known.contains(id)), "{command}: {identity:?}");
+        }
+        let listed = MAY_CHANGE.iter().chain(MAY_CHANGE_ON_PARTS);
+        assert_eq!(listed.filter(|id| !known.contains(**id)).collect::<Vec<_>>(), [&""; 0]);
+    }
+
+    #[test]
+    fn only_flags_that_change_the_training_change_the_identity() {
+        let base = "node --dataset-root-dir a";
+        for (flags, changed) in [
+            ("--feature-dtype int8", Some("feature_dtype")),
+            ("--feature-precision f16", Some("feature_precision")),
+            ("--mixed-precision bf16", Some("mixed_precision")),
+            ("--hidden-channels 8", Some("hidden_channels")),
+            ("--lr 0.0030", None),
+            ("--model sage", None),
+            ("--num-epochs 7", None),
+            ("--nproc-per-node 2 --num-workers 3 --map-edges --verify", None),
+        ] {
+            let [before, after] = [base.to_owned(), format!("{base} {flags}")].map(|line| identity(&line));
+            let differing: Vec<&str> =
+                before.keys().filter(|id| before.get(*id) != after.get(*id)).map(String::as_str).collect();
+            assert_eq!(differing, changed.into_iter().collect::<Vec<_>>(), "{flags}");
+        }
+        let cosine = ["7", "8"].map(|epochs| identity(&format!("{base} --lr-schedule cosine --num-epochs {epochs}")));
+        assert_ne!(cosine[0], cosine[1]);
     }
 }

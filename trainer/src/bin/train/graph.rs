@@ -7,6 +7,7 @@ use crate::model_bytes::read_on_rank_0;
 use crate::node::valid;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
+use crate::saved_model::{Setting, check_flags, check_graphs};
 use anyhow::{Context, anyhow, ensure};
 use edgecut_cli::result;
 use edgecut_cluster::{ProcessGroup, Termination};
@@ -16,12 +17,13 @@ use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
 use edgecut_trainer::ops::Precision;
 use edgecut_trainer::{
     ClassificationResult, ClassificationScores, EpochCost, EpochReport, StepOptions, TrainingBackend,
 };
 use serde::Serialize;
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn run<B: TrainingBackend>(
@@ -42,6 +44,8 @@ pub(crate) fn run<B: TrainingBackend>(
         let judge = if by_test { "test" } else { "valid" };
         let settings = vec![("precision", config.step.precision.to_string())];
         let run = RunIdentity {
+            command: "graph",
+            given: &args.given,
             flags: args,
             num_epochs: config.num_epochs,
             settings,
@@ -50,7 +54,8 @@ pub(crate) fn run<B: TrainingBackend>(
         config.checkpoints = args.checkpoints.open(&run, termination, world)?;
         let checkpoints = config.checkpoints.as_ref();
         let kept = (false, args.checkpoints.kept_epochs(checkpoints));
-        let reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, kept, world)?;
+        let mut reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, kept, world)?;
+        reporter.describe_data(TrainedOn::of_graphs(&graphs));
         say_resumed(&reporter, checkpoints);
         let model = args.training.start.init_from.as_deref();
         reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
@@ -68,7 +73,7 @@ pub(crate) fn run<B: TrainingBackend>(
         let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(path, &graphs, &split, &config, world, device)?,
+            Some(_) => evaluate::<B>(args, &graphs, &split, &config, world, device)?,
             None => {
                 let trained = B::train_graph(&graphs, &split, &config, world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
@@ -125,18 +130,44 @@ fn folds(
 }
 
 fn evaluate<B: TrainingBackend>(
-    path: &Path,
+    args: &GraphArgs,
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
+    let path = args.output.load_model.as_deref().context("--load-model is missing")?;
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
+    check_flags(&args.given, path, &settings_of(config, &model_config))?;
+    check_graphs(&bytes, path, graphs, model_config.num_classes)?;
     model.set_precision(config.step.precision);
     let result = B::evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
     result.with_context(|| format!("evaluate {}", path.display()))
+}
+
+/// Returns the settings of a saved model that the flags name as well.
+fn settings_of(config: &GraphTrainingConfig, saved: &GraphNetConfig) -> Vec<Setting> {
+    let [(model, own), (saved_model, of_saved)] = [config.conv, saved.conv].map(|conv| match conv {
+        GraphConvKind::Gin { mlp_layers, learn_epsilon } => ("gin", (mlp_layers, learn_epsilon, None)),
+        GraphConvKind::Gcn => ("gcn", (0, false, None)),
+        GraphConvKind::Sage { aggregation } => ("sage", (0, false, Some(aggregation))),
+    });
+    let mut settings = vec![
+        Setting::new("model", model, saved_model),
+        Setting::new("num_layers", config.num_layers, saved.num_layers),
+        Setting::new("hidden_channels", config.hidden_channels, saved.hidden_channels),
+        Setting::new("pooling", config.pooling, saved.pooling),
+        Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)),
+        Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm),
+    ];
+    if model == saved_model {
+        settings.push(Setting::new("mlp_layers", own.0, of_saved.0));
+        settings.push(Setting::new("learn_epsilon", own.1, of_saved.1));
+        settings.push(Setting::new("aggregation", format!("{:?}", own.2), format!("{:?}", of_saved.2)));
+    }
+    settings
 }
 
 /// Prints the size of the set of graphs.

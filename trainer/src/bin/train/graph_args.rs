@@ -4,6 +4,7 @@ use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
+use crate::given_flags::GivenFlags;
 use crate::optimizer_args::{LossArgs, OptimizerArgs, ScheduleName};
 use crate::shared_flags::as_text;
 use crate::start_args::StartArgs;
@@ -39,6 +40,10 @@ pub(crate) enum ReadoutName {
 
 #[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct GraphArgs {
+    // The first field, so that it sees all flags.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) given: GivenFlags,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) data: GraphDataArgs,

@@ -6,12 +6,14 @@ use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
+use crate::saved_model::{Setting, check_data, check_flags};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
+use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
@@ -30,17 +32,16 @@ pub(crate) fn run<B: TrainingBackend>(
         if args.links.eval_negatives.is_none() && gives_negatives(&config, job)? {
             config.evaluation = LinkEvaluation::Given;
         }
-        let settings = vec![
-            ("feature_precision", args.memory.feature_precision.to_string()),
-            ("precision", config.training.step.precision.to_string()),
-        ];
+        let settings = vec![("precision", config.training.step.precision.to_string())];
         let num_epochs = config.training.num_epochs;
         let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
-        let run = RunIdentity { flags: args, num_epochs, settings, data: checkpointed };
+        let run =
+            RunIdentity { command: "link", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
         config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
         say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         let data = args.part.dataset_root_dir.as_deref();
@@ -50,7 +51,7 @@ pub(crate) fn run<B: TrainingBackend>(
         config.training.warm_start = args.training.start.warm_start(job.world)?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(path, job, &config, device)?,
+            Some(path) => evaluate::<B>(args, path, job, &config, device)?,
             None => {
                 let trained = B::train_link(&job.node, &config, job.world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
@@ -80,6 +81,7 @@ fn gives_negatives(config: &LinkTrainingConfig, job: &Serving<'_>) -> anyhow::Re
 }
 
 fn evaluate<B: TrainingBackend>(
+    args: &LinkArgs,
     path: &Path,
     job: &mut Serving<'_>,
     config: &LinkTrainingConfig,
@@ -87,6 +89,10 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+    let mut settings = args.training.settings_of(&ModelConfig::Relational(model_config.encoder.clone()));
+    settings.push(Setting::new("decoder", args.links.decoder, model_config.decoder));
+    check_flags(&args.given, path, &settings)?;
+    check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
     model.set_precision(config.training.step.precision);
     Ok(B::evaluate_link(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }

@@ -4,6 +4,7 @@ use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
 use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
+use crate::given_flags::GivenFlags;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::as_text;
 use crate::training_args::TrainingArgs;
@@ -17,6 +18,10 @@ use serde::{Serialize, Serializer};
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct LinkArgs {
+    // The first field, so that it sees all flags.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) given: GivenFlags,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]

@@ -6,6 +6,7 @@ use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
+use crate::saved_model::{check_data, check_flags};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
@@ -31,16 +32,15 @@ pub(crate) fn run<B: TrainingBackend>(
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.num_epochs;
-        let settings = vec![
-            ("feature_precision", args.memory.feature_precision.to_string()),
-            ("precision", config.training.step.precision.to_string()),
-        ];
+        let settings = vec![("precision", config.training.step.precision.to_string())];
         let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
-        let run = RunIdentity { flags: args, num_epochs, settings, data: checkpointed };
+        let run =
+            RunIdentity { command: "node", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
         config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
         say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
@@ -55,7 +55,7 @@ pub(crate) fn run<B: TrainingBackend>(
         config.training.warm_start = args.training.start.warm_start(job.world)?;
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(path, job, &config, device)?,
+            Some(path) => evaluate::<B>(args, path, job, &config, device)?,
             None => {
                 let trained = B::train_node(&job.node, &config, job.world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
@@ -75,6 +75,7 @@ pub(crate) fn run<B: TrainingBackend>(
 }
 
 fn evaluate<B: TrainingBackend>(
+    args: &NodeArgs,
     path: &Path,
     job: &mut Serving<'_>,
     config: &NodeTrainingConfig,
@@ -82,6 +83,8 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+    check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
+    check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
     model.set_precision(config.training.step.precision);
     Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }

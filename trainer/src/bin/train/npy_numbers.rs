@@ -1,4 +1,6 @@
 //! Integers of 32 or 64 bits in `.npy` files.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use anyhow::{anyhow, bail};
 use edgecut_graph::{NpyElement, map_npy, npy_shape};

@@ -16,7 +16,7 @@ use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{META_FILE, Meta, Report};
 use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::ModelSaver;
+use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
     ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
     WarmStartReport, resident_bytes,
@@ -97,6 +97,13 @@ impl Reporter {
             last_epoch: kept_epochs.unwrap_or(0),
             best_epoch: 0,
         })
+    }
+
+    /// Stores a description of the data of the training with each saved model.
+    pub(crate) fn describe_data(&mut self, trained_on: TrainedOn) {
+        if let Some(saver) = &mut self.saver {
+            saver.describe_data(trained_on);
+        }
     }
 
     /// Writes the report that `--report` names. Call this once the result is printed.

@@ -5,6 +5,7 @@ use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::sampling_args::SamplingArgs;
+use crate::saved_model::Setting;
 use crate::shared_flags::{as_text, as_text_if_given};
 use crate::start_args::StartArgs;
 use anyhow::bail;
@@ -12,7 +13,7 @@ use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::{GatSettings, ModelKind};
+use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
@@ -357,12 +358,71 @@ impl TrainingArgs {
         Ok(())
     }
 
+    /// Returns the settings of a saved model that the flags name as well.
+    pub(crate) fn settings_of(&self, saved: &ModelConfig) -> Vec<Setting> {
+        let kind = saved.kind();
+        let (num_layers, hidden_channels, residual, layer_norm) = match saved {
+            ModelConfig::Stack(stack) => (stack.num_layers, stack.hidden_channels, stack.residual, stack.layer_norm),
+            ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
+        };
+        let own_model = name_of_kind(self.kind(), self.num_neighbors().num_hops());
+        let mut settings = vec![
+            Setting::new("model", own_model, name_of_kind(kind, num_layers)),
+            Setting::new("hidden_channels", self.hidden_channels, hidden_channels),
+            Setting::new("residual", self.residual, residual),
+            Setting::new("layer_norm", self.layer_norm, layer_norm),
+        ];
+        match (self.kind(), kind) {
+            (ModelKind::Sage { aggregation: own }, ModelKind::Sage { aggregation }) => {
+                settings.push(Setting::new("aggregation", own, aggregation));
+            }
+            (ModelKind::Gat(own), ModelKind::Gat(saved)) => {
+                settings.push(Setting::new("heads", own.heads, saved.heads))
+            }
+            (ModelKind::Rgcn { decomposition: own }, ModelKind::Rgcn { decomposition }) => {
+                let [own, saved] = [own, decomposition].map(numbers_of);
+                settings.push(Setting::new("num_bases", own[0], saved[0]));
+                settings.push(Setting::new("num_blocks", own[1], saved[1]));
+            }
+            _ => {}
+        }
+        if let ModelConfig::Relational(network) = saved {
+            let saved = network.relation_aggregation;
+            settings.push(Setting::new("relation_aggregation", self.relation_aggregation, saved));
+        } else {
+            settings.push(Setting::new("encoder_decoder", self.encoder_decoder, false));
+        }
+        settings
+    }
+
     fn num_neighbors(&self) -> NumNeighbors {
         match self.model {
             ModelName::Embedding => Vec::new().into(),
             _ => self.num_neighbors.value.clone(),
         }
     }
+}
+
+/// Returns the number of bases and of blocks of a decomposition, 0 if it has none.
+fn numbers_of(decomposition: Decomposition) -> [usize; 2] {
+    match decomposition {
+        Decomposition::None => [0, 0],
+        Decomposition::Basis { num_bases } => [num_bases, 0],
+        Decomposition::BlockDiagonal { num_blocks } => [0, num_blocks],
+    }
+}
+
+/// Returns the name that `--model` has for a kind of model.
+fn name_of_kind(kind: ModelKind, num_layers: usize) -> String {
+    let name = match kind {
+        _ if num_layers == 0 => ModelName::Embedding,
+        ModelKind::Sage { .. } => ModelName::Sage,
+        ModelKind::Gcn => ModelName::Gcn,
+        ModelKind::Gat(GatSettings { version: AttentionVersion::V1, .. }) => ModelName::Gat,
+        ModelKind::Gat(GatSettings { version: AttentionVersion::V2, .. }) => ModelName::Gatv2,
+        ModelKind::Rgcn { .. } => ModelName::Rgcn,
+    };
+    name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, write_ids};
 use super::ids::{Ids, check_ids};
-use super::model::{Model, open};
+use super::model::{Data, Model, open};
 use super::ordered_rows::OrderedRows;
 use super::values::class_of;
 use super::{PredictFlags, prepare_out};
@@ -53,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
         let start = Instant::now();
         let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
-        let Model::Graph(model, config) = open::<B>(args, world, device)? else {
+        let Model::Graph(model, config) = open::<B>(args, Data::Graphs(&dataset), world, device)? else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()

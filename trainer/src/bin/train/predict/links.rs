@@ -1,7 +1,7 @@
 //! The rows of both ends of an edge type, for scores and best destinations.
 
 use super::args::PredictArgs;
-use super::model::open_link;
+use super::model::{Data, open_link};
 use super::progress::Progress;
 use super::request::Request;
 use crate::serving::Serving;
@@ -29,7 +29,8 @@ pub(super) fn encode<B: TrainingBackend>(
     job: &mut Serving<'_>,
     device: &B::Device,
 ) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
-    let (model, config, embeddings) = open_link::<B>(args, Request::of(args).flags(), job.world, device)?;
+    let graph = Data::Graph(job.node.part().meta());
+    let (model, config, embeddings) = open_link::<B>(args, Request::of(args).flags(), graph, job.world, device)?;
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let prediction = PredictionJob { node: &job.node, world: job.world, device, progress };
     let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;

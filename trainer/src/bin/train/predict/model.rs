@@ -3,8 +3,10 @@
 use super::args::PredictArgs;
 use crate::exit::UsageError;
 use crate::model_bytes::read_on_rank_0;
+use crate::saved_model::{Sampling, check_data, check_graphs};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
+use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, task_of_model};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
@@ -16,14 +18,27 @@ pub(super) enum Model<B: TrainingBackend> {
     Graph(GraphNet<B>, GraphNetConfig),
 }
 
-/// Reads the model of `--load-model` on rank 0, and opens it on all ranks.
+/// The data to predict for.
+#[derive(Clone, Copy)]
+pub(super) enum Data<'a> {
+    Graph(&'a Meta),
+    Graphs(&'a GraphDataset),
+    /// Only the model is read.
+    None,
+}
+
+/// Reads the model of `--load-model` on rank 0, and opens it on all ranks. The data must be like that of the training.
 pub(super) fn open<B: TrainingBackend>(
     args: &PredictArgs,
+    data: Data<'_>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<Model<B>> {
     let path = &args.load_model;
     let bytes = read_on_rank_0(path, world).context("--load-model")?;
+    if let Data::Graph(meta) = data {
+        check_data(&bytes, path, meta, &Sampling::default(), world)?;
+    }
     let precision = args.device.mixed_precision.unwrap_or_default();
     Ok(match task_of_model(&bytes, path)? {
         ModelTask::Node => {
@@ -38,6 +53,9 @@ pub(super) fn open<B: TrainingBackend>(
         }
         ModelTask::Graph => {
             let (mut model, config) = B::open_graph_model(&bytes, path, device)?;
+            if let Data::Graphs(graphs) = data {
+                check_graphs(&bytes, path, graphs, config.num_classes)?;
+            }
             model.set_precision(precision);
             Model::Graph(model, config)
         }
@@ -51,10 +69,11 @@ pub(super) type OpenLinkModel<B> = (LinkModel<B>, LinkModelConfig, SavedEmbeddin
 pub(super) fn open_link<B: TrainingBackend>(
     args: &PredictArgs,
     flag: &str,
+    data: Data<'_>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<OpenLinkModel<B>> {
-    match open::<B>(args, world, device)? {
+    match open::<B>(args, data, world, device)? {
         Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
         Model::Node(..) | Model::Graph(..) => bail!(UsageError(format!(
             "{flag} needs a model for links, and {} classifies: load a model of train link, or use --output class, \

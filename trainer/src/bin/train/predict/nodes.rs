@@ -2,10 +2,10 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
-use super::model::{Model, open};
+use super::model::{Data, Model, open};
 use super::progress::Progress;
 use super::selection::Selection;
-use super::user_ids::{UserColumn, UserIds};
+use super::user_ids::UserIds;
 use super::values::{Values, class_of};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
@@ -83,7 +83,7 @@ fn compute<B: TrainingBackend>(
         _ => WantedRows::Logits,
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    let model = open::<B>(args, job.world, device)?;
+    let model = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
     let rows = match model {
@@ -128,7 +128,7 @@ fn write(
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let known: Option<UserColumn> = users.as_ref().map(|users| users.of(&nodes));
+            let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
             file.push_with_users(&[&ids], known.as_ref(), &values_of(args, rows, &nodes)?)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
@@ -165,7 +165,7 @@ fn write(
             let values = values_of(args, rows, &nodes)?;
             match file {
                 GatheredFile::Table(file, users) => {
-                    let known = users.as_ref().map(|users| users.of(&nodes));
+                    let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
                     file.push_with_users(&[&ids], known.as_ref(), &values)?;
                 }
                 GatheredFile::Array(file) => file.push(&values)?,
@@ -190,7 +190,7 @@ fn write(
 /// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.
 fn user_ids(args: &PredictArgs, rows: &DistRows, nodes: impl Iterator<Item = u32>) -> anyhow::Result<Option<UserIds>> {
     let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
-    UserIds::open(root, rows.node().part().meta(), rows.node_type(), nodes)
+    UserIds::open(root, rows.node().part(), rows.node_type(), nodes)
 }
 
 /// The file that rank 0 writes.

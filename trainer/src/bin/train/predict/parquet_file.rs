@@ -66,7 +66,7 @@ impl ParquetFile {
     /// Appends rows. `ids` has the ids of all rows, column by column.
     pub(super) fn push(&mut self, ids: &[&[u32]], users: Option<&UserColumn>, values: &Values) -> anyhow::Result<()> {
         if let (Some(ours), Some(users)) = (&mut self.users, users) {
-            ours.extend(users);
+            ours.extend(users)?;
         }
         for (column, ids) in self.ids.iter_mut().zip(ids) {
             column.extend(ids.iter().map(|&id| i64::from(id)));

@@ -2,7 +2,7 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, NpyFile, RELATION_NAMES, Table};
-use super::model::{Model, open, open_link};
+use super::model::{Data, Model, open, open_link};
 use super::values::Values;
 use super::{PredictFlags, prepare_out};
 use crate::job::{self, Job};
@@ -56,7 +56,7 @@ fn write_table<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<usize> {
-    let embeddings = match open::<B>(args, world, device)? {
+    let embeddings = match open::<B>(args, Data::None, world, device)? {
         Model::Node(_, _, embeddings) | Model::Link(_, _, embeddings) => embeddings,
         Model::Graph(..) => bail!(
             "--output table: {} is a model for whole graphs, which has no embedding tables",
@@ -105,7 +105,7 @@ fn write_relations<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<usize> {
-    let (model, config, _) = open_link::<B>(args, "--output relation", world, device)?;
+    let (model, config, _) = open_link::<B>(args, "--output relation", Data::None, world, device)?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();

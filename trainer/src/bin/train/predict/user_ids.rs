@@ -1,19 +1,31 @@
 //! The ids of nodes as their owners know them, for graphs from tables.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
-use anyhow::{Context, ensure};
-use edgecut_graph::{ID_MAP_FILE, Meta, NodeTypeId, PartitionId, node_dir, part_dir};
+use anyhow::{Context, bail, ensure};
+use edgecut_graph::{DiskPartId, GlobalNodeId, ID_MAP_FILE, NodeTypeId, Part, node_file};
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
-/// The ids of the nodes of some parts.
-pub(super) struct UserIds {
-    /// The first global id of each part and its ids, ascending.
-    parts: Vec<(u32, UserColumn)>,
-    is_text: bool,
+/// The ids of the nodes of some parts on disk.
+#[derive(Debug)]
+pub(super) enum UserIds {
+    Numbers(Vec<OfPart<i64>>),
+    Texts(Vec<OfPart<ByteArray>>),
+}
+
+/// The ids of the nodes of a part on disk.
+#[derive(Debug)]
+pub(super) struct OfPart<T> {
+    /// The global id of the first node.
+    first: u32,
+    /// The ids in the order of the global ids.
+    ids: Vec<T>,
 }
 
 /// A column of ids.
@@ -24,29 +36,37 @@ pub(super) enum UserColumn {
 }
 
 impl UserIds {
-    /// Reads the ids of the nodes of a type in the parts that hold `nodes`, which are global ids. Returns `None` for a
-    /// type whose ids are row numbers.
+    /// Reads the ids of the nodes of a type in the parts on disk that hold `nodes`, which are global ids. `root` is the
+    /// folder of the parts, and `own` the part of this process. Returns `None` for a type whose ids are row numbers.
     ///
     /// # Errors
-    /// Fails if a file cannot be read, and for a file with another number of rows than its part.
+    /// Fails if a file cannot be read or is not that of `META.json`, for a file with another number of rows than its part,
+    /// and for ids that are numbers in one part and texts in another.
     pub(super) fn open(
         root: &Path,
-        meta: &Meta,
+        own: &Part,
         node_type: NodeTypeId,
         nodes: impl Iterator<Item = u32>,
     ) -> anyhow::Result<Option<Self>> {
+        let meta = own.meta();
         let of_type = &meta.node_types[node_type.index()];
         if !of_type.has_id_map {
             return Ok(None);
         }
-        let mut is_needed = vec![false; meta.num_parts as usize];
-        nodes.for_each(|node| is_needed[of_type.book.owner(edgecut_graph::GlobalNodeId(node)).index()] = true);
-        let mut parts = Vec::new();
-        let mut is_text = false;
-        for part in (0..meta.num_parts).filter(|&part| is_needed[part as usize]).map(PartitionId) {
-            let path = root.join(part_dir(part)).join(node_dir(&of_type.name)).join(ID_MAP_FILE);
-            let range = of_type.book.range(part);
-            let column = read(&path).with_context(|| format!("read the ids of nodes in {}", path.display()))?;
+        let book = meta.book_on_disk(node_type);
+        let mut parts: BTreeSet<DiskPartId> = nodes.map(|node| book.owner(GlobalNodeId(node))).collect();
+        if parts.is_empty() {
+            // A process without nodes also writes a file, whose columns have the types of the others.
+            parts.extend(own.parts_on_disk().take(1));
+        }
+        let mut numbers = Vec::new();
+        let mut texts = Vec::new();
+        for part in parts {
+            let name = node_file(part, &of_type.name, ID_MAP_FILE);
+            let path = root.join(&name);
+            let column = read(meta.open_file(root, &name)?)
+                .with_context(|| format!("read the ids of nodes in {}", path.display()))?;
+            let range = book.range(part);
             ensure!(
                 column.len() == range.len(),
                 "{}: it has {} rows, but the part has {} nodes: copy or partition it again",
@@ -54,33 +74,47 @@ impl UserIds {
                 column.len(),
                 range.len()
             );
-            is_text |= matches!(column, UserColumn::Texts(_));
-            parts.push((range.start, column));
+            match column {
+                UserColumn::Numbers(ids) => numbers.push(OfPart { first: range.start, ids }),
+                UserColumn::Texts(ids) => texts.push(OfPart { first: range.start, ids }),
+            }
+            ensure!(
+                numbers.is_empty() || texts.is_empty(),
+                "{}: the ids of the nodes are numbers in some parts and texts in others: partition the graph again",
+                path.display()
+            );
         }
-        Ok(Some(Self { parts, is_text }))
+        Ok(Some(if texts.is_empty() { Self::Numbers(numbers) } else { Self::Texts(texts) }))
     }
 
     /// Returns an empty column of the type of the ids.
     pub(super) fn empty(&self) -> UserColumn {
-        if self.is_text { UserColumn::Texts(Vec::new()) } else { UserColumn::Numbers(Vec::new()) }
+        match self {
+            Self::Numbers(_) => UserColumn::Numbers(Vec::new()),
+            Self::Texts(_) => UserColumn::Texts(Vec::new()),
+        }
     }
 
-    /// Returns the ids of nodes, which are global ids in the parts that were read.
-    pub(super) fn of(&self, nodes: &[u32]) -> UserColumn {
-        let mut column = self.empty();
-        for &node in nodes {
-            let at = self.parts.partition_point(|(first, _)| *first <= node) - 1;
-            let (first, ids) = &self.parts[at];
-            let row = (node - first) as usize;
-            match (&mut column, ids) {
-                (UserColumn::Numbers(out), UserColumn::Numbers(ids)) => out.push(ids[row]),
-                (UserColumn::Texts(out), UserColumn::Texts(ids)) => out.push(ids[row].clone()),
-                // All parts of a run have one type.
-                _ => unreachable!("the type of the ids is that of all parts"),
-            }
-        }
-        column
+    /// Returns the ids of nodes, which are global ids.
+    ///
+    /// # Errors
+    /// Fails for a node in a part that was not read.
+    pub(super) fn of(&self, nodes: &[u32]) -> anyhow::Result<UserColumn> {
+        Ok(match self {
+            Self::Numbers(parts) => UserColumn::Numbers(ids_of(parts, nodes)?),
+            Self::Texts(parts) => UserColumn::Texts(ids_of(parts, nodes)?),
+        })
     }
+}
+
+/// Looks up the ids of nodes in parts whose first nodes ascend.
+fn ids_of<T: Clone>(parts: &[OfPart<T>], nodes: &[u32]) -> anyhow::Result<Vec<T>> {
+    let id_of = |node: u32| {
+        let after = parts.partition_point(|part| part.first <= node);
+        let part = parts.get(after.checked_sub(1)?)?;
+        part.ids.get((node - part.first) as usize).cloned()
+    };
+    nodes.iter().map(|&node| id_of(node).with_context(|| format!("the id of node {node} was not read"))).collect()
 }
 
 impl UserColumn {
@@ -93,12 +127,16 @@ impl UserColumn {
     }
 
     /// Appends ids of the same type.
-    pub(super) fn extend(&mut self, more: &Self) {
+    ///
+    /// # Errors
+    /// Fails for ids of the other type.
+    pub(super) fn extend(&mut self, more: &Self) -> anyhow::Result<()> {
         match (self, more) {
             (Self::Numbers(ids), Self::Numbers(more)) => ids.extend(more),
             (Self::Texts(ids), Self::Texts(more)) => ids.extend(more.iter().cloned()),
-            _ => unreachable!("a file has ids of one type"),
+            _ => bail!("the ids of the nodes are numbers and texts"),
         }
+        Ok(())
     }
 
     /// Removes all ids.
@@ -123,8 +161,8 @@ impl UserColumn {
 }
 
 /// Reads the first column of an id map.
-fn read(path: &Path) -> anyhow::Result<UserColumn> {
-    let reader = SerializedFileReader::new(File::open(path)?)?;
+fn read(file: File) -> anyhow::Result<UserColumn> {
+    let reader = SerializedFileReader::new(file)?;
     let columns = reader.metadata().file_metadata().schema_descr().columns();
     let is_text = columns.first().context("it has no columns")?.physical_type() == Type::BYTE_ARRAY;
     let mut column = if is_text { UserColumn::Texts(Vec::new()) } else { UserColumn::Numbers(Vec::new()) };
@@ -133,12 +171,12 @@ fn read(path: &Path) -> anyhow::Result<UserColumn> {
         let rows = group.metadata().num_rows().max(0) as usize;
         match (&mut column, group.get_column_reader(0)?) {
             (UserColumn::Numbers(ids), reader @ ColumnReader::Int64ColumnReader(_)) => {
-                read_column::<parquet::data_type::Int64Type>(reader, rows, ids)?;
+                read_column::<Int64Type>(reader, rows, ids)?;
             }
             (UserColumn::Texts(ids), reader @ ColumnReader::ByteArrayColumnReader(_)) => {
-                read_column::<parquet::data_type::ByteArrayType>(reader, rows, ids)?;
+                read_column::<ByteArrayType>(reader, rows, ids)?;
             }
-            _ => anyhow::bail!("its first column is neither INT64 nor BYTE_ARRAY"),
+            _ => bail!("its first column is neither INT64 nor BYTE_ARRAY"),
         }
     }
     Ok(column)

@@ -1,0 +1,95 @@
+//! Digests of what the nodes and edges of a type are, which do not depend on the partitioning.
+
+use super::{InEdges, WriteError, WriteProgress};
+use crate::dataset::{EdgeList, GivenNegatives, NodeData, Split};
+use crate::memory::Features;
+use crate::parallel;
+use bytemuck::Pod;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// The bytes that a thread hashes at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Returns the digest of all arrays of a node type.
+pub(super) fn of_nodes(nodes: &NodeData, progress: &dyn WriteProgress) -> Result<String, WriteError> {
+    let mut digest = Digest::new(progress);
+    digest.features(nodes.features.as_ref())?;
+    digest.optional("labels", nodes.labels.as_deref())?;
+    digest.optional("targets", nodes.targets.as_ref().map(|targets| &targets.values[..]))?;
+    digest.optional("times", nodes.times.as_deref())?;
+    for split in Split::ALL {
+        digest.array(split.name(), nodes.splits.get(split))?;
+    }
+    Ok(digest.finish())
+}
+
+/// Returns the digest of all arrays of an edge type, in original ids.
+pub(super) fn of_edges(edges: &InEdges, progress: &dyn WriteProgress) -> Result<String, WriteError> {
+    let mut digest = Digest::new(progress);
+    digest.array("offsets", &edges.rows.offsets)?;
+    digest.array("sources", &edges.rows.values)?;
+    // Without attributes, the order of edges into different nodes has no meaning.
+    digest.optional("positions", edges.positions())?;
+    digest.features(edges.attributes.features.as_ref())?;
+    digest.optional("weights", edges.attributes.weights.as_deref())?;
+    digest.optional("times", edges.attributes.times.as_deref())?;
+    for (split, list) in edges.held_out.lists() {
+        digest.list(split, list)?;
+    }
+    Ok(digest.finish())
+}
+
+/// A digest of named arrays.
+struct Digest<'a> {
+    hash: Xxh3,
+    progress: &'a dyn WriteProgress,
+}
+
+impl<'a> Digest<'a> {
+    fn new(progress: &'a dyn WriteProgress) -> Self {
+        Self { hash: Xxh3::new(), progress }
+    }
+
+    fn features(&mut self, features: Option<&Features>) -> Result<(), WriteError> {
+        let Some(features) = features else { return Ok(()) };
+        self.array(&format!("features {} {}", features.dtype(), features.dim()), features.bytes())
+    }
+
+    fn list(&mut self, name: &str, list: &EdgeList) -> Result<(), WriteError> {
+        self.array(name, &list.src)?;
+        self.array("destinations", &list.dst)?;
+        self.optional("times", list.times.as_deref())?;
+        match &list.negatives {
+            None => Ok(()),
+            Some(GivenNegatives::OfEach { num, dst }) => self.array(&format!("{num} negatives of each"), dst),
+            Some(GivenNegatives::Shared { src, dst }) => {
+                self.array("sources of negatives", src)?;
+                self.array("destinations of negatives", dst)
+            }
+        }
+    }
+
+    fn optional<T: Pod>(&mut self, name: &str, values: Option<&[T]>) -> Result<(), WriteError> {
+        values.map_or(Ok(()), |values| self.array(name, values))
+    }
+
+    /// Adds an array, whose pieces are hashed in parallel.
+    fn array<T: Pod>(&mut self, name: &str, values: &[T]) -> Result<(), WriteError> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let hash = |piece: usize| {
+            if self.progress.cancelled() {
+                return Err(WriteError::Cancelled);
+            }
+            let start = piece * PIECE_BYTES;
+            Ok(xxh3_64(&bytes[start..bytes.len().min(start + PIECE_BYTES)]))
+        };
+        let pieces = parallel::try_collect(bytes.len().div_ceil(PIECE_BYTES), &hash)?;
+        self.hash.update(format!("{name} {}\n", bytes.len()).as_bytes());
+        pieces.iter().for_each(|piece| self.hash.update(&piece.to_le_bytes()));
+        Ok(())
+    }
+
+    fn finish(self) -> String {
+        format!("{:032x}", self.hash.digest128())
+    }
+}

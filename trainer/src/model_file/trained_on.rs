@@ -1,0 +1,250 @@
+//! The data that a model was trained on, as its file describes it.
+
+use super::ModelFileError;
+use edgecut_graph::{GraphDataset, Meta, TypeDigests, checksum};
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// The key of the metadata of a model file under which the description is stored as JSON.
+pub(super) const TRAINED_ON: &str = "trained_on";
+
+/// The name of the only entry for a set of graphs.
+const GRAPHS: &str = "graphs";
+
+/// The data that a model was trained on.
+///
+/// A model fits another graph only if the columns of its features and the numbers of its classes mean the same there, and
+/// learned embeddings belong to the nodes of the training. Digests tell whether this is the case.
+///
+/// ```
+/// use edgecut_graph::Meta;
+/// use edgecut_graph::part_writer::write_one_part;
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// use edgecut_trainer::model_file::TrainedOn;
+/// # let dir = tempfile::tempdir()?;
+/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir.path())?;
+/// let meta = Meta::read(dir.path())?;
+/// assert_eq!(TrainedOn::new(&meta).difference(&meta, true), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainedOn {
+    /// By the name of the node type.
+    node_types: BTreeMap<String, TypeIdentity>,
+    /// By the names of source type, relation and destination type, joined by two underscores.
+    edge_types: BTreeMap<String, TypeIdentity>,
+    /// The attribute that constrained sampling by time, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_attr: Option<String>,
+    /// True if neighbors were sampled by the weights of edges.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub weighted: bool,
+}
+
+/// The identity of a node type or edge type. An entry is absent if the parts of the training did not tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct TypeIdentity {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ids: Option<Fingerprint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    transforms: Option<Fingerprint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    classes: Option<Fingerprint>,
+}
+
+/// The fingerprint of something that a type may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Fingerprint {
+    /// The type has none: ids are row numbers, or classes are numbers.
+    None,
+    Digest(String),
+}
+
+impl TrainedOn {
+    /// Describes a graph that a model is trained on.
+    pub fn new(meta: &Meta) -> Self {
+        let is_told = tells_tables(meta);
+        let node_types = meta.node_types.iter().map(|t| {
+            let TypeDigests { ids, transforms, classes, .. } = &t.digests;
+            let identity = TypeIdentity {
+                ids: fingerprint(ids, !t.has_id_map),
+                // Arrays may have been made by the same transforms elsewhere.
+                transforms: fingerprint(transforms, false),
+                classes: fingerprint(classes, is_told && t.has_labels),
+            };
+            (t.name.clone(), identity)
+        });
+        let edge_types = meta.edge_types.iter().map(|e| {
+            let transforms = fingerprint(&e.digests.transforms, false);
+            let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
+            (name, TypeIdentity { transforms, ..TypeIdentity::default() })
+        });
+        Self { node_types: node_types.collect(), edge_types: edge_types.collect(), time_attr: None, weighted: false }
+    }
+
+    /// Describes a set of graphs that a model is trained on: its classes.
+    pub fn of_graphs(graphs: &GraphDataset) -> Self {
+        let names = format!("{:?}", graphs.classes());
+        let classes = Some(Fingerprint::Digest(checksum(names.as_bytes())));
+        let identity = TypeIdentity { classes, ..TypeIdentity::default() };
+        Self { node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]), ..Self::default() }
+    }
+
+    /// Describes the difference between the classes of the training and those of a set of graphs, if there is one.
+    pub fn difference_of_graphs(&self, graphs: &GraphDataset) -> Option<String> {
+        let same_types = pairs(&self.node_types, &Self::of_graphs(graphs).node_types)
+            .all(|(_, [trained, found])| !differ(&trained.classes, &found.classes));
+        (!same_types)
+            .then(|| "the classes of the graphs are not those of its training: train a model for them".to_owned())
+    }
+
+    /// Adds the sampling of the training: the attribute that constrains it by time, and whether weights of edges do.
+    pub fn with_sampling(self, time_attr: Option<String>, weighted: bool) -> Self {
+        Self { time_attr, weighted, ..self }
+    }
+
+    /// Reads the description from the bytes of a model file; `None` if the file has none. `path` is the file for errors.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Format`] if the bytes are not those of a safetensors file, [`ModelFileError::Config`] if the
+    /// description cannot be parsed.
+    pub fn of_file(bytes: &[u8], path: &Path) -> Result<Option<Self>, ModelFileError> {
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|source| ModelFileError::Format { path: path.to_owned(), source })?;
+        Self::of_metadata(header.metadata().as_ref(), path)
+    }
+
+    pub(super) fn of_metadata(
+        metadata: Option<&HashMap<String, String>>,
+        path: &Path,
+    ) -> Result<Option<Self>, ModelFileError> {
+        let text = metadata.and_then(|metadata| metadata.get(TRAINED_ON));
+        let parsed = text.map(|text| serde_json::from_str(text)).transpose();
+        parsed.map_err(|source| ModelFileError::Config { path: path.to_owned(), source })
+    }
+
+    /// Describes the first difference between the data of the training and a graph, and its remedy. Types whose
+    /// description is missing on a side are not compared. With `reads_classes`, the classes of nodes are compared too.
+    pub fn difference(&self, meta: &Meta, reads_classes: bool) -> Option<String> {
+        const REMEDY: &str = "make the parts with partition-graph --transforms and the parts of the training";
+        let graph = Self::new(meta);
+        for (name, [trained, found]) in pairs(&self.node_types, &graph.node_types) {
+            if differ(&trained.transforms, &found.transforms) {
+                return Some(format!(
+                    "the features of node type {name} have other transforms or columns than in its training: {REMEDY}"
+                ));
+            }
+            if reads_classes && differ(&trained.classes, &found.classes) {
+                return Some(format!("the classes of node type {name} are not those of its training: {REMEDY}"));
+            }
+        }
+        for (name, [trained, found]) in pairs(&self.edge_types, &graph.edge_types) {
+            if differ(&trained.transforms, &found.transforms) {
+                return Some(format!(
+                    "the features of edge type {name} have other transforms or columns than in its training: {REMEDY}"
+                ));
+            }
+        }
+        None
+    }
+
+    /// Returns true if the nodes of a type are not those of the training: they have other ids, or the same ids in another
+    /// order.
+    pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        let graph = Self::new(meta);
+        let found = graph.node_types.get(node_type);
+        pairs(&self.node_types, &graph.node_types)
+            .any(|(_, [trained, graph])| found == Some(graph) && differ(&trained.ids, &graph.ids))
+    }
+
+    /// Returns true if the parts of a graph tell what a model file tells of its training.
+    pub fn is_told_by(meta: &Meta) -> bool {
+        let has_ids = meta.node_types.iter().all(|t| !t.has_id_map || t.digests.ids.is_some());
+        has_ids && tells_tables(meta)
+    }
+}
+
+/// Returns true if the parts tell the digests of features and classes of tables. Parts of earlier versions do not.
+fn tells_tables(meta: &Meta) -> bool {
+    let of_nodes = meta.node_types.iter().map(|t| &t.digests);
+    let mut all = of_nodes.chain(meta.edge_types.iter().map(|e| &e.digests));
+    !meta.has_transforms || all.any(|digests| digests.transforms.is_some() || digests.classes.is_some())
+}
+
+/// Returns the fingerprint of a digest. Without one, `is_absent` tells that there is nothing to have a digest of.
+fn fingerprint(digest: &Option<String>, is_absent: bool) -> Option<Fingerprint> {
+    let known = digest.clone().map(Fingerprint::Digest);
+    known.or(is_absent.then_some(Fingerprint::None))
+}
+
+/// Returns true if both sides are known and different.
+fn differ(one: &Option<Fingerprint>, other: &Option<Fingerprint>) -> bool {
+    one.is_some() && other.is_some() && one != other
+}
+
+/// Returns the types of the training with those of a graph, by name. The only types of two graphs belong together whatever
+/// their names are.
+fn pairs<'a>(
+    trained: &'a BTreeMap<String, TypeIdentity>,
+    graph: &'a BTreeMap<String, TypeIdentity>,
+) -> impl Iterator<Item = (&'a String, [&'a TypeIdentity; 2])> {
+    let is_only = trained.len() == 1 && graph.len() == 1;
+    graph.iter().filter_map(move |(name, found)| {
+        let of_training = if is_only { trained.values().next() } else { trained.get(name) };
+        Some((name, [of_training?, found]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::part_writer::write_one_part;
+    use edgecut_graph::readers::{FakeOptions, fake};
+
+    #[test]
+    fn only_what_both_sides_know_is_compared() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
+        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
+        let arrays = Meta::read(dir.path()).expect("META.json");
+        let table = |digest: Option<&str>| {
+            let mut meta = arrays.clone();
+            meta.has_transforms = true;
+            let of_type = &mut meta.node_types[0];
+            of_type.has_id_map = true;
+            let digest = digest.map(str::to_owned);
+            of_type.digests.ids = digest.clone();
+            of_type.digests.transforms = digest.clone();
+            of_type.digests.classes = digest;
+            meta
+        };
+        let name = &arrays.node_types[0].name;
+        let [one, other, old] = [table(Some("1")), table(Some("2")), table(None)];
+        for (trained, found, is_other) in [
+            (&one, &one, false),
+            (&one, &other, true),
+            (&one, &arrays, true),
+            (&arrays, &one, true),
+            (&arrays, &arrays, false),
+            (&old, &one, false),
+            (&one, &old, false),
+            (&old, &arrays, false),
+        ] {
+            let trained = TrainedOn::new(trained);
+            let text = serde_json::to_string(&trained).expect("JSON");
+            assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("a description"), trained);
+            assert_eq!(trained.difference(found, true).is_some(), is_other, "{text}");
+            assert_eq!(trained.has_other_nodes(found, name), is_other, "{text}");
+        }
+        assert!(TrainedOn::is_told_by(&one) && TrainedOn::is_told_by(&arrays) && !TrainedOn::is_told_by(&old));
+        // Classes do not matter to models for links.
+        let mut relabeled = one.clone();
+        relabeled.node_types[0].digests.classes = Some("2".into());
+        let trained = TrainedOn::new(&one);
+        assert_eq!(trained.difference(&relabeled, false), None);
+        assert!(trained.difference(&relabeled, true).is_some_and(|what| what.contains("classes")));
+    }
+}
