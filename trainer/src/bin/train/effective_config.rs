@@ -2,16 +2,20 @@
 
 use crate::args::WholeArgs;
 use anyhow::Context;
+use edgecut_cli::message;
 use edgecut_output::OutputFile;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Fields that tell whether a file is given, that only one rank has, or that describe how often the run is stored.
 const LEFT_OUT: [&str; 7] =
     ["save_model", "load_model", "init_from", "checkpoint_dir", "checkpoint_every", "keep", "resume"];
+
+/// The first line of the file, by which later runs know that they may replace it.
+const HEADER: &str = "# The flags of this run. Use them with --config.\n";
 
 /// Fields whose defaults may only be written if another flag is given (true), or if it is not (false).
 const DEPENDENT: [(&str, &str, bool); 4] = [
@@ -31,6 +35,8 @@ fn is_unset(value: &Value) -> bool {
 /// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `whole` are the flags of a dataset
 /// that is not partitioned, and `paths` are flags of paths that ranks do not compare.
 ///
+/// Another file of that name stays, with a message.
+///
 /// # Errors
 /// A file that cannot be written.
 pub(crate) fn write_config(
@@ -42,6 +48,10 @@ pub(crate) fn write_config(
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".config.yaml");
     let path: PathBuf = output.with_file_name(name);
+    if !is_replaceable(&path).with_context(|| format!("read {}", path.display()))? {
+        message!("note: {} is not a file of an earlier run, so it stays and the flags are not written", path.display());
+        return Ok(());
+    }
     let write = || -> anyhow::Result<()> {
         let file = OutputFile::create(&path)?;
         file.file().write_all(text(flags, whole, paths)?.as_bytes())?;
@@ -50,9 +60,18 @@ pub(crate) fn write_config(
     write().with_context(|| format!("write {}", path.display()))
 }
 
+/// Returns true if `path` does not exist, or is a file that [`write_config`] wrote.
+fn is_replaceable(path: &Path) -> std::io::Result<bool> {
+    match std::fs::read(path) {
+        Ok(content) => Ok(content.starts_with(HEADER.as_bytes())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the flags as YAML, a line per flag, without those that are not set.
 fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, paths: Paths<'_>) -> anyhow::Result<String> {
-    let mut text = String::from("# The flags of this run. Use them with --config.\n");
+    let mut text = String::from(HEADER);
     for (flag, path) in paths {
         if let Some(path) = path {
             let _ = writeln!(text, "{flag}: {}", Value::from(path.display().to_string()));
@@ -88,6 +107,21 @@ mod tests {
             Command::Report(_) | Command::Sweep(_) => Ok(Value::Null),
         };
         flags.expect("JSON")
+    }
+
+    #[test]
+    fn a_file_of_the_user_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join("model");
+        let path = folder.path().join("model.config.yaml");
+        let write =
+            |flags: Value| write_config(&flags, None, [("dataset-root-dir", None), ("init-from", None)], &output);
+        write(serde_json::json!({"lr": 0.1})).expect("a new file");
+        write(serde_json::json!({"lr": 0.2})).expect("the file of an earlier run");
+        assert!(std::fs::read_to_string(&path).expect("the file").contains("lr: 0.2"));
+        std::fs::write(&path, "# ours\nlr: 0.3\n").expect("a file of the user");
+        write(serde_json::json!({"lr": 0.4})).expect("a note");
+        assert_eq!(std::fs::read_to_string(&path).expect("the file"), "# ours\nlr: 0.3\n");
     }
 
     #[test]

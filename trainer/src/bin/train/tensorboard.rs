@@ -18,16 +18,17 @@ const VERSION: &str = "brain.Event:2";
 pub(crate) struct EventFile(File);
 
 impl EventFile {
-    /// Creates the folder, and in it an event file of its own for this run.
+    /// Creates the folder, and in it an event file of its own for this run. Processes with the same number on other hosts, or
+    /// in other containers, have files with other names.
     ///
     /// # Errors
     /// A folder or file that cannot be written.
     pub(crate) fn create(dir: &Path) -> anyhow::Result<Self> {
-        let name = format!("events.out.tfevents.{}.edgecut.{}", now() as u64, std::process::id());
+        let name = format!("events.out.tfevents.{:.6}.edgecut.{}", now(), std::process::id());
         let path = dir.join(name);
         let create = || -> std::io::Result<Self> {
             std::fs::create_dir_all(dir)?;
-            let mut file = Self(File::create(&path)?);
+            let mut file = Self(File::create_new(&path)?);
             let mut event = Message::default();
             event.double(1, now()).bytes(3, VERSION.as_bytes());
             file.record(&event.0)?;

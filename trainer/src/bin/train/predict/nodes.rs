@@ -229,7 +229,9 @@ fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<
                 let labels = node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?.labels;
                 let logits = node.handle().block_on(rows.pull(nodes))?;
                 let found = logits.chunks_exact(rows.dim()).map(class_of);
-                counts[0] += found.zip(&labels).filter(|(found, label)| found == *label).count() as u64;
+                // NaN logits have no class, which is not the missing label of a node.
+                let is_right = |(found, label): &(i64, &i64)| found == *label && *found >= 0;
+                counts[0] += found.zip(&labels).filter(is_right).count() as u64;
                 counts[1] += labels.len() as u64;
             }
         }
