@@ -214,7 +214,8 @@ fn times_of_all_types_have_one_unit() {
         let (name, of_nodes_column) = &columns[at];
         let (_, of_edges) = &columns[(at + 1) % columns.len()];
         write_times(&folder, of_nodes_column.clone(), of_edges.clone());
-        folder.made(name, &[]);
+        let (made, _) = folder.made(name, &[]);
+        assert_eq!(made["time_unit"], "nanoseconds");
         assert_eq!(of_nodes::<i64>(&folder, name, "times.npy"), expected, "{name}");
         assert_eq!(times_of_edges(&folder, name), expected, "{name}");
         let meta = Meta::read(&folder.path(name)).unwrap();

@@ -109,7 +109,7 @@ impl fmt::Display for BadKind {
             Self::DanglingEdge => "an end that does not exist",
             Self::Feature => "a feature that is not a finite number",
             Self::Label => "a label that is not a class",
-            Self::Time => "a time that is not a whole number",
+            Self::Time => "a time that is missing or cannot be read",
             Self::Weight => "a weight that is negative or not a finite number",
             Self::SplitId => "an id in a split file that does not exist",
         })

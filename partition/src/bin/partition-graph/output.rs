@@ -1,7 +1,7 @@
 //! The results on standard output.
 
 use anyhow::Context;
-use edgecut_graph::{EdgeTypeMeta, HotnessRule, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
+use edgecut_graph::{EdgeTypeMeta, HotnessRule, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report, TimeUnit};
 use edgecut_partition::Balances;
 use edgecut_tables::DroppedRows;
 use serde::Serialize;
@@ -50,6 +50,8 @@ pub(crate) struct Described<'a> {
     provenance: &'a Provenance,
     node_types: &'a [NodeTypeMeta],
     edge_types: &'a [EdgeTypeMeta],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_unit: Option<TimeUnit>,
     report: &'a Report,
     balance: Balances,
     bytes: u64,
@@ -81,6 +83,7 @@ impl<'a> Described<'a> {
             provenance: &meta.provenance,
             node_types: &meta.node_types,
             edge_types: &meta.edge_types,
+            time_unit: meta.time_unit,
             report: &meta.report,
             balance: Balances::new(&meta.report),
             bytes: meta.files.values().map(|file| file.bytes).sum(),
@@ -128,6 +131,9 @@ impl<'a> Described<'a> {
                     fan_outs.join(",")
                 );
             }
+        }
+        if let Some(unit) = self.time_unit {
+            let _ = writeln!(text, "times are {unit}");
         }
         if self.provenance.overlap == OverlapPolicy::Allow {
             let _ = writeln!(text, "overlaps of splits are allowed; `partition-graph verify` counts them");
