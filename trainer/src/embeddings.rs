@@ -263,6 +263,7 @@ impl Embeddings {
     ) -> Result<(), TrainError> {
         let sizes = saved.sizes();
         let meta = self.node.as_ref().map(|node| node.part().meta().clone());
+        report.other_data = meta.as_ref().and_then(|meta| saved.other_data(meta));
         for (table, name) in self.tables.iter().zip(&self.names) {
             let in_model = [table.num_nodes(), table.dim()];
             let in_file = sizes.iter().find(|size| size.node_type == *name);

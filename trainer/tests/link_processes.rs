@@ -4,7 +4,7 @@ use crate::programs;
 
 use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, error_of, link_parts, node, run, stderr, train, typed_link_parts, unplace, written_by};
+use programs::{TRAIN, error_of, link_parts, node, predict, run, stderr, train, typed_link_parts, unplace, written_by};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -172,8 +172,13 @@ fn what_does_not_fit_the_graph_is_one_error() {
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
     let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--time-attr", "edge_time"];
-    let output = link(&timed.path, 1, &flags);
+    let saved = timed.path.join("../timed.safetensors");
+    let output = link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat());
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
+    let output = predict(&timed.path, &saved, &timed.path.join("../out"), &["--output", "embedding"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let note = "was trained with --time-attr edge_time, but neighbors of all times are read here";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
     assert!(error.contains("the neighbors of a node depend on the time of the edge"), "{error}");
     let error =

@@ -543,14 +543,19 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         assert!(error.contains(of_nodes), "{error}");
     }
     // A training that starts from the model keeps the initial values of these embeddings.
-    let mut command = Command::new(TRAIN);
-    command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
-    command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
-    command.arg("--dataset-root-dir").arg(path("shuffled"));
-    unplace(&mut command);
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let start = |parts: &str| {
+        let mut command = Command::new(TRAIN);
+        command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
+        command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
+        command.arg("--dataset-root-dir").arg(path(parts));
+        unplace(&mut command);
+        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let output = start("shuffled");
     assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("the data is not like"), "{}", stderr(&output));
 
     // As many categories, but others. Only the transforms of the training give their columns the same meaning.
     write_tables(folder.path(), &rows, ["red", "green", "yellow"]);
@@ -564,6 +569,8 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         assert!(error.contains("the features of node type item have other transforms"), "{error}");
         assert!(error.contains("--transforms"), "{error}");
     }
+    let line = "the data is not like that of the model: the features of node type item have other transforms";
+    assert!(stderr(&start("yellow")).contains(line));
     partition_tables(folder.path(), 1, Some(&path("parts")), &path("same"));
     let output = evaluate("node", "same", &items, &[]);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -25,6 +25,8 @@ pub struct WarmStartReport {
     pub fresh_tables: Vec<FreshTable>,
     /// The first difference between the graph of the file's model and this graph, if both models are for typed graphs.
     pub other_graph: Option<String>,
+    /// The first difference between the features of the file's training and those of this graph.
+    pub other_data: Option<String>,
 }
 
 /// A tensor of another shape, with both shapes as a file has them.
@@ -73,6 +75,9 @@ impl WarmStartReport {
                 "the model was trained for another graph: this graph has {what}. Layers of node and edge types are \
                  matched by their numbers"
             ));
+        }
+        if let Some(what) = &self.other_data {
+            lines.push(format!("the data is not like that of the model: {what}"));
         }
         if !self.missing.is_empty() {
             let tensors = counted(self.missing.len(), "tensor is", "tensors are");
