@@ -63,3 +63,30 @@ def start(program, world_size, *arguments, only=None):
         command = [sys.executable, *map(str, [*code, *arguments])]
         ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     return ranks
+
+
+# Reasons to skip a test although EDGECUT_REQUIRE is set: packages that have no wheels for CPUs alone, and what Debian's
+# PyTorch cannot do.
+MAY_LACK = ["'dgl'", "pyg-lib", "PyTorch 1 ", "PyTorch 2 only"]
+
+
+def fail_if_required(report):
+    """Turn a skipped test into a failed one where EDGECUT_REQUIRE is set, but for the needs in EDGECUT_MAY_LACK."""
+    if not report.skipped or hasattr(report, "wasxfail") or "EDGECUT_REQUIRE" not in os.environ:
+        return report
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    allowed = [need for need in os.environ.get("EDGECUT_MAY_LACK", "").split(",") if need]
+    if not any(text in reason for text in MAY_LACK + allowed):
+        report.outcome = "failed"
+        report.longrepr = f"the test must run here (EDGECUT_REQUIRE is set), but: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return fail_if_required((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return fail_if_required((yield))

@@ -12,8 +12,7 @@ from conftest import ROOT, start
 
 import edgecut
 
-if "EDGECUT_REQUIRE_TORCH" not in os.environ:
-    pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is missing")
+pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric (torch_geometric) is missing")
 
 EXAMPLES = ROOT / "python" / "examples"
 DATA = pathlib.Path(os.environ.get("EDGECUT_DATA", ROOT.parent / "shared" / "data"))

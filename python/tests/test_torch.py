@@ -12,10 +12,9 @@ from conftest import ROOT, run
 
 import edgecut
 
-MISSING = "PyTorch Geometric or safetensors is missing"
-if "EDGECUT_REQUIRE_TORCH" not in os.environ:
-    pytest.importorskip("torch_geometric.nn", reason=MISSING)
-    pytest.importorskip("safetensors.torch", reason=MISSING)
+MISSING = "torch_geometric or safetensors is missing"
+pytest.importorskip("torch_geometric.nn", reason=MISSING)
+pytest.importorskip("safetensors.torch", reason=MISSING)
 
 import torch
 import torch.nn.functional as F
