@@ -6,7 +6,8 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, SampleError, TimeAttr, Wanted};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Combined with a batch's stream (the bytes spell "negative"), so that negatives and neighborhoods use different
@@ -257,6 +258,32 @@ impl NegativeSampler {
         Ok(legal)
     }
 
+    /// Returns whether each slot's destination is not later than its edge.
+    async fn are_in_time(
+        &self,
+        node: &Arc<DistGraph>,
+        edges: &[SeedEdge],
+        slots: &[Slot],
+        ids: &[u32],
+    ) -> Result<Vec<bool>, SampleError> {
+        let mut in_time = vec![true; slots.len()];
+        for (node_type, positions) in by_dst_type(node, edges, slots) {
+            if !node.part().meta().node_types[node_type.index()].has_times {
+                continue;
+            }
+            let asked: BTreeSet<u32> = positions.iter().map(|&position| ids[position]).collect();
+            let asked: Vec<u32> = asked.into_iter().collect();
+            let wanted = Wanted { times: true, ..Wanted::default() };
+            let times = node.fetch(node_type, asked.clone(), wanted).await?.times;
+            let time_of: FxHashMap<u32, i64> = asked.into_iter().zip(times).collect();
+            for position in positions {
+                let time_of_edge = edges[slots[position].edge].time;
+                in_time[position] = time_of_edge.is_none_or(|time| time_of[&ids[position]] <= time);
+            }
+        }
+        Ok(in_time)
+    }
+
     /// Returns whether no pair of a slot's source and destination is excluded.
     async fn are_no_edges(
         &self,
@@ -285,32 +312,6 @@ impl NegativeSampler {
             }
         }
         Ok(legal)
-    }
-
-    /// Returns whether each slot's destination is not later than its edge.
-    async fn are_in_time(
-        &self,
-        node: &Arc<DistGraph>,
-        edges: &[SeedEdge],
-        slots: &[Slot],
-        ids: &[u32],
-    ) -> Result<Vec<bool>, SampleError> {
-        let mut in_time = vec![true; slots.len()];
-        for (node_type, positions) in by_dst_type(node, edges, slots) {
-            if !node.part().meta().node_types[node_type.index()].has_times {
-                continue;
-            }
-            let asked: BTreeSet<u32> = positions.iter().map(|&position| ids[position]).collect();
-            let asked: Vec<u32> = asked.into_iter().collect();
-            let wanted = Wanted { times: true, ..Wanted::default() };
-            let times = node.fetch(node_type, asked.clone(), wanted).await?.times;
-            let time_of: HashMap<u32, i64> = asked.into_iter().zip(times).collect();
-            for position in positions {
-                let time_of_edge = edges[slots[position].edge].time;
-                in_time[position] = time_of_edge.is_none_or(|time| time_of[&ids[position]] <= time);
-            }
-        }
-        Ok(in_time)
     }
 
     /// Searches all nodes in order, starting with a random one, and returns the first allowed negative.

@@ -341,12 +341,14 @@ def outcome(dataset, num_workers, **more):
 
 if __name__ == "__main__":
     path, method = sys.argv[1:]
+    # Other processes than forked ones import PyTorch again, which takes seconds.
+    num_workers = 2 if method == "fork" else 1
     opened = outcome(OpenedInWorkers(path), 1, batch_size=None)
     assert sum(batch["batch_size"] for batch in opened) == 2000, opened
     store = edgecut.open(path)
-    refused = outcome(Batches(edgecut.NeighborLoader(store, [3], batch_size=50)), 2, batch_size=None)
+    refused = outcome(Batches(edgecut.NeighborLoader(store, [3], batch_size=50)), num_workers, batch_size=None)
     features, _ = store.to_pyg()
-    rows = outcome(Rows(features), 2, batch_size=10)
+    rows = outcome(Rows(features), num_workers, batch_size=10)
     if method == "fork":
         assert "forked" in refused and "spawn" in rows, (refused, rows)
     else:
