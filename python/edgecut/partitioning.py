@@ -14,17 +14,20 @@ from .arguments import checked
 __all__ = ["partition"]
 
 # METIS handles SIGTERM itself, which is safe only if no other thread can get the signal. It therefore runs in a process
-# that blocks the signal before it starts any thread.
+# that blocks the signal before it starts any thread. METIS also prints to file descriptor 1 when it meets something
+# unusual, so that becomes standard error, and the result has a descriptor of its own.
 _PROGRAM = """
-import json, signal, sys
+import json, os, signal, sys
+results = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 from edgecut import _edgecut
 path, num_parts, output_dir, settings = json.load(sys.stdin)
 try:
-    print(_edgecut.partition(path, num_parts, output_dir, settings))
+    print(_edgecut.partition(path, num_parts, output_dir, settings), file=results, flush=True)
 except (ValueError, _edgecut.EdgecutError) as error:
-    print(json.dumps({"error": str(error), "is_value": isinstance(error, ValueError)}))
+    print(json.dumps({"error": str(error), "is_value": isinstance(error, ValueError)}), file=results, flush=True)
 """
 
 
