@@ -38,6 +38,7 @@ class LinkNeighborLoader(Loader):
         nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
     exclude_seed_edges : bool, default True
         Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
+        Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``.
 
     Raises
     ------
