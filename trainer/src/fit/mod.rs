@@ -29,7 +29,7 @@ pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
-pub use learning_rate::{LearningRate, LrSchedule};
+pub use learning_rate::{LearningRate, LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
@@ -188,7 +188,7 @@ where
             let valid_metric = evaluator.metric_value(&scores);
             report.valid_metric = valid_metric;
             report.valid = Some(scores.clone());
-            if progress.validated(valid_metric, is_last) {
+            if progress.validated(valid_metric, report.loss, is_last) {
                 let improved = Improved {
                     epoch: epoch + 1,
                     metric: metric.clone(),

@@ -4,7 +4,8 @@ use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
 use crate::classification_scores::ClassificationScores;
-use crate::fit::{EpochReport, Observer, StepReport};
+use crate::fit::{EpochReport, Observer, PlateauOn, StepReport};
+use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
@@ -39,7 +40,7 @@ pub enum Protocol {
     Validation,
     /// Selects one epoch for all folds: the epoch with the best mean metric over their test graphs (Xu et al., "How
     /// powerful are graph neural networks?", ICLR 2019). The estimate is optimistic, because the test graphs select the
-    /// epoch.
+    /// epoch. They do not change the training: a learning rate on a plateau follows the training loss.
     BestMeanEpoch,
 }
 
@@ -100,7 +101,8 @@ impl CrossValidationResult {
     }
 }
 
-/// Trains one model per fold, each with its own initial weights.
+/// Trains one model per fold, each with its own initial weights. The test graphs of a fold have no influence on its
+/// training.
 ///
 /// # Errors
 /// The errors of [`train_graph`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
@@ -133,7 +135,11 @@ where
     let mut epochs = Vec::new();
     let mut histories = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
-        let config = GraphTrainingConfig { seed: combine(config.seed, number as u64), ..config.clone() };
+        let config = GraphTrainingConfig {
+            seed: combine(config.seed, number as u64),
+            plateau_on: plateau_on(protocol, config.plateau_on),
+            ..config.clone()
+        };
         let split = split(graphs, fold, protocol, config.seed);
         let mut observer = OfFold { observer: &mut *observer, fold: number + 1 };
         let trained = train_graph::<B>(graphs, &split, &config, world, device, &mut observer)?;
@@ -170,6 +176,15 @@ fn split(graphs: &GraphDataset, fold: &Fold, protocol: Protocol, seed: u64) -> G
 
 /// Returns the first epoch, counted from 0, with the best mean over the folds.
 fn best_mean_epoch(histories: &[Vec<f64>]) -> usize {
+/// Returns the measure that lowers the learning rate of a fold. The metric of [`Protocol::BestMeanEpoch`] is that of the
+/// test graphs, which is reported.
+fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
+    match protocol {
+        Protocol::Validation => configured,
+        Protocol::BestMeanEpoch => PlateauOn::TrainingLoss,
+    }
+}
+
     let epochs = histories.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |epoch: usize| histories.iter().map(|history| history[epoch]).sum::<f64>();
     (0..epochs).fold(0, |best, epoch| if mean(epoch) > mean(best) { epoch } else { best })
