@@ -15,7 +15,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::combine;
 use edgecut_graph::small_graphs::{Fold, hold_out};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const VALIDATION_PARTS: usize = 10;
 /// assert_eq!("best-mean-epoch".parse(), Ok(Protocol::BestMeanEpoch));
 /// assert_eq!(Protocol::default().to_string(), "validation");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// Selects the epoch of each fold on a tenth of its training graphs, which are excluded from training. The test
@@ -80,10 +80,12 @@ impl FromStr for Protocol {
 }
 
 /// The result of a cross-validation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossValidationResult {
     /// The selection of the epochs.
     pub protocol: Protocol,
+    /// The metric that selected the epochs.
+    pub metric: Metric,
     /// The metric on the test graphs of each fold.
     pub test: Vec<f64>,
     /// The mean over the folds.
@@ -95,9 +97,9 @@ pub struct CrossValidationResult {
 }
 
 impl CrossValidationResult {
-    fn new(protocol: Protocol, test: Vec<f64>, epochs: Vec<u64>) -> Self {
+    fn new(protocol: Protocol, metric: Metric, test: Vec<f64>, epochs: Vec<u64>) -> Self {
         let (mean, deviation) = mean_and_deviation(&test);
-        Self { protocol, test, mean, deviation, epochs }
+        Self { protocol, metric, test, mean, deviation, epochs }
     }
 }
 
@@ -159,7 +161,7 @@ where
         test = histories.iter().filter_map(|history| history.get(epoch).copied()).collect();
         epochs = vec![epoch as u64 + 1; test.len()];
     }
-    Ok(CrossValidationResult::new(protocol, test, epochs))
+    Ok(CrossValidationResult::new(protocol, config.metric, test, epochs))
 }
 
 /// Returns the split of one fold. With [`Protocol::BestMeanEpoch`] the test graphs take the place of the validation
@@ -174,8 +176,6 @@ fn split(graphs: &GraphDataset, fold: &Fold, protocol: Protocol, seed: u64) -> G
     }
 }
 
-/// Returns the first epoch, counted from 0, with the best mean over the folds.
-fn best_mean_epoch(histories: &[Vec<f64>]) -> usize {
 /// Returns the measure that lowers the learning rate of a fold. The metric of [`Protocol::BestMeanEpoch`] is that of the
 /// test graphs, which is reported.
 fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
@@ -185,6 +185,8 @@ fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
     }
 }
 
+/// Returns the first epoch, counted from 0, with the best mean over the folds.
+fn best_mean_epoch(histories: &[Vec<f64>]) -> usize {
     let epochs = histories.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |epoch: usize| histories.iter().map(|history| history[epoch]).sum::<f64>();
     (0..epochs).fold(0, |best, epoch| if mean(epoch) > mean(best) { epoch } else { best })
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(best_mean_epoch(&histories), 0, "the first of equal ones");
         assert_eq!(best_mean_epoch(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]]), 1);
         assert_eq!(best_mean_epoch(&[]), 0);
-        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, vec![0.7, 0.9], vec![1, 1]);
+        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, Metric::Accuracy, vec![0.7, 0.9], vec![1, 1]);
         assert!((result.mean - 0.8).abs() < 1e-12 && (result.deviation - 0.1).abs() < 1e-12);
     }
 
