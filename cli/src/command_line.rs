@@ -47,34 +47,45 @@ pub struct Dialect {
 /// Flags may be spelled with underscores. Of a flag that is given several times the last counts, unless it is a list. A
 /// negative number after a flag is its value. Flags on the command line take precedence over those in a file.
 pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
-    let (args, notes) = translate(std::env::args_os(), dialect.meaningless);
-    let args = if dialect.has_config { with_file::<P>(args, dialect.aliases) } else { args };
-    CommandLine { args: parse_from(args, dialect.essential), notes }
+    parse_words(std::env::args_os(), dialect).unwrap_or_else(|error| error.exit())
+}
+
+/// Parses the command line of a program, whose name comes first, like [`parse_command_line`].
+///
+/// # Errors
+/// An invalid command line or file of flags. `--help` and `--version` are errors too.
+pub fn parse_words<P: Parser>(
+    words: impl IntoIterator<Item = OsString>,
+    dialect: &Dialect,
+) -> Result<CommandLine<P>, clap::Error> {
+    let (args, notes) = translate(words, dialect.meaningless);
+    let args = if dialect.has_config { with_file::<P>(args, dialect.aliases)? } else { args };
+    Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes })
 }
 
 /// Puts the flags of the file that `--config` names before those of the command line.
-fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Vec<OsString> {
+fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<Vec<OsString>, clap::Error> {
     let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     // Words after `--` are for another program.
     let own = texts.iter().position(|arg| arg == "--").unwrap_or(texts.len());
     let is_config = |arg: &String| arg == "--config" || arg.starts_with("--config=");
-    let Some(at) = texts[..own].iter().rposition(is_config) else { return args };
+    let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok(args) };
     let path = match texts[at].split_once('=') {
         Some((_, path)) => Some(path.to_owned()),
         None => texts.get(at + 1).cloned(),
     };
     // Without a value, the parser reports the error.
-    let Some(path) = path else { return args };
+    let Some(path) = path else { return Ok(args) };
     let command = P::command();
     let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
     let first = if subcommand.is_some() { 2 } else { 1 };
     let of_flags = subcommand.as_ref().unwrap_or(&command);
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
-    let mut flags = flags.unwrap_or_else(|why| command.clone().error(ErrorKind::InvalidValue, why).exit());
+    let mut flags = flags.map_err(|why| command.clone().error(ErrorKind::InvalidValue, why))?;
     // A list on the command line replaces that of the file: the parser would join them.
     flags.retain(|flag| !is_given(flag, &texts[..own], of_flags));
     args.splice(first..first, flags);
-    args
+    Ok(args)
 }
 
 /// Returns true if the arguments contain a flag under any of its names. The flag is `--name` or `--name=value`.
@@ -90,10 +101,10 @@ fn is_given(flag: &OsString, arguments: &[String], command: &Command) -> bool {
 }
 
 /// Parses the arguments of a program, the first of which is its name.
-fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> P {
+fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> Result<P, clap::Error> {
     let mut command = with_short_help(forgiving(P::command()), essential);
     let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
-    parsed.unwrap_or_else(|error| error.format(&mut command).exit())
+    parsed.map_err(|error| error.format(&mut command))
 }
 
 /// Returns the command line with flags that may be repeated and take negative numbers, also in subcommands.
@@ -240,7 +251,7 @@ mod tests {
         let config = format!("--config={}", file.path().display());
         for given in [&["--num-neighbors", "5"][..], &["--num-neighbors=5"], &["--fanout", "5"]] {
             let words = ["x", &config].into_iter().chain(given.iter().copied()).map(OsString::from);
-            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]), &[]);
+            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]).unwrap(), &[]).unwrap();
             assert_eq!((lists.num_neighbors, lists.edge_types), (vec![5], vec!["a".to_owned(), "b".to_owned()]));
             assert!(lists.config.ends_with(&*file.path().to_string_lossy()));
         }
@@ -249,7 +260,7 @@ mod tests {
     #[test]
     fn the_last_of_repeated_flags_counts_and_numbers_may_be_negative() {
         let line = "x --lr 1 --quick --lr -2.5 --list a --quick --list b";
-        let program: Program = parse_from(line.split(' ').map(OsString::from).collect(), &[]);
+        let program: Program = parse_from(line.split(' ').map(OsString::from).collect(), &[]).unwrap();
         assert_eq!((program.lr, program.quick), (Some(-2.5), true));
         assert_eq!(program.list, ["a", "b"]);
     }

@@ -11,7 +11,7 @@ mod spelling;
 
 pub use byte_count::parse_bytes;
 pub use command_line::{
-    CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help,
+    CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, parse_words, translate, with_short_help,
 };
 pub use config_file::{Alias, ConfigFileError, flags_of_file};
 pub use flag_names::FlagNames;

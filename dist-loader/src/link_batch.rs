@@ -22,6 +22,9 @@ pub struct LinkBatch {
     pub dst: Vec<u32>,
     /// The negatives of the edges.
     pub negatives: Negatives,
+    /// The number of edges that are not in the batch, because too few nodes are allowed as their negatives. See
+    /// [`Exclude`](crate::Exclude).
+    pub num_left_out: usize,
     /// The edge types of the graph.
     pub relations: Arc<EdgeRelations>,
 }
@@ -61,6 +64,7 @@ impl LinkBatch {
             src: Vec::new(),
             dst: Vec::new(),
             negatives: Negatives::OfEach { num: 0, dst: Vec::new() },
+            num_left_out: 0,
             relations: Arc::default(),
         }
     }

@@ -6,7 +6,7 @@ use crate::edge_relations::EdgeRelations;
 use crate::edge_seeds::{EdgeIndex, SeedEdge};
 use crate::fill::{Filling, fill};
 use crate::link_batch::{LinkBatch, Negatives};
-use crate::negatives::{NegativeSampler, NegativeSampling};
+use crate::negatives::{Drawn, NegativeSampler, NegativeSampling};
 use crate::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, Wanted,
@@ -62,6 +62,10 @@ struct Numbered {
 struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
+    /// The position of each edge among the seed edges of the rank.
+    positions: Vec<u32>,
+    /// The number of edges without negatives, which are not among `edges`.
+    num_left_out: usize,
     src: Vec<u32>,
     dst: Vec<u32>,
     negatives: Negatives,
@@ -74,14 +78,17 @@ impl LinkBatches {
 
     /// Samples the neighborhood of the edges at these positions.
     async fn sample_edges(self: &Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
-        let edges = self.index.edges(self.node(), &positions).await?;
-        let drawn = self.negatives.draw(self.node(), key, &edges).await?;
+        let all = self.index.edges(self.node(), &positions).await?;
+        let Drawn { kept, ids } = self.negatives.draw(self.node(), key, &all).await?;
+        let num_left_out = all.len() - kept.len();
+        let edges: Vec<SeedEdge> = kept.iter().map(|&edge| all[edge]).collect();
+        let positions = kept.iter().map(|&edge| positions[edge]).collect();
         let maker = self.clone();
         let of = edges.clone();
-        let number = move || maker.number_ends(&of, &drawn);
+        let number = move || maker.number_ends(&of, &ids);
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
         let subgraph = self.sampler.sample(seeds, key).await?;
-        Ok(Sampled { subgraph, edges, src, dst, negatives })
+        Ok(Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives })
     }
 
     /// Numbers the ends of edges and their negatives as seeds.
@@ -159,7 +166,11 @@ impl SeedBatches for LinkBatches {
         if positions.is_empty() {
             return Ok(LinkBatch::empty(MiniBatch::empty(key)));
         }
-        let Sampled { subgraph, edges, src, dst, negatives } = self.sample_edges(positions.clone(), key).await?;
+        let Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives } =
+            self.sample_edges(positions, key).await?;
+        if edges.is_empty() {
+            return Ok(LinkBatch { num_left_out, ..LinkBatch::empty(MiniBatch::empty(key)) });
+        }
         let filling = Filling {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
@@ -170,7 +181,8 @@ impl SeedBatches for LinkBatches {
         let graph = fill(self.node(), subgraph, &filling, key, edges.len()).await?;
         let graph = MiniBatch { seed_positions: positions, ..graph };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })
+        let relations = self.relations.clone();
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives, num_left_out, relations })
     }
 
     fn num_bytes(batch: &LinkBatch) -> usize {

@@ -15,7 +15,7 @@ use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
-use edgecut_graph::{EdgeTypeId, Meta};
+use edgecut_graph::{EdgeTypeId, Meta, Part};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl DistLinkNeighborLoader {
     ///
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
-    /// sampling, for too many negatives per batch, for wrong reverse types, and for edges without times in temporal
-    /// sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
+    /// types, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -111,6 +111,9 @@ impl DistLinkNeighborLoader {
                 "{num} negatives for each of {batch_size} edges exceed {MAX_NEGATIVES} per batch: reduce one of them, \
                  or share the negatives"
             ));
+        }
+        if let Some(why) = too_few_nodes(part, &edge_types, link.negatives) {
+            return invalid(why);
         }
         if let Some(&(one, other)) = link.reverse_types.iter().find(|pair| !are_opposite(part.meta(), **pair)) {
             let name = |e: EdgeTypeId| &part.meta().edge_types[e.index()].relation;
@@ -255,6 +258,28 @@ impl DistLinkNeighborLoader {
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
         self.loader.hotness(epoch, num_batches)
     }
+}
+
+/// Returns the reason why no edge of some type can have distinct negatives, if there is one.
+fn too_few_nodes(part: &Part, edge_types: &[EdgeTypeId], negatives: NegativeSampling) -> Option<String> {
+    if negatives.exclude != Exclude::Edges {
+        return None;
+    }
+    let num = negatives.num;
+    for &edge_type in edge_types {
+        let edges = &part.meta().edge_types[edge_type.index()];
+        let nodes = &part.meta().node_types[part.edges(edge_type).dst_type.index()];
+        let num_nodes = nodes.book.num_nodes();
+        // An edge's own destination is not among its negatives.
+        if num > 0 && num >= num_nodes {
+            return Some(format!(
+                "{num} distinct negatives were requested for an edge of type {}__{}__{}, but there are only {num_nodes} \
+                 nodes of type {}, one of which is its destination: request fewer, or do not exclude edges",
+                edges.src_type, edges.relation, edges.dst_type, nodes.name
+            ));
+        }
+    }
+    None
 }
 
 /// Returns whether each edge type ends in the node type in which the other starts.

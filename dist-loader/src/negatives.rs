@@ -6,12 +6,13 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, SampleError, TimeAttr, Wanted};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use futures::future::try_join_all;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Combined with a batch's stream (the bytes spell "negative"), so that negatives and neighborhoods use different
-/// random numbers.
+/// Combined with the keys of draws (the bytes spell "negative"), so that negatives and neighborhoods use different random
+/// numbers.
 const STREAM: u64 = 0x6e65_6761_7469_7665;
 /// The number of random draws for a negative before all nodes are searched in order.
 const ATTEMPTS: u64 = 12;
@@ -19,7 +20,12 @@ const ATTEMPTS: u64 = 12;
 const SCAN_PIECE: usize = 1 << 12;
 
 /// The rule by which negative destinations are drawn. They are drawn over all nodes of the type, whichever parts own
-/// them, and do not depend on the number of parts.
+/// them.
+///
+/// The negatives of an edge are a function of the seed, the epoch, the edge type, the original ids of the edge's source
+/// and destination, its time, and the position among the negatives. They depend neither on the parts and processes nor on
+/// the batch that the edge is in. Edges of one type and time between the same two nodes have the same negatives in an
+/// epoch. Negatives that a batch shares are a function of the seed, the epoch and the batch.
 ///
 /// ```
 /// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
@@ -60,11 +66,12 @@ pub enum NegativeDistribution {
 pub enum Exclude {
     /// None. An edge may be drawn, which is rare in large graphs.
     Nothing,
-    /// Edges of the same type that carry messages. Held-out edges may be drawn, since they are not known during
-    /// training. The negatives of an edge are distinct.
+    /// The edge itself, and edges of the same type that carry messages. Held-out edges may be drawn, since they are not
+    /// known during training. The negatives of an edge are distinct. An edge whose source has too few other destinations
+    /// is left out of its batch.
     Edges,
-    /// Edges that carry messages and held-out edges, for evaluation. The negatives of an edge may repeat, so that few
-    /// candidates suffice.
+    /// The edge itself, edges that carry messages, and held-out edges, for evaluation. The negatives of an edge may repeat,
+    /// so that one candidate suffices. An edge without any is left out of its batch.
     EdgesAndHeldOut,
 }
 
@@ -92,6 +99,14 @@ enum Number {
 struct Slot {
     edge: usize,
     k: usize,
+}
+
+/// The negatives of a batch.
+pub(crate) struct Drawn {
+    /// The positions of the edges that have negatives, ascending. The others are left out of the batch.
+    pub(crate) kept: Vec<usize>,
+    /// Global ids as `[kept.len(), num]`, or by destination type if they are shared.
+    pub(crate) ids: Vec<Vec<u32>>,
 }
 
 impl NegativeSampler {
@@ -126,36 +141,38 @@ impl NegativeSampler {
         Ok(Self { config, num_in_edges, by_node_time })
     }
 
-    /// Returns the global ids of the negatives of `edges` as `[edges.len(), num]`, or by destination type if they are
-    /// shared.
+    /// Draws the negatives of `edges`.
     pub(crate) async fn draw(
         self: &Arc<Self>,
         node: &Arc<DistGraph>,
         key: BatchKey,
         edges: &[SeedEdge],
-    ) -> Result<Vec<Vec<u32>>, SampleError> {
-        let stream = combine(key.stream(), STREAM);
+    ) -> Result<Drawn, SampleError> {
+        let kept: Vec<usize> = (0..edges.len()).collect();
         if self.config.shared {
-            return self.draw_shared(node, stream, edges).await;
+            let ids = self.draw_shared(node, combine(key.stream(), STREAM), edges).await?;
+            return Ok(Drawn { kept, ids });
         }
         let num = self.config.num;
         let mut found = vec![vec![u32::MAX; num]; edges.len()];
+        if num == 0 {
+            return Ok(Drawn { kept, ids: found });
+        }
+        let keys: Arc<[u64]> = edge_keys(node, key, edges).await?.into();
         let mut open: Vec<Slot> = (0..edges.len()).flat_map(|edge| (0..num).map(move |k| Slot { edge, k })).collect();
         let mut taken: Vec<HashSet<u32>> = vec![HashSet::new(); edges.len()];
         // Rejection sampling: each attempt draws all open slots with new random numbers, and keeps the legal results.
         for attempt in 0..ATTEMPTS {
             if open.is_empty() {
-                return Ok(found);
+                break;
             }
             let this = self.clone();
             let at = node.clone();
+            let keys = keys.clone();
             let slots = open.clone();
             let of = edges.to_vec();
             let draw = move || -> Vec<u64> {
-                let number = |slot: &Slot| {
-                    let key = [slot.edge as u64, slot.k as u64, attempt].into_iter().fold(stream, combine);
-                    this.number(&at, dst_type(&at, &of[slot.edge]), key)
-                };
+                let number = |slot: &Slot| this.number(&at, dst_type(&at, &of[slot.edge]), slot.key(&keys, attempt));
                 slots.iter().map(number).collect()
             };
             let numbers = node.run_on_workers(draw).await?;
@@ -172,12 +189,24 @@ impl NegativeSampler {
             open = again;
         }
         // The remaining slots are of edges whose source is connected to nearly all nodes.
+        let mut lacking: BTreeSet<usize> = BTreeSet::new();
         for slot in open {
-            let id = self.first_legal(node, stream, edges, slot, &taken[slot.edge]).await?;
-            taken[slot.edge].insert(id);
+            if lacking.contains(&slot.edge) {
+                continue;
+            }
+            let key = slot.key(&keys, ATTEMPTS);
+            let Some(id) = self.first_legal(node, key, edges, slot, &taken[slot.edge]).await? else {
+                lacking.insert(slot.edge);
+                continue;
+            };
             found[slot.edge][slot.k] = id;
+            if self.distinct() {
+                taken[slot.edge].insert(id);
+            }
         }
-        Ok(found)
+        let kept: Vec<usize> = kept.into_iter().filter(|edge| !lacking.contains(edge)).collect();
+        let ids = kept.iter().map(|&edge| std::mem::take(&mut found[edge])).collect();
+        Ok(Drawn { kept, ids })
     }
 
     /// Returns whether the negatives of an edge must be distinct.
@@ -314,20 +343,18 @@ impl NegativeSampler {
         Ok(legal)
     }
 
-    /// Searches all nodes in order, starting with a random one, and returns the first allowed negative.
+    /// Searches all nodes in order, starting with the one that the random numbers of `key` give. Returns the first allowed
+    /// negative, or `None` if all nodes are taken or not allowed.
     async fn first_legal(
         &self,
         node: &Arc<DistGraph>,
-        stream: u64,
+        key: u64,
         edges: &[SeedEdge],
         slot: Slot,
         taken: &HashSet<u32>,
-    ) -> Result<u32, SampleError> {
-        let edge = &edges[slot.edge];
-        let node_type = dst_type(node, edge);
-        let meta = node.part().meta();
-        let num_nodes = meta.node_types[node_type.index()].book.num_nodes();
-        let key = [slot.edge as u64, slot.k as u64, ATTEMPTS].into_iter().fold(stream, combine);
+    ) -> Result<Option<u32>, SampleError> {
+        let node_type = dst_type(node, &edges[slot.edge]);
+        let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes();
         let start = CounterRng::new(key).below(num_nodes as u64) as usize;
         for first in (0..num_nodes).step_by(SCAN_PIECE) {
             let piece = first..num_nodes.min(first + SCAN_PIECE);
@@ -337,22 +364,65 @@ impl NegativeSampler {
             let legal = self.are_legal(node, edges, &slots, &ids).await?;
             let mut candidates = ids.iter().zip(legal).filter(|(id, legal)| *legal && !taken.contains(id));
             if let Some((&id, _)) = candidates.next() {
-                return Ok(id);
+                return Ok(Some(id));
             }
         }
-        let e = &meta.edge_types[edge.edge_type.index()];
-        let what = format!(
-            "{} negatives were requested for an edge of type {}__{}__{}, but only {} of the {num_nodes} nodes of type \
-             {} are not neighbors of its source: request fewer, or do not exclude edges",
-            self.config.num,
-            e.src_type,
-            e.relation,
-            e.dst_type,
-            taken.len(),
-            e.dst_type
-        );
-        Err(SampleError::Layout { what })
+        Ok(None)
     }
+}
+
+impl Slot {
+    /// Returns the key of a draw. `keys` are those of the edges.
+    fn key(&self, keys: &[u64], attempt: u64) -> u64 {
+        combine(combine(keys[self.edge], self.k as u64), attempt)
+    }
+}
+
+/// Returns the key of each edge's draws. It consists of numbers that do not depend on the partitioning or the batch.
+async fn edge_keys(node: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> Result<Vec<u64>, SampleError> {
+    let this = node.clone();
+    let of = edges.to_vec();
+    let ends = node.run_on_workers(move || ends_by_type(&this, &of)).await?;
+    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let fetches = ends.into_iter().map(|(node_type, ids)| async move {
+        let originals = node.fetch(node_type, ids.clone(), wanted).await?.original_ids;
+        Ok::<_, SampleError>((node_type, ids, originals))
+    });
+    let fetched = try_join_all(fetches).await?;
+    let this = node.clone();
+    let of = edges.to_vec();
+    // The number 0 stands for all batches of the epoch.
+    let stream = combine(BatchKey { batch: 0, ..key }.stream(), STREAM);
+    let fold = move || -> Vec<u64> {
+        let mut originals: BTreeMap<NodeTypeId, FxHashMap<u32, u32>> = BTreeMap::new();
+        for (node_type, ids, of_ids) in fetched {
+            originals.insert(node_type, ids.into_iter().zip(of_ids).collect());
+        }
+        let key_of = |edge: &SeedEdge| {
+            let types = this.part().edges(edge.edge_type);
+            let src = originals[&types.src_type][&edge.src];
+            let dst = originals[&types.dst_type][&edge.dst];
+            let words = [u64::from(edge.edge_type.0), u64::from(src), u64::from(dst), edge.time.unwrap_or(0) as u64];
+            words.into_iter().fold(stream, combine)
+        };
+        of.iter().map(key_of).collect()
+    };
+    node.run_on_workers(fold).await
+}
+
+/// Returns the global ids of the ends of edges by node type, each once.
+fn ends_by_type(node: &DistGraph, edges: &[SeedEdge]) -> BTreeMap<NodeTypeId, Vec<u32>> {
+    let mut by_type: BTreeMap<NodeTypeId, Vec<u32>> = BTreeMap::new();
+    for edge in edges {
+        let types = node.part().edges(edge.edge_type);
+        by_type.entry(types.src_type).or_default().push(edge.src);
+        by_type.entry(types.dst_type).or_default().push(edge.dst);
+    }
+    for ids in by_type.values_mut() {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    by_type
 }
 
 /// Returns the positions of the slots of each destination type.

@@ -2,7 +2,7 @@
 
 use crate::graphs;
 
-use edgecut_graph::{DiskPartId, EdgeTypeId, HotnessRule, META_FILE, Meta, Part, checksum, write_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, HotnessRule, META_FILE, Meta, Part, Split, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
 use half::f16;
@@ -295,6 +295,29 @@ fn rejects_files_that_contradict_each_other() {
         parts.relist(file);
         let error = parts.why();
         assert!(error.contains("part_0") && error.contains(why), "{error}, expected {why}");
+    }
+}
+
+/// Training on such a part would take -1 for a class.
+#[test]
+fn rejects_nodes_of_splits_without_a_label_when_a_part_is_opened() {
+    for split in Split::ALL {
+        let parts = Parts::new();
+        let opened = parts.open(false).unwrap();
+        let papers = opened.nodes(edgecut_graph::NodeTypeId(0));
+        let row = papers.splits.get(split)[0] as usize;
+        let node = papers.original_ids[row];
+        let split = split.name();
+        parts.edit(KINDS[3], |bytes| {
+            bytes[HEADER_BYTES + 8 * row..][..8].copy_from_slice(&(-1_i64).to_le_bytes());
+        });
+        parts.relist(KINDS[3]);
+        let expected =
+            format!("row {row} of part 0 is in the {split} split, but node {node} of type paper has no label");
+        for error in [parts.open(false).unwrap_err(), parts.why()] {
+            assert_names(&error, &format!("{split}.npy"), &expected);
+            assert!(error.contains("leave it out of the split or give it a label"), "{error}");
+        }
     }
 }
 

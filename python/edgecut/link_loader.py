@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,9 @@ class LinkNeighborLoader(Loader):
         The time of each edge, for arrays. Needs ``time_attr``.
     neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
         The negatives: for each edge, ``amount`` nodes in place of its destination. They are drawn uniformly among the
-        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one.
+        nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one. The negatives of
+        an edge are a function of the seed, the epoch, the edge type, the ids of both ends and the edge's time, so they
+        depend neither on the partitioning nor on the batch.
     exclude_seed_edges : bool, default True
         Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
         Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``.
@@ -54,6 +57,10 @@ class LinkNeighborLoader(Loader):
     and 0 for negatives. With ``'triplet'`` it has ``src_index``, ``dst_pos_index`` and ``dst_neg_index``, which has a row per
     edge if ``amount`` is not 1. Without negatives it has ``edge_label_index``. If ``edge_label_index`` is an array,
     ``input_id`` has the position in it of each edge of the batch.
+
+    Edges that have too few possible negatives are left out of their batch, with a warning that counts them. For the edges of
+    the graph and for arrays the negatives of an edge are distinct, so ``amount`` are needed; for ``"valid"`` and ``"test"``
+    one is enough.
 
     Examples
     --------
@@ -120,6 +127,12 @@ class LinkNeighborLoader(Loader):
 
     def _of_inputs(self, arrays: dict[str, Any]) -> dict[str, Any]:
         src, dst, negatives = arrays["src"], arrays["dst"], arrays["negatives"]
+        if arrays["num_left_out"] > 0:
+            warnings.warn(
+                f"{arrays['num_left_out']} edges were left out of a batch, since their sources are connected to nearly all nodes "
+                "and there are too few negatives: set a smaller `amount` in `neg_sampling`",
+                stacklevel=4,
+            )
         store = self._store
         of_edges: dict[str, Any] = {"batch_size": arrays["batch_size"]}
         if self._is_listed:

@@ -27,6 +27,8 @@ struct PreparedLinks {
     dst: Vec<i64>,
     /// The negative destinations of each edge, row by row.
     negatives: Vec<i64>,
+    /// The number of edges without negatives, which are not in the batch.
+    num_left_out: usize,
 }
 
 struct PreparedNodes {
@@ -86,7 +88,8 @@ impl Prepared {
             // The loaders of this package do not share negatives.
             Negatives::Shared(_) => Vec::new(),
         };
-        let links = PreparedLinks { src: wide(&batch.src), dst: wide(&batch.dst), negatives };
+        let num_left_out = batch.num_left_out;
+        let links = PreparedLinks { src: wide(&batch.src), dst: wide(&batch.dst), negatives, num_left_out };
         Self { links: Some(links), ..Self::new(batch.graph, layout) }
     }
 }
@@ -98,10 +101,11 @@ impl PreparedBatch for Prepared {
         dict.set_item("input_id", self.seed_positions.into_pyarray(py))?;
         dict.set_item("y", self.labels.into_pyarray(py))?;
         dict.set_item("targets", self.targets.into_pyarray(py))?;
-        if let Some(PreparedLinks { src, dst, negatives }) = self.links {
+        if let Some(PreparedLinks { src, dst, negatives, num_left_out }) = self.links {
             dict.set_item("src", src.into_pyarray(py))?;
             dict.set_item("dst", dst.into_pyarray(py))?;
             dict.set_item("negatives", negatives.into_pyarray(py))?;
+            dict.set_item("num_left_out", num_left_out)?;
         }
         let nodes = self.nodes.into_iter().map(|nodes| nodes.into_python(py)).collect::<PyResult<Vec<_>>>()?;
         dict.set_item("nodes", PyList::new(py, nodes)?)?;

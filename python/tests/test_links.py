@@ -62,6 +62,30 @@ def test_negatives_are_no_edges(held_out, split):
             assert not set(zip(*ends.tolist())) & known
 
 
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_negatives_of_an_edge_depend_on_its_ends_alone(held_out, split):
+    drawn = []
+    for parts, batch_size, shuffle in [(1, 100, False), (1, 7, True), (2, 64, False)]:
+        with edgecut.open(held_out[parts]) as store:
+            loader = edgecut.LinkNeighborLoader(
+                store, [2], split, neg_sampling="triplet", batch_size=batch_size, shuffle=shuffle, seed=3, output="numpy"
+            )
+            ends = ["src_index", "dst_pos_index", "dst_neg_index"]
+            edges = [np.stack([batch["n_id"][batch[end]] for end in ends]) for batch in loader]
+            drawn.append(sorted(map(tuple, np.concatenate(edges, axis=1).T.tolist())))
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
+def test_an_edge_without_negatives_is_left_out_with_a_warning(tmp_path):
+    # Node 0 is connected to all nodes.
+    np.save(tmp_path / "edge_index.npy", np.array([[0] * 9 + [1, 2], [*range(9), 2, 3]]))
+    with edgecut.open(tmp_path) as store:
+        loader = edgecut.LinkNeighborLoader(store, [1], neg_sampling="binary", batch_size=6, output="numpy")
+        with pytest.warns(UserWarning, match="edges were left out of a batch"):
+            batches = list(loader)
+        assert sorted(pair for batch in batches for pair in pairs(batch)[: batch["batch_size"]]) == [(1, 2), (2, 3)]
+
+
 def test_listed_edges_have_the_same_batches_for_any_partitioning(held_out):
     draw = np.random.default_rng(3)
     edges = draw.integers(0, 600, (2, 250))

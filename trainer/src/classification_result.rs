@@ -2,7 +2,7 @@
 
 use crate::classification_scores::ClassificationScores;
 use crate::metrics::{ConfusionMatrix, Metric};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The result of a training or evaluation run.
 ///
@@ -21,7 +21,7 @@ use serde::Serialize;
 /// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationResult {
     /// The first epoch with the best metric on the validation nodes or graphs, counted from 1. The last epoch if there
     /// is no validation data; 0 if nothing was trained.

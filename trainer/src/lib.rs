@@ -62,8 +62,8 @@ pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
     ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, LrSchedule,
-    Made, Observer, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch, average_statistics,
-    evaluate, fit, step_gradients,
+    Made, Observer, PlateauOn, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
+    average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
 pub use model_file::{EmbeddingTable, Improved, WarmStart, WarmStartReport};

@@ -3,7 +3,7 @@
 use crate::checkpoint::Checkpoints;
 use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
-use crate::fit::{FitConfig, LearningRate, LrSchedule};
+use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
 use crate::inference::LayerWiseConfig;
 use crate::model_file::WarmStart;
 use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
@@ -158,6 +158,7 @@ impl TrainingConfig {
             patience: self.patience,
             optimizer: self.optimizer,
             lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
+            plateau_on: PlateauOn::ValidationMetric,
             weight_decay: self.weight_decay,
             grad_clip: self.grad_clip,
             accumulate_steps: self.accumulate_steps,

@@ -8,7 +8,7 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
-use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset, stratified_folds};
+use edgecut_graph::small_graphs::{FakeGraphsOptions, Fold, fake_graphs, split_dataset, stratified_folds};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
 use edgecut_trainer::graph::{
     GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
@@ -18,8 +18,8 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    ClassificationScores, EpochReport, Improved, Observer, StepGradients, adam, average_statistics, evaluate,
-    step_gradients,
+    ClassificationScores, EpochReport, Improved, LrSchedule, Observer, StepGradients, adam, average_statistics,
+    evaluate, step_gradients,
 };
 use std::sync::Arc;
 
@@ -235,6 +235,34 @@ fn a_cross_validation_is_what_its_protocol_says() {
             let best = (1..=4).map(mean).fold(0.0, f64::max);
             assert!((result.mean - best).abs() < 1e-9 && result.epochs.iter().all(|&epoch| epoch == result.epochs[0]));
         }
+    }
+}
+
+#[test]
+fn test_graphs_of_a_fold_do_not_change_its_training() {
+    let graphs = graphs(60);
+    // The rate falls at each epoch that is not better than all before.
+    let lr_schedule = LrSchedule::Plateau { patience: 0, gamma: 0.1 };
+    let config =
+        GraphTrainingConfig { num_epochs: 6, hidden_channels: 8, lr_schedule, ..GraphTrainingConfig::new(GIN) };
+    let curve = |protocol: Protocol, test: std::ops::Range<u32>| {
+        let folds = [Fold { train: (0..30).collect(), test: test.collect() }];
+        let mut curves = on_ranks(1, |world| {
+            let mut counts = Counts::default();
+            let device = Default::default();
+            cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut counts).unwrap();
+            counts.epochs
+        });
+        let epochs = curves.remove(0);
+        let losses: Vec<Option<f64>> = epochs.iter().map(|epoch| epoch.loss).collect();
+        let metrics: Vec<Option<f64>> = epochs.iter().map(|epoch| epoch.valid_metric).collect();
+        (losses, metrics)
+    };
+    for protocol in [Protocol::Validation, Protocol::BestMeanEpoch] {
+        let (losses, metrics) = curve(protocol, 30..45);
+        let (other_losses, other_metrics) = curve(protocol, 45..60);
+        assert_eq!(losses, other_losses, "{protocol}");
+        assert_eq!(metrics != other_metrics, protocol == Protocol::BestMeanEpoch, "{metrics:?}");
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
-use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, map_npy};
+use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
 use programs::{TRAIN, error_of, run, stderr, unplace, written_by};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -163,10 +163,7 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
                 for split in ["valid", "test"] {
                     assert_eq!(found[split]["edges"], expected[split]["edges"]);
                     let edges = found[split]["edges"].as_u64().expect("edges") as usize;
-                    // Sampled negatives depend on the division into batches, which depends on the number of processes.
-                    if negatives == "all" || processes == 2 {
-                        assert_near(score(&found, split, "mrr"), score(&expected, split, "mrr"), edges, negatives);
-                    }
+                    assert_near(score(&found, split, "mrr"), score(&expected, split, "mrr"), edges, negatives);
                 }
             }
         }
@@ -175,6 +172,32 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
             [flags, &["--num-neighbors", "5,3", "--num-epochs", "2", "--eval", "layer-wise", "--json"]].concat();
         assert!(json(&link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
     }
+}
+
+#[test]
+fn sampled_negatives_do_not_depend_on_layout_and_batches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let mut plain = graph();
+    // Embeddings are loaded bit by bit, so that scores are equal too.
+    plain.node_types[0].features = None;
+    let embedding = ["--model", "embedding"];
+    train(&written_by(&plain, 2).path, &model, &embedding);
+    let mut results = Vec::new();
+    for (parts, processes, batch_size) in [(1, 1, "128"), (1, 3, "8"), (2, 2, "500"), (3, 3, "20"), (3, 2, "128")] {
+        let flags = [&embedding[..], &["--eval-negatives", "20", "--batch-size", batch_size]].concat();
+        results.push(evaluate(&written_by(&plain, parts).path, processes, &model, &flags));
+    }
+    for found in &results {
+        for (split, name) in [("valid", "mrr"), ("test", "mrr"), ("test", "hits@3")] {
+            let expected = score(&results[0], split, name);
+            assert!((score(found, split, name) - expected).abs() < 1e-12, "{found} and {}", results[0]);
+        }
+    }
+    // Another seed draws other negatives.
+    let other = [&embedding[..], &["--eval-negatives", "20", "--seed", "5"]].concat();
+    let other = evaluate(&written_by(&plain, 1).path, 1, &model, &other);
+    assert_ne!(score(&other, "test", "mrr"), score(&results[0], "test", "mrr"));
 }
 
 #[test]
@@ -323,6 +346,121 @@ fn both_ends_are_ranked_among_all_nodes() {
         assert_near(score(&found, "test", "mrr"), mrr, positive.len(), "mrr");
         assert_near(score(&found, "test", "hits@10"), hits, positive.len(), "hits@10");
     }
+}
+
+/// Connects node 7 to all nodes, to three of them by validation edges.
+fn with_heavy_source(mut graph: Dataset) -> Dataset {
+    let num_nodes = graph.node_types[0].num_nodes as u32;
+    let edges = &mut graph.edge_types[0];
+    let from_7 = |ends: &mut dyn Iterator<Item = (u32, u32)>| -> HashSet<u32> {
+        ends.filter(|(src, _)| *src == 7).map(|(_, dst)| dst).collect()
+    };
+    let trained = from_7(&mut edges.src.iter().copied().zip(edges.dst.iter().copied()));
+    let held_out = from_7(&mut pairs(&edges.held_out.valid).chain(pairs(&edges.held_out.test)));
+    let mut others = (0..num_nodes).filter(|node| !trained.contains(node) && !held_out.contains(node));
+    let heavy_valid: Vec<u32> = others.by_ref().take(3).collect();
+    let heavy: Vec<u32> = others.collect();
+    let valid = &edges.held_out.valid;
+    let valid_src = [&valid.src[..], &vec![7; heavy_valid.len()]].concat();
+    let valid_dst = [&valid.dst[..], &heavy_valid].concat();
+    edges.held_out.valid = EdgeList::new(valid_src.into(), valid_dst.into());
+    edges.src = [&edges.src[..], &vec![7; heavy.len()]].concat().into();
+    edges.dst = [&edges.dst[..], &heavy].concat().into();
+    graph
+}
+
+#[test]
+fn edges_without_negatives_are_left_out_and_counted() {
+    let graph = with_heavy_source(graph());
+    let count = |list: &EdgeList| pairs(list).filter(|(src, _)| *src == 7).count() as u64;
+    let edges = &graph.edge_types[0];
+    let num_valid = edges.held_out.valid.len() as u64;
+    let num_heavy = count(&edges.held_out.valid);
+    // In training, the held-out edges of node 7 are its only negatives.
+    let num_negatives = num_heavy + count(&edges.held_out.test);
+    let num_trained = edges.src.iter().filter(|&&src| src == 7).count() as u64;
+    let parts = written_by(&graph, 2);
+    let metrics = parts.path.with_file_name("metrics.jsonl");
+    let shape = ["--num-neighbors", "5,3", "--num-epochs", "1", "--json", "--exclude-positives"];
+    for (num_negatives, evaluation, left_out) in [(num_negatives + 1, "20", num_trained), (num_negatives, "all", 0)] {
+        let num_negatives = num_negatives.to_string();
+        let flags = ["--num-negatives", &num_negatives, "--eval-negatives", evaluation, "--metrics", text(&metrics)];
+        let output = link(&parts.path, 2, &[&shape[..], &flags].concat());
+        let found = json(&output);
+        assert_eq!(found["valid"]["left_out"].as_u64(), Some(num_heavy), "{found}");
+        assert_eq!(found["valid"]["edges"].as_u64(), Some(num_valid - num_heavy));
+        let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+        let epoch: Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
+        assert_eq!(epoch["left_out"].as_u64(), Some(left_out), "{epoch}");
+        let said = stderr(&output);
+        assert!(said.contains(&format!("edges (left out {num_heavy} without negatives")), "{said}");
+        assert_eq!(said.contains(&format!("% (left out {left_out} without negatives")), left_out > 0, "{said}");
+    }
+}
+
+#[test]
+fn a_graph_without_negatives_is_one_error() {
+    let ends: Vec<(u32, u32)> = (0..12).flat_map(|src| (0..12).map(move |dst| (src, dst))).collect();
+    let nodes = NodeData { name: "node".into(), num_nodes: 12, ..NodeData::default() };
+    let src: Vec<u32> = ends.iter().map(|pair| pair.0).collect();
+    let dst: Vec<u32> = ends.iter().map(|pair| pair.1).collect();
+    let mut complete = Dataset::homogeneous("complete", nodes, src.into(), dst.into());
+    complete.hold_out_edges(&complete.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    let parts = written_by(&complete, 1);
+    let why = |flags: &[&str]| {
+        error_of(&link(&parts.path, 1, &[&["--num-neighbors", "2", "--num-epochs", "1"], flags].concat()))
+    };
+    for evaluation in ["5", "all"] {
+        let error = why(&["--eval-negatives", evaluation]);
+        assert!(error.contains("no epoch can be selected: the sources of all"), "{error}");
+    }
+    let error = why(&["--exclude-positives", "--num-negatives", "11"]);
+    assert!(error.contains("training edges has enough negatives") && error.contains("(--num-negatives)"), "{error}");
+    let error = why(&["--exclude-positives", "--num-negatives", "12"]);
+    assert!(error.contains("12 distinct negatives were requested"), "{error}");
+}
+
+#[test]
+fn hits_among_too_few_negatives_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arrays = folder.path().join("arrays");
+    let graph = graph();
+    export_npy(&graph, &arrays).expect("arrays");
+    let why = |flags: &[&str]| error_of(&link(&arrays, 1, &[&["--num-neighbors", "5,3"], flags].concat()));
+    let error = why(&["--metric", "hits@50", "--eval-negatives", "50"]);
+    assert!(
+        error.contains("hits@50 needs more than 50 negatives, but the validation edges have at most 50"),
+        "{error}"
+    );
+    assert!(error.contains("--metric mrr") && error.contains("(--eval-negatives)"), "{error}");
+    let error = why(&["--metric", "hits@299", "--eval-negatives", "all"]);
+    assert!(error.contains("the validation edges have at most 299"), "{error}");
+    // The given negatives of the splits differ in number.
+    let [valid, test] = [&graph.edge_types[0].held_out.valid, &graph.edge_types[0].held_out.test].map(EdgeList::len);
+    let put = |name: &str, shape: [usize; 2]| {
+        let ids = vec![0_i64; shape[0] * shape[1]];
+        edgecut_graph::write_npy(&arrays.join(name), &shape, &ids).expect("an array");
+    };
+    put("val_neg.npy", [valid, 12]);
+    put("test_neg.npy", [test, 5]);
+    let error = why(&["--metric", "hits@12"]);
+    assert!(
+        error.contains("hits@12 needs more than 12 negatives, but the validation edges have at most 12"),
+        "{error}"
+    );
+    let error = why(&["--metric", "hits@5"]);
+    assert!(error.contains("hits@5 needs more than 5 negatives, but the test edges have at most 5"), "{error}");
+    // Other metrics are computed, without hits that all edges would be.
+    let found = json(&link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
+    assert!(found["valid"]["hits@10"].is_f64() && found["test"]["hits@10"].is_null(), "{found}");
+    assert!(found["test"]["hits@3"].is_f64(), "{found}");
+    for name in ["val_neg.npy", "test_neg.npy"] {
+        std::fs::remove_file(arrays.join(name)).expect("the array");
+    }
+    put("val_edge_neg.npy", [2, 40]);
+    put("test_edge_neg.npy", [2, 20]);
+    let error = why(&["--metric", "hits@20"]);
+    assert!(error.contains("hits@20 needs more than 20 negatives, but the test edges have at most 20"), "{error}");
 }
 
 #[test]

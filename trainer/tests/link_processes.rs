@@ -155,7 +155,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
         (
             &plain,
             &["--exclude-positives", "--num-negatives", "400"],
-            "400 negatives were requested for an edge of type node__to__node, but only ",
+            "400 distinct negatives were requested for an edge of type node__to__node, but there are only 400 nodes",
         ),
         (&plain, &["--weighted"], "weight"),
         (&plain, &["--time-attr", "node_time"], "no nodes of dataset fake have times"),

@@ -2,7 +2,9 @@
 
 use crate::programs;
 
-use programs::{TRAIN, error_of, fake_parts, run, stderr, unplace};
+use edgecut_graph::Split;
+use edgecut_graph::readers::{FakeOptions, fake};
+use programs::{TRAIN, error_of, fake_parts, link_parts, run, stderr, unplace, written_by};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -35,6 +37,54 @@ fn a_grid_is_trained_and_ranked() {
     let metrics = std::fs::read_to_string(out.join(format!("run-{number}.jsonl"))).expect("the metrics");
     let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
     assert_eq!((&last["valid_metric"], &last["test_metric"]), (&runs[0]["valid"], &runs[0]["test"]));
+}
+
+#[test]
+fn runs_of_links_are_ranked_by_hits_and_the_best_model_is_named() {
+    let parts = link_parts(1);
+    let file = |name: &str| parts.path.with_file_name(name);
+    let model = file("model.safetensors");
+    let metrics = file("metrics.jsonl");
+    let kept = file("kept");
+    let mut command = Command::new(TRAIN);
+    // The rates are in the order from the worst run to the best one.
+    command.args(["sweep", "--set", "lr=0.000001 0.02", "--", "link", "--dataset-root-dir"]).arg(&parts.path);
+    command.args(["--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "2", "--metric", "hits@10"]);
+    command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).arg("--checkpoint-dir").arg(&kept);
+    unplace(&mut command);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..6], ["run", "lr", "valid", "hits@10", "test", "hits@10"], "{table}");
+    let score = |row: usize| lines[row][2].parse::<f64>().unwrap_or_else(|_| panic!("{table}"));
+    assert!(lines[1][1] == "0.02" && lines[2][1] == "0.000001" && score(1) > score(2), "{table}");
+    let best = file("model-run-2.safetensors");
+    let said = format!("the best model is that of run 2: {}", best.display());
+    assert_eq!(table.lines().last(), Some(said.as_str()));
+    // Each run has its own files.
+    for number in [1, 2] {
+        let lines = std::fs::read_to_string(file(&format!("metrics-run-{number}.jsonl"))).expect("the metrics");
+        let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+        let valid = last["valid"]["hits@10"].as_f64().expect("a score");
+        assert!((valid - score(3 - number)).abs() < 1e-4, "{last} and {table}");
+        assert!(file(&format!("model-run-{number}.safetensors")).is_file());
+        assert!(kept.join(format!("run-{number}")).is_dir());
+    }
+    assert!(!model.exists() && !metrics.exists());
+    assert_ne!(std::fs::read(&best).expect("the model"), std::fs::read(file("model-run-1.safetensors")).expect("it"));
+}
+
+#[test]
+fn a_run_without_a_score_has_failed() {
+    let mut graph = fake(&FakeOptions::default()).expect("a fake graph");
+    graph.node_types[0].splits.set(Split::Valid, Vec::new().into());
+    let parts = written_by(&graph, 1);
+    let output = sweep(&["--set", "lr=0.01"], &parts.path, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("error: its result has no accuracy on the validation data"), "{said}");
+    assert!(said.contains("1 of 1 runs failed"), "{said}");
 }
 
 #[test]

@@ -55,7 +55,24 @@ impl PartFiles<'_> {
         }
         let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
         let hot = t.has_hotness.then(|| hot_nodes(&dir, t, self.part)).transpose()?;
-        Ok(PartNodes { original_ids, by_original: None, features, labels, targets, splits, times, hot })
+        let nodes = PartNodes { original_ids, by_original: None, features, labels, targets, splits, times, hot };
+        Split::ALL.into_iter().try_for_each(|split| self.check_labels(split, &nodes, t, &dir))?;
+        Ok(nodes)
+    }
+
+    /// Checks that each node of a split has a label or a known target, if the type has labels or targets.
+    fn check_labels(&self, split: Split, nodes: &PartNodes, t: &NodeTypeMeta, dir: &Path) -> Result<(), GraphError> {
+        let rows = nodes.splits.get(split);
+        let Some(&row) = rows.iter().find(|&&row| !nodes.is_labeled(row as usize)) else { return Ok(()) };
+        let why = format!(
+            "row {row} of part {} is in the {} split, but node {} of type {} has no label: leave it out of the split or \
+             give it a label, and write the part again",
+            self.part,
+            split.name(),
+            nodes.original_ids[row as usize],
+            t.name
+        );
+        Err(GraphError::format(dir.join(format!("{}.npy", split.name())), why))
     }
 
     /// Returns the checksums of the features that were built after the part.

@@ -1,6 +1,6 @@
 //! The settings of a training run that do not depend on the task.
 
-use super::learning_rate::LearningRate;
+use super::learning_rate::{LearningRate, PlateauOn};
 use crate::checkpoint::Checkpoints;
 use crate::model_file::WarmStart;
 use crate::optimizer::OptimizerKind;
@@ -26,6 +26,8 @@ pub struct FitConfig {
     pub optimizer: OptimizerKind,
     /// The learning rate.
     pub lr: LearningRate,
+    /// The measure that lowers a rate with [`LrSchedule::Plateau`](crate::LrSchedule::Plateau).
+    pub plateau_on: PlateauOn,
     /// The L2 penalty on all parameters except embeddings; for AdamW, the decoupled weight decay.
     pub weight_decay: f64,
     /// The largest norm of the gradients of all parameters together, except embeddings. Longer gradients are scaled down
@@ -55,6 +57,7 @@ impl Default for FitConfig {
             patience: None,
             optimizer: OptimizerKind::Adam,
             lr: LearningRate::constant(0.001),
+            plateau_on: PlateauOn::default(),
             weight_decay: 0.0,
             grad_clip: None,
             accumulate_steps: 1,

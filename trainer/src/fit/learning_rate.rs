@@ -39,14 +39,24 @@ pub enum LrSchedule {
     /// The rate falls to 0 at the end of the run along half a cosine, as PyTorch's `CosineAnnealingLR` (Loshchilov and
     /// Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017).
     Cosine,
-    /// The rate is multiplied by `gamma` when more than `patience` validations in a row have not improved the metric, as
-    /// PyTorch's `ReduceLROnPlateau`.
+    /// The rate is multiplied by `gamma` when more than `patience` validations in a row have not improved the measure of
+    /// [`PlateauOn`], as PyTorch's `ReduceLROnPlateau`.
     Plateau {
         /// The number of validations without improvement that are tolerated.
         patience: u64,
         /// The factor.
         gamma: f64,
     },
+}
+
+/// The measure that stands still on a plateau.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlateauOn {
+    /// The metric on the validation data. These must not be the data whose metric is reported.
+    #[default]
+    ValidationMetric,
+    /// The mean loss of the epoch's training batches.
+    TrainingLoss,
 }
 
 impl LearningRate {
@@ -60,8 +70,9 @@ impl LearningRate {
 #[derive(Clone, Debug)]
 pub(super) struct LrState {
     lr: LearningRate,
+    plateau_on: PlateauOn,
     num_epochs: u64,
-    /// The best metric so far.
+    /// The best measure so far, the greater the better: the metric, or the negative loss.
     best: f64,
     /// The number of validations without improvement since the last change.
     num_worse: u64,
@@ -70,8 +81,8 @@ pub(super) struct LrState {
 }
 
 impl LrState {
-    pub(super) fn new(lr: LearningRate, num_epochs: u64) -> Self {
-        Self { lr, num_epochs, best: f64::NEG_INFINITY, num_worse: 0, factor: 1.0 }
+    pub(super) fn new(lr: LearningRate, plateau_on: PlateauOn, num_epochs: u64) -> Self {
+        Self { lr, plateau_on, num_epochs, best: f64::NEG_INFINITY, num_worse: 0, factor: 1.0 }
     }
 
     /// Returns the rate of a step, counted from 0 over the whole run, in an epoch, counted from 0.
@@ -104,12 +115,16 @@ impl LrState {
         self.factor = plateau.factor;
     }
 
-    /// Takes the metric of a validation into account.
-    pub(super) fn validated(&mut self, metric: Option<f64>) {
+    /// Takes a validation into account: its metric, and the training loss of the epoch before it.
+    pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>) {
         let LrSchedule::Plateau { patience, gamma } = self.lr.schedule else { return };
-        let Some(metric) = metric else { return };
-        if metric > self.best * (1.0 + PLATEAU_THRESHOLD) || self.best == f64::NEG_INFINITY {
-            self.best = metric;
+        let measure = match self.plateau_on {
+            PlateauOn::ValidationMetric => metric,
+            PlateauOn::TrainingLoss => loss.map(|loss| -loss),
+        };
+        let Some(measure) = measure else { return };
+        if measure > self.best + PLATEAU_THRESHOLD * self.best.abs() || self.best == f64::NEG_INFINITY {
+            self.best = measure;
             self.num_worse = 0;
             return;
         }
@@ -128,10 +143,10 @@ mod tests {
     /// Returns the rates of the first steps of one-step epochs with these metrics.
     fn rates(schedule: LrSchedule, warmup_steps: u64, metrics: &[f64]) -> Vec<f64> {
         let lr = LearningRate { initial: 0.2, schedule, warmup_steps };
-        let mut state = LrState::new(lr, metrics.len() as u64);
+        let mut state = LrState::new(lr, PlateauOn::ValidationMetric, metrics.len() as u64);
         let step = |(epoch, &metric): (usize, &f64)| {
             let rate = state.rate(epoch as u64, epoch as u64);
-            state.validated(Some(metric));
+            state.validated(Some(metric), None);
             rate
         };
         metrics.iter().enumerate().map(step).collect()
@@ -153,6 +168,22 @@ mod tests {
         let metrics = [0.5, 0.6, 0.59, 0.6, 0.600_001, 0.61, 0.6, 0.6, 0.6, 0.6];
         let expected = [0.2, 0.2, 0.2, 0.2, 0.02, 0.02, 0.02, 0.02, 0.002, 0.002];
         check(LrSchedule::Plateau { patience: 1, gamma: 0.1 }, 0, &metrics, &expected);
+    }
+
+    /// The expected rates follow the rule of torch's mode "min".
+    #[test]
+    fn a_plateau_of_the_loss_ignores_the_metric() {
+        let schedule = LrSchedule::Plateau { patience: 1, gamma: 0.1 };
+        let lr = LearningRate { initial: 0.2, schedule, warmup_steps: 0 };
+        let mut state = LrState::new(lr, PlateauOn::TrainingLoss, 7);
+        let mut rates = Vec::new();
+        for (epoch, loss) in [0.9, 0.8, 0.79999, 0.85, 0.7, 0.7, 0.71].into_iter().enumerate() {
+            rates.push(state.rate(epoch as u64, 0));
+            state.validated(Some(epoch as f64), Some(loss));
+        }
+        rates.push(state.rate(7, 0));
+        let expected = [0.2, 0.2, 0.2, 0.2, 0.02, 0.02, 0.02, 0.002];
+        assert!(rates.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{rates:?}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
-pub use learning_rate::{LearningRate, LrSchedule};
+pub use learning_rate::{LearningRate, LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
@@ -167,6 +167,14 @@ where
                 progress.continue_unless(stopped)?;
             }
         }
+        let left_out = task.take_left_out(world)?;
+        if left_out > 0 && progress.totals.seeds == 0.0 {
+            let what = format!(
+                "none of the {left_out} training edges has enough negatives, because their sources are connected to nearly \
+                 all nodes: request fewer negatives (`num_negatives`), or do not exclude edges"
+            );
+            return Err(TrainError::Config { what });
+        }
         model = average_statistics(model, progress.own_batches, world)?;
         let mut report = EpochReport {
             fold: None,
@@ -174,6 +182,7 @@ where
             loss: progress.totals.mean_loss(),
             train_acc: progress.totals.accuracy(),
             num_seeds: progress.totals.seeds as u64,
+            left_out,
             metric: metric.clone(),
             valid: None,
             valid_metric: None,
@@ -188,7 +197,7 @@ where
             let valid_metric = evaluator.metric_value(&scores);
             report.valid_metric = valid_metric;
             report.valid = Some(scores.clone());
-            if progress.validated(valid_metric, is_last) {
+            if progress.validated(valid_metric, report.loss, is_last) {
                 let improved = Improved {
                     epoch: epoch + 1,
                     metric: metric.clone(),

@@ -24,6 +24,9 @@ pub struct EpochReport<S> {
     pub train_acc: Option<f64>,
     /// The number of training seeds over all ranks: nodes, edges or graphs.
     pub num_seeds: u64,
+    /// The number of training seeds that batches have left out: edges whose sources are connected to so many nodes that
+    /// they have too few negatives.
+    pub left_out: u64,
     /// The metric that selects the best epoch.
     pub metric: String,
     /// The scores on the validation data; `None` in epochs without validation.

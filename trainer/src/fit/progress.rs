@@ -45,7 +45,7 @@ impl<S> Progress<S> {
             before: Vec::new(),
             segment: EpochSegment { world_size: world.size(), num_groups, num_steps: 0, steps: 0 },
             steps_done: 0,
-            lr: LrState::new(config.lr, config.num_epochs),
+            lr: LrState::new(config.lr, config.plateau_on, config.num_epochs),
             accumulated: Accumulated::new(config.accumulate_steps),
             totals: SeedTotals::default(),
             own_batches: 0,
@@ -70,10 +70,10 @@ impl<S> Progress<S> {
         self.segment.steps += 1;
     }
 
-    /// Notes the metric of a validation. Returns true if the model is the best so far. `is_last` is true after the last
+    /// Notes the metric of a validation, and the loss of the epoch before it. Returns true if the model is the best so far. `is_last` is true after the last
     /// epoch. Without any metric, the model of the last epoch is the best.
-    pub(super) fn validated(&mut self, metric: Option<f64>, is_last: bool) -> bool {
-        self.lr.validated(metric);
+    pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>, is_last: bool) -> bool {
+        self.lr.validated(metric, loss);
         self.history.push(metric);
         let best = self.best.as_ref().map(|best| best.valid_metric);
         let is_better = match metric {

@@ -85,6 +85,15 @@ where
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError>;
 
+    /// Returns the number of training seeds that the batches of all ranks have left out since the last call, because they
+    /// cannot be trained on. Every rank calls this at the end of an epoch. The default returns 0.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    fn take_left_out(&mut self, _world: &mut ProcessGroup) -> Result<u64, TrainError> {
+        Ok(0)
+    }
+
     /// Returns the embeddings that the model reads; empty if all nodes have features.
     fn embeddings(&self) -> &Embeddings;
 

@@ -1,7 +1,7 @@
 //! The settings of graph classification.
 
 use crate::checkpoint::Checkpoints;
-use crate::fit::{FitConfig, LearningRate, LrSchedule};
+use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
 use crate::metrics::Metric;
 use crate::model_file::WarmStart;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
@@ -53,6 +53,8 @@ pub struct GraphTrainingConfig {
     pub lr: f64,
     /// The change of the learning rate from epoch to epoch.
     pub lr_schedule: LrSchedule,
+    /// The measure that lowers a rate with [`LrSchedule::Plateau`].
+    pub plateau_on: PlateauOn,
     /// The number of steps over which the learning rate rises linearly at the start.
     pub warmup_steps: u64,
     /// The largest norm of the gradients of all parameters together.
@@ -105,6 +107,7 @@ impl GraphTrainingConfig {
             optimizer: OptimizerKind::Adam,
             lr: 0.01,
             lr_schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
+            plateau_on: PlateauOn::ValidationMetric,
             warmup_steps: 0,
             grad_clip: None,
             accumulate_steps: 1,
@@ -171,6 +174,7 @@ impl GraphTrainingConfig {
             eval_every: 1,
             optimizer: self.optimizer,
             lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
+            plateau_on: self.plateau_on,
             weight_decay: self.weight_decay,
             grad_clip: self.grad_clip,
             accumulate_steps: self.accumulate_steps,

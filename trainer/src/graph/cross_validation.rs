@@ -4,7 +4,8 @@ use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
 use crate::classification_scores::ClassificationScores;
-use crate::fit::{EpochReport, Observer, StepReport};
+use crate::fit::{EpochReport, Observer, PlateauOn, StepReport};
+use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
@@ -14,7 +15,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::combine;
 use edgecut_graph::small_graphs::{Fold, hold_out};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const VALIDATION_PARTS: usize = 10;
 /// assert_eq!("best-mean-epoch".parse(), Ok(Protocol::BestMeanEpoch));
 /// assert_eq!(Protocol::default().to_string(), "validation");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// Selects the epoch of each fold on a tenth of its training graphs, which are excluded from training. The test
@@ -39,7 +40,7 @@ pub enum Protocol {
     Validation,
     /// Selects one epoch for all folds: the epoch with the best mean metric over their test graphs (Xu et al., "How
     /// powerful are graph neural networks?", ICLR 2019). The estimate is optimistic, because the test graphs select the
-    /// epoch.
+    /// epoch. They do not change the training: a learning rate on a plateau follows the training loss.
     BestMeanEpoch,
 }
 
@@ -79,10 +80,12 @@ impl FromStr for Protocol {
 }
 
 /// The result of a cross-validation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossValidationResult {
     /// The selection of the epochs.
     pub protocol: Protocol,
+    /// The metric that selected the epochs.
+    pub metric: Metric,
     /// The metric on the test graphs of each fold.
     pub test: Vec<f64>,
     /// The mean over the folds.
@@ -94,13 +97,14 @@ pub struct CrossValidationResult {
 }
 
 impl CrossValidationResult {
-    fn new(protocol: Protocol, test: Vec<f64>, epochs: Vec<u64>) -> Self {
+    fn new(protocol: Protocol, metric: Metric, test: Vec<f64>, epochs: Vec<u64>) -> Self {
         let (mean, deviation) = mean_and_deviation(&test);
-        Self { protocol, test, mean, deviation, epochs }
+        Self { protocol, metric, test, mean, deviation, epochs }
     }
 }
 
-/// Trains one model per fold, each with its own initial weights.
+/// Trains one model per fold, each with its own initial weights. The test graphs of a fold have no influence on its
+/// training.
 ///
 /// # Errors
 /// The errors of [`train_graph`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
@@ -133,7 +137,11 @@ where
     let mut epochs = Vec::new();
     let mut histories = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
-        let config = GraphTrainingConfig { seed: combine(config.seed, number as u64), ..config.clone() };
+        let config = GraphTrainingConfig {
+            seed: combine(config.seed, number as u64),
+            plateau_on: plateau_on(protocol, config.plateau_on),
+            ..config.clone()
+        };
         let split = split(graphs, fold, protocol, config.seed);
         let mut observer = OfFold { observer: &mut *observer, fold: number + 1 };
         let trained = train_graph::<B>(graphs, &split, &config, world, device, &mut observer)?;
@@ -153,7 +161,7 @@ where
         test = histories.iter().filter_map(|history| history.get(epoch).copied()).collect();
         epochs = vec![epoch as u64 + 1; test.len()];
     }
-    Ok(CrossValidationResult::new(protocol, test, epochs))
+    Ok(CrossValidationResult::new(protocol, config.metric, test, epochs))
 }
 
 /// Returns the split of one fold. With [`Protocol::BestMeanEpoch`] the test graphs take the place of the validation
@@ -165,6 +173,15 @@ fn split(graphs: &GraphDataset, fold: &Fold, protocol: Protocol, seed: u64) -> G
             GraphSplit { train, valid, test: fold.test.clone() }
         }
         Protocol::BestMeanEpoch => GraphSplit { train: fold.train.clone(), valid: fold.test.clone(), test: Vec::new() },
+    }
+}
+
+/// Returns the measure that lowers the learning rate of a fold. The metric of [`Protocol::BestMeanEpoch`] is that of the
+/// test graphs, which is reported.
+fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
+    match protocol {
+        Protocol::Validation => configured,
+        Protocol::BestMeanEpoch => PlateauOn::TrainingLoss,
     }
 }
 
@@ -221,7 +238,7 @@ mod tests {
         assert_eq!(best_mean_epoch(&histories), 0, "the first of equal ones");
         assert_eq!(best_mean_epoch(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]]), 1);
         assert_eq!(best_mean_epoch(&[]), 0);
-        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, vec![0.7, 0.9], vec![1, 1]);
+        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, Metric::Accuracy, vec![0.7, 0.9], vec![1, 1]);
         assert!((result.mean - 0.8).abs() < 1e-12 && (result.deviation - 0.1).abs() < 1e-12);
     }
 

@@ -20,6 +20,8 @@ pub struct LinkTensorBatch<B: Backend> {
     /// The row of each edge's destination.
     pub(super) dst: Vec<u32>,
     pub(super) negatives: NegativeRows,
+    /// The number of edges without negatives, which are not in the batch.
+    pub(super) num_left_out: usize,
 }
 
 /// The negatives of a batch's edges.
@@ -64,7 +66,7 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
         device: &B::Device,
     ) -> Result<Self, TrainError> {
         let shared = batch.shared_candidates(pairs);
-        let LinkBatch { graph, edge_types, mut src, mut dst, negatives, .. } = batch;
+        let LinkBatch { graph, edge_types, mut src, mut dst, negatives, num_left_out, .. } = batch;
         // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
         // numbers to rows of the encoder's output.
         let mut starts = Vec::with_capacity(graph.nodes.len());
@@ -97,6 +99,6 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
         };
         let graph = TensorBatch::with_cache(graph, schema, options, cache, device)?;
         let edge_types = edge_types.iter().map(|edge_type| edge_type.0).collect();
-        Ok(Self { graph, edge_types, src, dst, negatives })
+        Ok(Self { graph, edge_types, src, dst, negatives, num_left_out })
     }
 }

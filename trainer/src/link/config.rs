@@ -6,7 +6,7 @@ use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::NegativeSampling;
 use edgecut_graph::{EdgeTypeId, Meta};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -173,6 +173,12 @@ impl LinkMetric {
 impl Serialize for LinkMetric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LinkMetric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

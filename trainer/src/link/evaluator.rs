@@ -5,6 +5,7 @@ use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
+use super::most_negatives::MostNegatives;
 use super::node_rows::{NodeEncoder, NodeRows};
 use super::scores::{LinkResult, LinkScores};
 use super::step::{ScoredEdges, scores};
@@ -28,6 +29,7 @@ use std::sync::Arc;
 /// The evaluation of link prediction models on the validation and test edges.
 pub struct LinkEvaluator<B: Backend> {
     ranking: Ranking,
+    negatives: MostNegatives,
     schema: Arc<GraphSchema>,
     options: BatchOptions,
     metric: LinkMetric,
@@ -66,6 +68,10 @@ impl SampledEdges {
 
 impl<B: GnnBackend> LinkEvaluator<B> {
     /// Creates the loaders of the held-out edges. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] for settings that contradict the graph or each other, and for a metric that would be the same
+    /// for every model. An error of a peer.
     pub(super) fn new(
         node: &Arc<DistGraph>,
         schema: &Arc<GraphSchema>,
@@ -74,6 +80,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
+        let negatives = MostNegatives::new(node.part().meta(), config)?;
         let ranking = match config.evaluation {
             LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
                 let sampler = config.training.eval_sampler();
@@ -101,7 +108,36 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             }
         };
         let device = device.clone();
-        Ok(Self { ranking, schema: Arc::clone(schema), options, metric: config.metric, device })
+        Ok(Self { ranking, negatives, schema: Arc::clone(schema), options, metric: config.metric, device })
+    }
+
+    /// Ranks the edges of some splits. Computes the rows of all nodes once, if the ranking needs them. Every rank must call
+    /// this.
+    fn rank<const N: usize>(
+        &self,
+        splits: [Split; N],
+        model: &LinkModel<B>,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<[LinkScores; N], TrainError> {
+        let mut scores = [LinkScores::default(); N];
+        match &self.ranking {
+            Ranking::Batches(edges) => {
+                for (scores, split) in scores.iter_mut().zip(splits) {
+                    *scores = self.rank_batches(edges.of(split), model, embeddings, world)?;
+                }
+            }
+            Ranking::Rows(encoder, candidates) => {
+                let rows = encoder.encode(model, embeddings, world, &self.device)?;
+                for (scores, split) in scores.iter_mut().zip(splits) {
+                    *scores = self.rank_rows(candidates, split, model, &rows, world)?;
+                }
+            }
+        }
+        for (scores, split) in scores.iter_mut().zip(splits) {
+            *scores = scores.without_certain_hits(self.negatives.of(split));
+        }
+        Ok(scores)
     }
 
     /// Ranks the edges of a loader against sampled destinations.
@@ -122,6 +158,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let mut judged = Judged::new(self.metric, false);
         for batch in batches {
             let mut batch = batch??;
+            judged.leave_out(batch.num_left_out);
             batch.graph = embeddings.fill(batch.graph, &self.device)?;
             if let Some(input) = batch.graph.take_input() {
                 judge(model, &input, &batch, &mut judged)?;
@@ -148,7 +185,9 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         };
         let mut judged = Judged::new(self.metric, false);
         for batch in edges.of(split).epoch(0) {
-            for (edge_type, of_type) in edges_of_batch(&batch?, &self.schema.edge_ends()) {
+            let batch = batch?;
+            judged.leave_out(batch.num_left_out);
+            for (edge_type, of_type) in edges_of_batch(&batch, &self.schema.edge_ends()) {
                 let OfType { sources, candidates, num } = of_type;
                 let scores = rows.scores(edge_type, (&sources, &candidates, num), model, &self.device)?;
                 scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
@@ -178,13 +217,16 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
-        match &self.ranking {
-            Ranking::Batches(edges) => self.rank_batches(edges.of(split), model, embeddings, world),
-            Ranking::Rows(encoder, candidates) => {
-                let rows = encoder.encode(model, embeddings, world, &self.device)?;
-                self.rank_rows(candidates, split, model, &rows, world)
-            }
+        let [scores] = self.rank([split], model, embeddings, world)?;
+        if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
+            let what = format!(
+                "no epoch can be selected: the sources of all {} validation edges are connected to all nodes of the \
+                 destination's type, so there are no negatives to rank against: hold out other edges, or give negatives",
+                scores.left_out
+            );
+            return Err(TrainError::Config { what });
         }
+        Ok(scores)
     }
 
     // Computes the rows once for both splits.
@@ -194,17 +236,7 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<LinkResult, TrainError> {
-        let [valid, test] = match &self.ranking {
-            Ranking::Rows(encoder, candidates) => {
-                let rows = encoder.encode(model, embeddings, world, &self.device)?;
-                let valid = self.rank_rows(candidates, Split::Valid, model, &rows, world)?;
-                [valid, self.rank_rows(candidates, Split::Test, model, &rows, world)?]
-            }
-            Ranking::Batches(_) => {
-                let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
-                [valid, self.evaluate(Split::Test, model, embeddings, world)?]
-            }
-        };
+        let [valid, test] = self.rank([Split::Valid, Split::Test], model, embeddings, world)?;
         Ok(self.result(0, valid, test))
     }
 

@@ -29,7 +29,7 @@ const EDGES_AT_ONCE: usize = 1024;
 /// destination's type, except the destinations of known edges (Bordes et al., "Translating embeddings for modeling
 /// multi-relational data", NIPS 2013), and for both ends also against the pairs of its destination with all nodes of its
 /// source's type. Every rank scores the nodes whose rows it holds for the edges of all ranks; only rows of
-/// given ends, known sources of ranked destinations and counts cross the network.
+/// given ends, known sources of ranked destinations and counts cross the network. An end without a rival is not ranked.
 pub(super) struct FilteredRanking {
     node: Arc<DistGraph>,
     depth: u32,
@@ -112,6 +112,7 @@ impl FilteredRanking {
     ) -> Result<LinkScores, TrainError> {
         let Ranked { ends, known } = if split == Split::Test { &self.test } else { &self.valid };
         let mut ranks = RankingMetrics::with_depth(self.depth);
+        let mut left_out = 0;
         for of_type in ends.chunk_by(|a, b| a.candidate_type == b.candidate_type) {
             let candidates = self.candidates(of_type[0].candidate_type, rows, device)?;
             // Ranks have different numbers of candidates, but must cut the edges into the same chunks. The largest
@@ -120,16 +121,17 @@ impl FilteredRanking {
             world.all_reduce(&mut most, ReduceOp::Max)?;
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
             for chunk in of_type.chunks(at_once) {
-                let counts = rank_chunk((chunk, known), rows, &candidates, model, device, world)?;
-                // Ties count half, so that a model that gives all pairs the same score gets the expected rank.
-                for [above, tied] in counts {
-                    ranks.add(1.0 + above as f64 + tied as f64 / 2.0);
+                for rivals in rank_chunk((chunk, known), rows, &candidates, model, device, world)? {
+                    match rivals.rank() {
+                        Some(rank) => ranks.add(rank),
+                        None => left_out += 1,
+                    }
                 }
             }
         }
         let ends_per_edge = ends.iter().map(|ranked| ranked.end).collect::<BTreeSet<_>>().len().max(1) as u64;
         let scores = LinkScores::new(&ranks);
-        Ok(LinkScores { edges: scores.edges / ends_per_edge, ..scores })
+        Ok(LinkScores { edges: scores.edges.div_ceil(ends_per_edge), left_out, ..scores })
     }
 
     /// Reads the rows of a type that this rank holds.
@@ -147,8 +149,25 @@ impl FilteredRanking {
     }
 }
 
-/// Returns for each edge the number of nodes over all ranks that score above its ranked end, and the number of nodes with
-/// an equal score.
+/// The nodes over all ranks that an end is ranked against.
+struct Rivals {
+    /// The number of rivals with a greater score.
+    above: u64,
+    /// The number of rivals with the same score.
+    tied: u64,
+    /// The number of rivals.
+    all: u64,
+}
+
+impl Rivals {
+    /// Returns the rank of the end, or `None` without rivals. Ties count half, so that a model that gives all pairs the same
+    /// score gets the expected rank.
+    fn rank(&self) -> Option<f64> {
+        (self.all > 0).then(|| 1.0 + self.above as f64 + self.tied as f64 / 2.0)
+    }
+}
+
+/// Returns the rivals of each edge's ranked end.
 fn rank_chunk<B: GnnBackend>(
     (edges, known): (&[RankedEnd], &Known),
     rows: &NodeRows,
@@ -156,7 +175,7 @@ fn rank_chunk<B: GnnBackend>(
     model: &LinkModel<B>,
     device: &B::Device,
     world: &mut ProcessGroup,
-) -> Result<Vec<[u64; 2]>, TrainError> {
+) -> Result<Vec<Rivals>, TrainError> {
     let given: Vec<(NodeTypeId, u32)> = edges.iter().map(|edge| (edge.given_type, edge.given)).collect();
     let given = rows.pull(&given)?;
     let channels = given.len() / edges.len();
@@ -184,10 +203,12 @@ fn rank_chunk<B: GnnBackend>(
         let mut filtered = filtered.iter().copied().peekable();
         let mut above = 0_u64;
         let mut tied = 0_u64;
+        let mut all = 0_u64;
         for (at, score) in row(edge).iter().enumerate() {
             if filtered.next_if_eq(&(at as u32)).is_some() || positions[edge] == Some(at) {
                 continue;
             }
+            all += 1;
             match target.partial_cmp(score) {
                 Some(std::cmp::Ordering::Greater) => {}
                 Some(std::cmp::Ordering::Equal) => tied += 1,
@@ -195,12 +216,12 @@ fn rank_chunk<B: GnnBackend>(
                 Some(std::cmp::Ordering::Less) | None => above += 1,
             }
         }
-        [above, tied]
+        [above, tied, all]
     };
-    let counts: Vec<[u64; 2]> = targets.par_iter().enumerate().map(count).collect();
+    let counts: Vec<[u64; 3]> = targets.par_iter().enumerate().map(count).collect();
     let mut flat: Vec<u64> = counts.into_iter().flatten().collect();
     world.all_reduce(&mut flat, ReduceOp::Sum)?;
-    Ok(flat.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
+    Ok(flat.chunks_exact(3).map(|counts| Rivals { above: counts[0], tied: counts[1], all: counts[2] }).collect())
 }
 
 /// Returns the known edges of the given ends, training and held-out. Every rank must call this.

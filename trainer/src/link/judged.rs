@@ -4,7 +4,7 @@ use super::config::LinkMetric;
 use super::scores::LinkScores;
 use crate::metrics::{GatheredScores, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank};
 use crate::train_error::TrainError;
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 
 /// The edges that this rank has judged so far.
 pub(super) struct Judged {
@@ -14,6 +14,7 @@ pub(super) struct Judged {
     /// All scores, if the metric needs them or all edges share their negatives.
     scored: Option<ScoredLabels>,
     is_shared: bool,
+    num_left_out: u64,
 }
 
 impl Judged {
@@ -27,7 +28,13 @@ impl Judged {
             histogram: ScoreHistogram::default(),
             scored: keeps_scores.then(ScoredLabels::default),
             is_shared,
+            num_left_out: 0,
         }
+    }
+
+    /// Counts edges without negatives, which cannot be ranked.
+    pub(super) fn leave_out(&mut self, num_edges: usize) {
+        self.num_left_out += num_edges as u64;
     }
 
     /// Adds an edge with its own negatives.
@@ -48,6 +55,8 @@ impl Judged {
     /// Returns the scores over all ranks. Every rank must call this.
     pub(super) fn scores(mut self, world: &mut ProcessGroup) -> Result<LinkScores, TrainError> {
         self.histogram.all_reduce(world)?;
+        let mut left_out = [self.num_left_out];
+        world.all_reduce(&mut left_out, ReduceOp::Sum)?;
         let gathered = match &self.scored {
             Some(scored) if self.is_shared || self.metric == LinkMetric::AveragePrecision => {
                 Some(GatheredScores::of_all_ranks(scored, world)?)
@@ -65,7 +74,8 @@ impl Judged {
             (None, None) => (None, None),
         };
         let histogram = Some(self.histogram);
-        Ok(LinkScores { roc_auc, average_precision, histogram, ..LinkScores::new(&self.ranks) })
+        let [left_out] = left_out;
+        Ok(LinkScores { roc_auc, average_precision, histogram, left_out, ..LinkScores::new(&self.ranks) })
     }
 }
 

@@ -7,6 +7,7 @@
 //! - `node_rows`: the rows of all nodes, for evaluations that compute each node once;
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
+//! - `most_negatives`: the check of metrics that are the same for every model;
 //! - [`train_link`]: training with the models of this crate.
 
 mod batch;
@@ -15,6 +16,7 @@ mod evaluator;
 mod filtered;
 mod given;
 mod judged;
+mod most_negatives;
 mod node_rows;
 mod scores;
 mod step;

@@ -2,16 +2,31 @@
 
 use super::config::LinkMetric;
 use crate::metrics::{RankingMetrics, ScoreHistogram};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// The ranking metrics of held-out edges against negative destinations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+///
+/// ```
+/// use edgecut_trainer::link::{LinkMetric, LinkScores};
+/// let text = r#"{"edges":2,"mrr":0.75,"hits@1":0.5,"hits@3":1.0,"hits@10":null,"hits@5":1.0}"#;
+/// let scores: LinkScores = serde_json::from_str(text)?;
+/// assert_eq!(scores.get(LinkMetric::HitsAt(1)), Some(0.5));
+/// assert_eq!(scores.get(LinkMetric::HitsAt(5)), Some(1.0));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkScores {
     /// The number of ranked edges.
     pub edges: u64,
+    /// The number of edges that are not ranked and in no metric, because each node that could be their negative is a known
+    /// destination of their source. If both ends are ranked, the number of ends.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     /// The mean reciprocal rank.
     pub mrr: Option<f64>,
-    /// The fraction of edges ranked first.
+    /// The fraction of edges ranked first. These fractions are `None` if edges are ranked against so few negatives that
+    /// all of them would count.
     #[serde(rename = "hits@1")]
     pub hits_at_1: Option<f64>,
     /// The fraction of edges ranked among the first three.
@@ -21,7 +36,7 @@ pub struct LinkScores {
     #[serde(rename = "hits@10")]
     pub hits_at_10: Option<f64>,
     /// The fraction of edges ranked among the first K, for another K that the metric names.
-    #[serde(flatten, serialize_with = "hits_as_text")]
+    #[serde(flatten, serialize_with = "hits_as_text", deserialize_with = "hits_of_text")]
     pub hits_at: Option<(u32, f64)>,
     /// The area under the ROC curve. It is computed only with shared negatives or as the metric that selects the best
     /// epoch, because it needs all scores, while the other metrics need only sums.
@@ -60,6 +75,7 @@ impl LinkScores {
         kinds.iter().filter_map(|kind| kind.histogram.as_ref()).for_each(|of_kind| histogram.merge(of_kind));
         Self {
             edges,
+            left_out: kinds.iter().map(|kind| kind.left_out).sum(),
             mrr: mean(&|kind| kind.mrr),
             hits_at_1: mean(&|kind| kind.hits_at_1),
             hits_at_3: mean(&|kind| kind.hits_at_3),
@@ -68,6 +84,18 @@ impl LinkScores {
             roc_auc: mean(&|kind| kind.roc_auc),
             average_precision: mean(&|kind| kind.average_precision),
             histogram: Some(histogram),
+        }
+    }
+
+    /// Returns the scores without the fractions of hits that are 1 for every model, if no edge has more than this number of
+    /// negatives.
+    pub(super) fn without_certain_hits(self, most_negatives: u64) -> Self {
+        let kept = |share: Option<f64>, depth: u64| share.filter(|_| depth < most_negatives);
+        Self {
+            hits_at_1: kept(self.hits_at_1, 1),
+            hits_at_3: kept(self.hits_at_3, 3),
+            hits_at_10: kept(self.hits_at_10, 10),
+            ..self
         }
     }
 
@@ -90,8 +118,22 @@ fn hits_as_text<S: Serializer>(hits: &Option<(u32, f64)>, serializer: S) -> Resu
     serializer.collect_map(hits.iter().map(|(depth, share)| (format!("hits@{depth}"), share)))
 }
 
+/// Reads a share of hits at a depth that has no field of its own.
+fn hits_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<(u32, f64)>, D::Error> {
+    let fields = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+    let hits = |(name, share): (&String, &serde_json::Value)| {
+        let depth: u32 = name.strip_prefix("hits@")?.parse().ok()?;
+        Some((depth, share.as_f64()?))
+    };
+    Ok(fields.iter().find_map(hits))
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// The result of a training or evaluation run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {
     /// The epoch with the best metric on the validation edges, counted from 1; 0 if nothing was trained.
     pub best_epoch: u64,

@@ -12,7 +12,7 @@ use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::Split;
@@ -28,6 +28,8 @@ pub struct LinkTask<B: AutodiffBackend> {
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
+    /// The number of edges that the batches of this rank have left out since the last report.
+    num_left_out: u64,
     evaluator: LinkEvaluator<B::InnerBackend>,
     device: B::Device,
 }
@@ -84,6 +86,7 @@ where
             cache,
             options,
             embeddings,
+            num_left_out: 0,
             device: device.clone(),
         })
     }
@@ -147,7 +150,14 @@ where
         mode: Mode,
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
+        self.num_left_out += batch.num_left_out as u64;
         step(model, &mut self.embeddings, batch, &self.config, mode, &self.device, world)
+    }
+
+    fn take_left_out(&mut self, world: &mut ProcessGroup) -> Result<u64, TrainError> {
+        let mut left_out = [std::mem::take(&mut self.num_left_out)];
+        world.all_reduce(&mut left_out, ReduceOp::Sum)?;
+        Ok(left_out[0])
     }
 
     fn embeddings(&self) -> &Embeddings {

@@ -195,11 +195,8 @@ fn count_train_labels(data: &NodeData, world: &mut ProcessGroup) -> Result<Vec<u
     let mut counts = vec![0; data.num_classes()];
     if let Some(labels) = nodes.labels.as_ref().filter(|_| holders[own] == world.rank() as u64) {
         for &row in nodes.splits.get(Split::Train).iter() {
-            // Damaged parts may have a node of a split without a label. The loss reports it.
-            let class = usize::try_from(labels[row as usize]).ok();
-            if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
-                *count += 1;
-            }
+            // A part opens only if the labels of its splits are classes.
+            counts[labels[row as usize] as usize] += 1;
         }
     }
     world.all_reduce(&mut counts, ReduceOp::Sum)?;

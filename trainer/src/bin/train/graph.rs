@@ -16,7 +16,6 @@ use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, sp
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
 use edgecut_trainer::ops::Precision;
@@ -66,7 +65,7 @@ pub(crate) fn run<B: TrainingBackend>(
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
             let result = B::cross_validate(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
-            report_folds(&mut reporter.reporter, &result, config.metric)?;
+            report_folds(&mut reporter.reporter, &result)?;
             return reporter.reporter.write_report();
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
@@ -184,11 +183,11 @@ fn describe(reporter: &Reporter, graphs: &GraphDataset) {
 }
 
 /// Reports the result of a cross-validation.
-fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {
+fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyhow::Result<()> {
     if !reporter.finish(result)? {
         return Ok(());
     }
-    let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
+    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
         result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)))?;
     }

@@ -117,13 +117,22 @@ fn words(scores: &LinkScores) -> String {
     let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
     let hits = scores.hits_at.map(|(depth, share)| format!(", @{depth} {share:.4}")).unwrap_or_default();
     format!(
-        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges",
+        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges{}",
         number(scores.mrr),
         number(scores.hits_at_1),
         number(scores.hits_at_3),
         number(scores.hits_at_10),
-        scores.edges
+        scores.edges,
+        left_out(scores.left_out)
     )
+}
+
+/// Returns a note about edges without negatives, if there are any.
+fn left_out(edges: u64) -> String {
+    match edges {
+        0 => String::new(),
+        _ => format!(" (left out {edges} without negatives, since their sources are connected to nearly all nodes)"),
+    }
 }
 
 /// The report of an epoch of link prediction.
@@ -134,6 +143,7 @@ struct LinkText;
 struct LinkLine<'a> {
     epoch: u64,
     seeds: u64,
+    left_out: u64,
     loss: Option<f64>,
     train_acc: Option<f64>,
     valid: Option<LinkScores>,
@@ -148,6 +158,7 @@ impl EpochText<LinkScores> for LinkText {
         LinkLine {
             epoch: report.epoch,
             seeds: report.num_seeds,
+            left_out: report.left_out,
             loss: report.loss,
             train_acc: report.train_acc,
             valid: report.valid,
@@ -159,10 +170,11 @@ impl EpochText<LinkScores> for LinkText {
 
     fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {
         format!(
-            "epoch {}/{num_epochs}: loss {}, train {}, valid {}, {}",
+            "epoch {}/{num_epochs}: loss {}, train {}{}, valid {}, {}",
             report.epoch,
             number(report.loss),
             percent(report.train_acc),
+            left_out(report.left_out),
             report.valid.as_ref().map_or_else(|| "-".into(), words),
             cost(&report.cost),
         )

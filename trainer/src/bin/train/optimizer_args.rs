@@ -38,7 +38,8 @@ pub(crate) enum ScheduleName {
     Step,
     /// Falling to 0 along half a cosine
     Cosine,
-    /// Multiplied by --lr-gamma when --lr-patience validations have not improved the metric
+    /// Multiplied by --lr-gamma when --lr-patience validations have not improved the metric, or with --protocol
+    /// best-mean-epoch the training loss
     Plateau,
 }
 

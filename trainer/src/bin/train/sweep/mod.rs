@@ -1,16 +1,20 @@
 //! The command `train sweep`: trains with many combinations of flags, one after the other, and compares the scores.
 
+mod outcome;
+mod outputs;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
 use anyhow::{Context, bail};
 use clap::Args;
 use edgecut_cli::{message, result};
+use outcome::{RunResult, Scores};
+use outputs::RunOutputs;
 use serde::Serialize;
-use serde_json::Value;
 use settings::{Setting, combinations};
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 /// Flags of a sweep.
@@ -36,7 +40,8 @@ pub(crate) struct SweepArgs {
     /// Print the runs as JSON on standard output, the best one first
     #[arg(long)]
     json: bool,
-    /// The command to run, without `train`: node, link or graph and its flags
+    /// The command to run, without `train`: node, link or graph and its flags. Each run gets files of its own: the third
+    /// run with --save-model model.safetensors writes model-run-3.safetensors
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -47,15 +52,25 @@ struct Run {
     number: usize,
     /// The flags that differ between runs, and their values.
     flags: Vec<(String, String)>,
-    metric: Option<String>,
-    /// The score on the validation data.
-    valid: Option<f64>,
-    /// The score on the test data.
-    test: Option<f64>,
-    best_epoch: Option<u64>,
+    /// `None` if the run failed.
+    #[serde(flatten)]
+    scores: Option<Scores>,
+    /// The saved model; `None` if the run failed.
+    model: Option<PathBuf>,
     seconds: f64,
     /// The error, if the run failed.
     error: Option<String>,
+}
+
+impl Run {
+    /// Returns the score that runs are compared by.
+    fn valid(&self) -> Option<f64> {
+        self.scores.as_ref().map(|scores| scores.valid)
+    }
+
+    fn test(&self) -> Option<f64> {
+        self.scores.as_ref()?.test
+    }
 }
 
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
@@ -77,17 +92,22 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         let run = train(args, &launcher, number, flags)?;
         let outcome = match &run.error {
             Some(error) => error.clone(),
-            None => format!("validation {}, test {}, {:.1} s", score(run.valid), score(run.test), run.seconds),
+            None => format!("validation {}, test {}, {:.1} s", score(run.valid()), score(run.test()), run.seconds),
         };
         message!("run {number} of {num_runs}: {}: {outcome}", words(&run.flags));
         runs.push(run);
     }
     // The sort is stable, so runs with equal scores keep their order.
-    runs.sort_by(|a, b| b.valid.unwrap_or(f64::MIN).total_cmp(&a.valid.unwrap_or(f64::MIN)));
+    runs.sort_by(|a, b| b.valid().unwrap_or(f64::MIN).total_cmp(&a.valid().unwrap_or(f64::MIN)));
     if args.json {
         result!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?)?;
     } else {
         result!("{}", table(&runs).trim_end())?;
+        if let Some(run) = runs.first()
+            && let Some(model) = &run.model
+        {
+            result!("the best model is that of run {}: {}", run.number, model.display())?;
+        }
     }
     let failed = runs.iter().filter(|run| run.error.is_some()).count();
     if failed > 0 {
@@ -99,51 +119,46 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
 /// Trains with some flags, and reads the result that the process prints.
 fn train(args: &SweepArgs, launcher: &[String], number: usize, flags: Vec<(String, String)>) -> anyhow::Result<Run> {
     let program = std::env::current_exe().context("find this program's file")?;
-    let mut words: Vec<std::ffi::OsString> = launcher.iter().map(Into::into).collect();
+    let mut own_words: Vec<OsString> = args.command.iter().map(Into::into).collect();
+    own_words.extend(flags.iter().map(|(flag, value)| format!("--{flag}={value}").into()));
+    own_words.extend(["--quiet".into(), "--json".into()]);
+    let metrics = args.out.as_ref().map(|dir| dir.join(format!("run-{number}.jsonl")));
+    let outputs = RunOutputs::new(&own_words, number, metrics);
+    let mut words: Vec<OsString> = launcher.iter().map(Into::into).collect();
     if !launcher.is_empty() {
         words.push("--".into());
     }
     words.push(program.into());
-    words.extend(args.command.iter().map(Into::into));
-    words.extend(flags.iter().map(|(flag, value)| format!("--{flag}={value}").into()));
-    words.extend(["--quiet".into(), "--json".into()]);
-    if let Some(dir) = &args.out {
-        words.extend(["--metrics".into(), dir.join(format!("run-{number}.jsonl")).into()]);
-    }
+    words.extend(own_words);
+    words.extend(outputs.flags);
     let start = Instant::now();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     let output = command.output().with_context(|| format!("start {}", words[0].to_string_lossy()))?;
     let seconds = start.elapsed().as_secs_f64();
-    let mut run = Run { number, flags, metric: None, valid: None, test: None, best_epoch: None, seconds, error: None };
     if output.status.code() == Some(i32::from(INTERRUPTED)) {
         bail!("interrupted in run {number}");
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    // A launcher puts the name of the rank before the line.
-    let result =
-        text.lines().filter_map(|line| serde_json::from_str::<Value>(&line[line.find('{')?..]).ok()).next_back();
-    match result.filter(|_| output.status.success()) {
-        Some(result) => run.read(&result),
-        None => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let error = said.lines().find(|line| line.contains("error: ")).unwrap_or("error: it printed no result");
-            run.error = Some(error.to_owned());
-        }
-    }
-    Ok(run)
+    Ok(match scores(&output) {
+        Ok(scores) => Run { number, flags, scores: Some(scores), model: outputs.model, seconds, error: None },
+        Err(error) => Run { number, flags, scores: None, model: None, seconds, error: Some(error) },
+    })
 }
 
-impl Run {
-    /// Takes the scores from the result of a run: of a classifier, of link prediction, or of a cross-validation.
-    fn read(&mut self, result: &Value) {
-        self.best_epoch = result["best_epoch"].as_u64();
-        self.metric = result["metric"].as_str().map(String::from);
-        let field = self.metric.as_deref().unwrap_or_default().replace('@', "_at_").replace('-', "_");
-        let of_link = |split: &str| result[split].get(&field).and_then(Value::as_f64);
-        self.valid = result["valid_metric"].as_f64().or_else(|| of_link("valid")).or_else(|| result["mean"].as_f64());
-        self.test = result["test_metric"].as_f64().or_else(|| of_link("test")).or_else(|| result["mean"].as_f64());
+/// Returns the scores that a run has printed, or its error.
+fn scores(output: &Output) -> Result<Scores, String> {
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let error = said.lines().find(|line| line.contains("error: "));
+        return Err(error.map_or_else(|| format!("error: it ended with {}", output.status), str::to_owned));
     }
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A launcher puts the name of the rank before the line.
+    let objects = text.lines().filter_map(|line| line.find('{').map(|start| &line[start..]));
+    let Some(result) = objects.filter_map(|object| serde_json::from_str::<RunResult>(object).ok()).next_back() else {
+        return Err("error: it printed no result".into());
+    };
+    result.scores()
 }
 
 fn words(flags: &[(String, String)]) -> String {
@@ -157,7 +172,7 @@ fn score(score: Option<f64>) -> String {
 /// Formats a line per run, with a column per flag.
 fn table(runs: &[Run]) -> String {
     let flags = runs.first().map(|run| run.flags.as_slice()).unwrap_or_default();
-    let metric = runs.iter().find_map(|run| run.metric.as_deref()).unwrap_or("score");
+    let metric = runs.iter().find_map(|run| Some(run.scores.as_ref()?.metric.as_str())).unwrap_or("score");
     let head = flags.iter().map(|(flag, _)| flag.clone());
     let head: Vec<String> = std::iter::once("run".to_owned())
         .chain(head)
@@ -168,9 +183,10 @@ fn table(runs: &[Run]) -> String {
         let values = run.flags.iter().map(|(_, value)| value.clone());
         let outcome = match run.error {
             Some(_) => ["failed".to_owned(), "-".into()],
-            None => [score(run.valid), score(run.test)],
+            None => [score(run.valid()), score(run.test())],
         };
-        let epoch = run.best_epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());
+        let epoch = run.scores.as_ref().and_then(|scores| scores.best_epoch);
+        let epoch = epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());
         let rest = outcome.into_iter().chain([epoch, format!("{:.1}", run.seconds)]);
         rows.push(std::iter::once(run.number.to_string()).chain(values).chain(rest).collect());
     }

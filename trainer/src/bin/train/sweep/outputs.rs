@@ -1,0 +1,100 @@
+//! The files of each run of a sweep.
+
+use crate::args::{Cli, Command, OutputArgs};
+use crate::checkpoint_args::CheckpointArgs;
+use crate::dialect::DIALECT;
+use edgecut_cli::parse_words;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The flags that give a run files of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct RunOutputs {
+    /// The flags, to be added to those of the run.
+    pub(super) flags: Vec<OsString>,
+    /// The file of the saved model.
+    pub(super) model: Option<PathBuf>,
+}
+
+impl RunOutputs {
+    /// Returns the flags for run `number` with the flags `words`, the first of which is `node`, `link` or `graph`. Files get
+    /// the number in their names, and folders become folders of runs. `metrics` replaces `--metrics`.
+    ///
+    /// Flags that cannot be parsed give no files. The run itself reports the error.
+    pub(super) fn new(words: &[OsString], number: usize, metrics: Option<PathBuf>) -> Self {
+        let words = std::iter::once("train".into()).chain(words.iter().cloned());
+        let Ok(line) = parse_words::<Cli>(words, &DIALECT) else { return Self::default() };
+        let (output, checkpoints): (&OutputArgs, &CheckpointArgs) = match &line.args.command {
+            Command::Node(args) => (&args.output, &args.checkpoints),
+            Command::Link(args) => (&args.output, &args.checkpoints),
+            Command::Graph(args) => (&args.output, &args.checkpoints),
+            Command::Sample(_) | Command::Predict(_) | Command::Report(_) | Command::Sweep(_) => {
+                return Self::default();
+            }
+        };
+        let numbered = |path: &Option<PathBuf>| path.as_deref().map(|path| numbered_file(path, number));
+        let folder = |path: &Option<PathBuf>| path.as_deref().map(|path| path.join(format!("run-{number}")));
+        let model = numbered(&output.save_model);
+        let outputs = [
+            ("save-model", model.clone()),
+            ("metrics", metrics.or_else(|| numbered(&output.metrics))),
+            ("report", numbered(&output.report)),
+            ("tensorboard", folder(&output.tensorboard)),
+            ("checkpoint-dir", folder(&checkpoints.checkpoint_dir)),
+        ];
+        let mut flags = Vec::new();
+        for (flag, path) in outputs {
+            if let Some(path) = path {
+                let mut word = OsString::from(format!("--{flag}="));
+                word.push(path);
+                flags.push(word);
+            }
+        }
+        Self { flags, model }
+    }
+}
+
+/// Returns the path of a run's file: `model-run-3.safetensors` for `model.safetensors`. Devices and pipes stay as they are.
+fn numbered_file(path: &Path, number: usize) -> PathBuf {
+    let is_device = path.exists() && !path.is_file();
+    let Some(stem) = path.file_stem().filter(|_| !is_device) else { return path.to_owned() };
+    let mut name = stem.to_owned();
+    name.push(format!("-run-{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(line: &str, metrics: Option<&str>) -> (Vec<String>, Option<PathBuf>) {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let RunOutputs { flags, model } = RunOutputs::new(&words, 3, metrics.map(PathBuf::from));
+        (flags.iter().map(|flag| flag.to_string_lossy().into_owned()).collect(), model)
+    }
+
+    #[test]
+    fn each_run_has_files_of_its_own() {
+        let line = "node --dataset-root-dir d --num-neighbors 5 --save_model out/m.a.safetensors --metrics m.jsonl \
+                    --report r --tensorboard events --checkpoint-dir kept";
+        let (flags, model) = outputs(line, None);
+        let expected = [
+            "--save-model=out/m.a-run-3.safetensors",
+            "--metrics=m-run-3.jsonl",
+            "--report=r-run-3",
+            "--tensorboard=events/run-3",
+            "--checkpoint-dir=kept/run-3",
+        ];
+        assert_eq!(flags, expected);
+        assert_eq!(model.as_deref(), Some(Path::new("out/m.a-run-3.safetensors")));
+        let (flags, model) = outputs("graph --dataset x --metrics=/dev/null", None);
+        assert_eq!((flags, model), (vec!["--metrics=/dev/null".to_owned()], None));
+        let (flags, _) = outputs("link --dataset-root-dir d --metrics m.jsonl", Some("runs/run-3.jsonl"));
+        assert_eq!(flags, ["--metrics=runs/run-3.jsonl"]);
+        assert!(outputs("node --lr many --save-model m", None).0.is_empty());
+    }
+}
