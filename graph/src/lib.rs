@@ -41,7 +41,7 @@ pub use memory::{
     end_on_unreadable_pages, prefetch, prefetch_all, uninit,
 };
 pub use npy::{
-    FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
+    FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };
 pub use part::{
     BUILT_FEATURES_FILE, Csc, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, HotNodes, HotnessRule, ID_MAP_FILE, META_FILE,
