@@ -45,7 +45,7 @@ pub use memory::{
 };
 pub use named_values::{NamedValue, named_values};
 pub use npy::{
-    FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
+    FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };
 pub use part::{
     BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum, HotNodes,

@@ -35,6 +35,7 @@ static LIVING: Mutex<Vec<(PathBuf, OwnEntries)>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub struct TemporaryFolder {
     dir: PathBuf,
+    process: u32,
     _lock: File,
 }
 
@@ -60,7 +61,7 @@ impl TemporaryFolder {
         // Some network file systems cannot lock folders. There, the folders of ended processes are not removed.
         let _ = lock.try_lock();
         living.push((dir.clone(), own));
-        Ok(Self { dir, _lock: lock })
+        Ok(Self { dir, process: std::process::id(), _lock: lock })
     }
 
     /// Returns the path.
@@ -71,6 +72,10 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
+        // A forked child has a copy of this value, but the folder is its parent's.
+        if self.process != std::process::id() {
+            return;
+        }
         let mut living = living();
         if let Some(at) = living.iter().position(|(dir, _)| *dir == self.dir) {
             let (dir, own) = living.swap_remove(at);

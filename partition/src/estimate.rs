@@ -43,6 +43,8 @@ pub(crate) struct Sizes {
     pub(crate) num_threads: u64,
     /// True if edges have weights, times or features.
     pub(crate) has_attributes: bool,
+    /// The bytes of the labels, targets, times and weights that are read from files.
+    pub(crate) value_bytes: u64,
     /// True if reverses of edges are added within edge types.
     pub(crate) is_made_undirected: bool,
     pub(crate) is_ranked: bool,
@@ -104,6 +106,15 @@ impl Sizes {
         let share = options.hold_out_edges.map_or(0.0, |hold_out| hold_out.valid_fraction + hold_out.test_fraction);
         let held_out = (share * shape.num_edges() as f64) as u64;
         let num_types = shape.node_types.iter().filter(|nodes| nodes.num_nodes > 0).count() as u64;
+        let node_bytes = shape.node_types.iter().map(|nodes| {
+            let of_node =
+                8 * u64::from(nodes.has_labels) + 8 * u64::from(nodes.has_times) + 4 * nodes.target_dim as u64;
+            nodes.num_nodes * of_node
+        });
+        let edge_bytes = stored
+            .edge_types
+            .iter()
+            .map(|edges| edges.num_edges * (4 * u64::from(edges.has_weights) + 8 * u64::from(edges.has_times)));
         Self {
             num_nodes: shape.num_nodes(),
             num_read: shape.num_edges(),
@@ -114,6 +125,7 @@ impl Sizes {
             num_parts: u64::from(options.num_parts),
             num_threads: rayon::current_num_threads() as u64,
             has_attributes: shape.edge_types.iter().any(|e| e.has_weights || e.has_times || e.features.is_some()),
+            value_bytes: node_bytes.sum::<u64>() + edge_bytes.sum::<u64>(),
             is_made_undirected: options.to_undirected,
             is_ranked: options.hotness.is_some(),
             is_given,
@@ -186,7 +198,8 @@ impl Sizes {
         let offsets = 8 * self.num_nodes;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
         let graph = if has_graph { 4 * e + offsets } else { 0 };
-        let arrays = self.tables.map_or(0, |tables| tables.arrays);
+        let of_files = if self.is_generated { 0 } else { self.value_bytes };
+        let arrays = self.tables.map_or(of_files, |tables| tables.arrays);
         // A growing array is copied when it is full.
         let growing = if self.tables.is_some() { arrays.max(8 * e) } else { 0 };
         PhaseBytes {

@@ -2,7 +2,7 @@
 
 use crate::sample::Sample;
 use crate::target::{Input, Outcome, Target};
-use edgecut_graph::{FeatureDtype, NpyElement, map_features, map_npy, npy_header, npy_shape};
+use edgecut_graph::{FeatureDtype, NpyElement, map_features, map_npy, npy_header, npy_shape, read_npy};
 use half::f16;
 use std::path::Path;
 
@@ -18,10 +18,12 @@ fn array<T: NpyElement>(shape: &[usize]) -> anyhow::Result<Sample> {
     Ok(Sample { files: [(FILE.to_owned(), bytes)].into() })
 }
 
-/// Maps the file as an array of `T`, and reads it.
+/// Maps the file as an array of `T`, and reads it in both ways.
 fn maps<T: NpyElement>(path: &Path) -> bool {
     match map_npy::<T>(path) {
         Ok((shape, values)) => {
+            let (read_shape, read) = read_npy::<T>(path).expect("an array that can be mapped can be read");
+            assert_eq!((&read_shape, read.len()), (&shape, values.len()), "the shape of the array that was read");
             assert_eq!(shape.iter().product::<usize>(), values.len(), "the shape of the values");
             std::hint::black_box(values.to_vec());
             true

@@ -35,7 +35,8 @@ impl MappedFile {
     pub(crate) fn of(file: &File, path: &Path) -> io::Result<Self> {
         // SAFETY: The map is read-only and private to this process. Rewriting the file while it is mapped would violate
         // this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md), and scratch files
-        // are mapped only after their last write.
+        // are mapped only after their last write. Of the files of users, only features are mapped, which may exceed the
+        // memory: the guide asks not to write them meanwhile (docs/src/data.md). No code depends on their values.
         let map = unsafe { Mmap::map(file) }?;
         let range = (!map.is_empty()).then(|| MappedRange::new(&map, path));
         Ok(Self { _range: range, map })

@@ -88,12 +88,12 @@ impl Workspace {
         self.scratch.is_some()
     }
 
-    /// Checks that the array in `path` is mapped, which a matrix in Fortran order is not.
+    /// Checks that the array in `path` can be read or mapped in pieces, which a matrix in Fortran order cannot.
     ///
     /// # Errors
     /// [`GraphError::MemoryLimit`] if arrays are in scratch files.
-    pub(crate) fn check_mapped(&self, path: &Path, is_mapped: bool) -> Result<(), GraphError> {
-        if !self.is_scratch() || is_mapped {
+    pub(crate) fn check_pieces(&self, path: &Path, has_pieces: bool) -> Result<(), GraphError> {
+        if !self.is_scratch() || has_pieces {
             return Ok(());
         }
         let path = path.display();

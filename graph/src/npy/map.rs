@@ -1,24 +1,22 @@
 //! Memory-mapped reading of `.npy` files.
 
 use super::NpyElement;
+use super::stored_array::StoredArray;
 use crate::GraphError;
 use crate::memory::{Buffer, MappedFile};
 use crate::parallel;
 use bytemuck::Pod;
-use npyz::{AutoSerialize, DType, NpyHeader, Order};
-use std::io::{self, Cursor};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The rows of a transposed matrix that one task copies.
 const ROWS_AT_ONCE: usize = 1024;
-/// The longest header. Headers of supported arrays are far shorter.
-const MAX_HEADER_BYTES: usize = 1 << 16;
-/// The longest reason in the error of a damaged header.
-const MAX_REASON: usize = 200;
 
 /// Maps the array in `path` and returns its shape and values, row by row. A matrix in Fortran order, as NumPy saves a
 /// transposed one, is copied to memory.
+///
+/// Nobody may change the file while it is mapped, only replace it by renaming another one. This holds for the files that
+/// this project writes. Files of users are read by [`read_npy`](super::read_npy), except their features.
 ///
 /// ```
 /// use edgecut_graph::{map_npy, write_npy};
@@ -35,50 +33,18 @@ const MAX_REASON: usize = 200;
 /// Fails if the file is not a `.npy` file, has another element type, is shorter or longer than its header says, or is in
 /// Fortran order with more than two dimensions.
 pub fn map_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
-    map_as(path, &T::default_dtype(), T::NAME)
-}
-
-/// Maps an array of NumPy's `bool`, which has one byte per value, 0 for false.
-///
-/// # Errors
-/// As [`map_npy`].
-pub(crate) fn map_npy_bool(path: &Path) -> Result<(Vec<usize>, Buffer<u8>), GraphError> {
-    map_as(path, &bool::default_dtype(), "bool")
-}
-
-fn map_as<T: Pod + Send + Sync>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
-    let (map, header, offset) = open(path)?;
-    let shape: Vec<usize> = header.shape().iter().map(|&n| n as usize).collect();
-    if header.dtype() != *dtype {
-        let why = format!("its type is {}, expected {name}", header.dtype().descr());
-        return Err(GraphError::format(path, why));
-    }
-    // With at most one dimension longer than 1, Fortran and C order are the same.
-    let is_transposed = header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1;
-    if is_transposed && shape.len() > 2 {
-        let why = "it has more than two dimensions in Fortran order; save it through numpy.ascontiguousarray";
-        return Err(GraphError::format(path, why));
-    }
-    let len = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
-    let bytes = len.and_then(|n| n.checked_mul(size_of::<T>()));
-    let held = map.len() - offset;
-    let (Some(len), true) = (len, bytes == Some(held)) else {
-        let why = match bytes {
-            Some(bytes) => {
-                format!("its header promises {bytes} bytes of data, but it holds {held}: it is truncated or corrupt")
-            }
-            None => "its header promises more data than can be addressed".into(),
-        };
-        return Err(GraphError::format(path, why));
-    };
+    let array = StoredArray::<T>::describe(path, &T::default_dtype(), T::NAME)?;
+    let map = MappedFile::of(array.file(), path).map_err(|error| GraphError::io(path, error))?;
+    let len = array.len();
+    let StoredArray { shape, offset, is_transposed, .. } = array;
     let buffer = Buffer::mapped(Arc::new(map), offset, len)
         .ok_or_else(|| GraphError::format(path, "its data is not aligned for its type; save it again with numpy"))?;
-    let buffer = if is_transposed { by_rows(&buffer, shape[0]) } else { buffer };
+    let buffer = if is_transposed { by_rows(&buffer, shape[0]).into() } else { buffer };
     Ok((shape, buffer))
 }
 
 /// Copies a matrix that is stored column by column to row by row. `num_rows` is at least 1.
-fn by_rows<T: Pod + Send + Sync>(by_columns: &[T], num_rows: usize) -> Buffer<T> {
+pub(super) fn by_rows<T: Pod + Send + Sync>(by_columns: &[T], num_rows: usize) -> Vec<T> {
     let num_columns = by_columns.len() / num_rows;
     let mut values = vec![T::zeroed(); by_columns.len()];
     parallel::for_each_chunk(&mut values, ROWS_AT_ONCE * num_columns, &|first, rows| {
@@ -88,86 +54,15 @@ fn by_rows<T: Pod + Send + Sync>(by_columns: &[T], num_rows: usize) -> Buffer<T>
             values.iter_mut().enumerate().for_each(|(at, value)| *value = column(at));
         }
     });
-    values.into()
-}
-
-/// Returns the shape and the NumPy type string (such as `<f4`) from the header of `path`, without reading the data.
-///
-/// ```
-/// use edgecut_graph::{npy_shape, write_npy};
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("ids.npy");
-/// write_npy(&path, &[3], &[1_i64, 2, 3])?;
-/// assert_eq!(npy_shape(&path)?, (vec![3], "<i8".to_owned()));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// Fails if the file is not a `.npy` file.
-pub fn npy_shape(path: &Path) -> Result<(Vec<usize>, String), GraphError> {
-    let (_, header, _) = open(path)?;
-    let descr = header.dtype().descr();
-    Ok((header.shape().iter().map(|&n| n as usize).collect(), descr.trim_matches('\'').to_owned()))
-}
-
-/// Maps a `.npy` file and parses its header. Returns the map, the header and the offset of the data in bytes.
-fn open(path: &Path) -> Result<(MappedFile, NpyHeader, usize), GraphError> {
-    let map = MappedFile::open(path)?;
-    if !shape_is_addressable(&map) {
-        return Err(GraphError::format(path, "its header promises more data than can be addressed"));
-    }
-    let damaged = |source| GraphError::NpyHeader { path: path.into(), source };
-    let length = header_length(&map);
-    if length > map.len().min(MAX_HEADER_BYTES) {
-        let why = format!("its header of {length} bytes is longer than the file or than {MAX_HEADER_BYTES} bytes");
-        return Err(damaged(io::Error::new(io::ErrorKind::InvalidData, why)));
-    }
-    let mut cursor = Cursor::new(&map[..]);
-    let header = NpyHeader::from_reader(&mut cursor).map_err(|source| damaged(shortened(source)))?;
-    let offset = cursor.position() as usize;
-    Ok((map, header, offset))
-}
-
-/// Returns the length of the text that the header announces, for which `npyz` allocates memory before it reads it. 0 for
-/// bytes that are too short, which the parser rejects.
-fn header_length(bytes: &[u8]) -> usize {
-    let version = bytes.get(6).copied().unwrap_or_default();
-    let length = |range: std::ops::Range<usize>| {
-        bytes.get(range).unwrap_or_default().iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte))
-    };
-    if version < 2 { length(8..10) } else { length(8..12) }
-}
-
-/// Returns the same error with a text of at most [`MAX_REASON`] characters: `npyz` quotes the whole header.
-fn shortened(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    match text.char_indices().nth(MAX_REASON) {
-        Some((end, _)) => io::Error::new(error.kind(), format!("{} …", text[..end].trim_end())),
-        None => error,
-    }
-}
-
-/// Returns true if the product of the sizes in the header's shape, not counting zeros, fits into 64 bits. `npyz`
-/// multiplies them without an overflow check. Bytes without a header pass this check and are rejected by the parser.
-fn shape_is_addressable(bytes: &[u8]) -> bool {
-    const KEY: &[u8] = b"'shape':";
-    // Bounds the search in large files.
-    let head = &bytes[..bytes.len().min(MAX_HEADER_BYTES)];
-    let Some(at) = head.windows(KEY.len()).position(|window| window == KEY) else { return true };
-    let sizes = head[at + KEY.len()..].split(|&b| b == b')').next().unwrap_or_default();
-    sizes
-        .split(|b| !b.is_ascii_digit())
-        .filter_map(|digits| str::from_utf8(digits).ok().filter(|text| !text.is_empty()))
-        .try_fold(1_u64, |product, size| product.checked_mul(size.parse::<u64>().ok()?.max(1)))
-        .is_some()
+    values
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::write_npy;
+    use super::super::{npy_shape, write_npy};
     use super::*;
     use half::f16;
-    use npyz::WriterBuilder;
+    use npyz::{AutoSerialize, Order, WriterBuilder};
     use std::path::PathBuf;
 
     fn file(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
@@ -189,7 +84,7 @@ mod tests {
             write_npy(&path, &[rows, 2], &values).unwrap();
             let (shape, read) = map_npy::<i64>(&path).unwrap();
             assert_eq!((shape, &read[..]), (vec![rows, 2], &values[..]));
-            assert_eq!(open(&path).unwrap().2 % 64, 0);
+            assert_eq!(StoredArray::<i64>::open(&path).unwrap().offset % 64, 0);
             assert_eq!(npy_shape(&path).unwrap(), (vec![rows, 2], "<i8".to_owned()));
         }
     }
@@ -214,7 +109,7 @@ mod tests {
         write_npy(&path, &[3], &[1_i32, 2, 3]).unwrap();
         let why = why::<i64>(&path);
         assert!(why.contains("a.npy: its type is '<i4', expected int64"), "{why}");
-        assert!(map_npy_bool(&path).is_err());
+        assert!(StoredArray::open_bool(&path).is_err());
     }
 
     #[test]

@@ -6,13 +6,15 @@ mod checksum;
 mod element;
 mod features;
 mod map;
+mod stored_array;
 mod writer;
 
 pub use checksum::{FileMeta, checksum};
 pub use element::NpyElement;
 pub(crate) use features::write_features_with;
 pub use features::{map_features, write_features};
-pub(crate) use map::map_npy_bool;
-pub use map::{map_npy, npy_shape};
+pub use map::map_npy;
+pub(crate) use stored_array::StoredArray;
+pub use stored_array::{npy_shape, read_npy};
 pub(crate) use writer::NpyWriter;
 pub use writer::{npy_header, write_npy};

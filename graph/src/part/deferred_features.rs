@@ -10,7 +10,7 @@ use crate::npy::{FileMeta, checksum, write_features_with};
 use crate::{DiskPartId, GraphError, NodeTypeId};
 use edgecut_output::{remove_abandoned, sync_folder, write_output};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,8 @@ pub fn write_built_features(
     let partial = dir.join(PARTIAL_FILE);
     let failed = |error| GraphError::io(&partial, error);
     let owned = File::options().create(true).append(true).open(&partial).map_err(failed)?;
-    if owned.try_lock().is_err() {
+    // Some network file systems cannot lock files, which is no reason not to build there.
+    if matches!(owned.try_lock(), Err(TryLockError::WouldBlock)) {
         let why = format!("another process builds the features of part {part}: wait for it, or end it");
         return Err(GraphError::format(partial, why));
     }

@@ -80,16 +80,17 @@ fn read_file(path: &Path, nodes: &NodeData, num_parts: u32) -> Result<Vec<u32>, 
         |part: &dyn std::fmt::Display| format!("part {part} is not one of the {num_parts} parts, counted from 0");
     let rows = RowCount::nodes_of_type(nodes.num_nodes, &nodes.name);
     if path.extension().is_some_and(|extension| extension == "npy") {
-        let (shape, parts) = Integers::map(path)?;
+        let (shape, parts) = Integers::open(path)?;
         if shape.len() != 1 {
             let why = format!("its shape is {shape:?}, expected one dimension with the part of each node");
             return Err(GraphError::format(path, why));
         }
         rows.check_rows(path, parts.len())?;
-        return parts.to_checked_ids(0..parts.len(), num_parts as usize).ok_or_else(|| {
-            let at = parts.position(|part| part < 0 || part >= i64::from(num_parts)).unwrap_or_default();
-            GraphError::format(path, format!("node {at}: {}", outside(&parts.get(at))))
-        });
+        if let Some(checked) = parts.to_checked_ids(0..parts.len(), num_parts as usize)? {
+            return Ok(checked);
+        }
+        let at = parts.position(|part| part < 0 || part >= i64::from(num_parts))?.unwrap_or_default();
+        return Err(GraphError::format(path, format!("node {at}: {}", outside(&parts.get(at)?))));
     }
     let part = |line: &[u8]| match whole(line, "the number of a part")? {
         part if part < u64::from(num_parts) => Ok(Some(part as u32)),

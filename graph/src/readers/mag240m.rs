@@ -144,11 +144,12 @@ fn relations(root: &Path) -> Result<Vec<Relation>, GraphError> {
 
 /// Returns the largest source and the largest destination.
 fn largest_ids(path: &Path) -> Result<[i64; 2], GraphError> {
-    let (shape, ends) = Integers::map(path)?;
+    let (shape, ends) = Integers::open(path)?;
     let [2, num_edges] = shape[..] else {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [2, number of edges]")));
     };
-    Ok([0..num_edges, num_edges..2 * num_edges].map(|range| ends.max_of(range).unwrap_or(-1)))
+    let largest = |range| Ok(ends.max_of(range)?.unwrap_or(-1));
+    Ok([largest(0..num_edges)?, largest(num_edges..2 * num_edges)?])
 }
 
 fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: usize) -> Result<NodeData, GraphError> {

@@ -9,7 +9,9 @@ use crate::programs::{
 };
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
+use edgecut_output::testing::ForeignEntries;
 use rustix::process::Signal;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use training::{Training, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
 
@@ -174,8 +176,20 @@ fn another_run_and_damaged_files_are_refused() {
     let remains = training.folder(999);
     std::fs::create_dir(&remains).expect("a folder");
     std::fs::write(remains.join(".rank-00000.state.0123456789abcdef.partial"), "half").expect("a file");
+    // Files of the user stay, in a folder of checkpoints and in those with similar names.
+    let mixed = training.folder(998);
+    let similar = training.checkpoints().join("step-7");
+    for folder in [&mixed, &similar] {
+        std::fs::create_dir(folder).expect("a folder");
+    }
+    std::fs::write(mixed.join("rank-00000.state"), "half").expect("a file");
+    let foreign = [&mixed, &similar].map(|folder| ForeignEntries::plant(folder).expect("foreign entries"));
     assert_eq!(training.outcome(&run(&mut training.stored(&epochs("3")))), whole);
-    assert!(!remains.exists());
+    assert!(!remains.exists() && !mixed.join("rank-00000.state").exists());
+    for (folder, foreign) in [mixed, similar].iter().zip(foreign) {
+        assert_eq!(foreign.lost(), [] as [&Path; 0]);
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
     assert_eq!(training.complete(), [first, second, third]);
     std::fs::write(training.folder(third).join("node-00000.json"), "{").expect("a damaged manifest");
     let error = error_of(&run(&mut training.stored(&epochs("3"))));

@@ -156,14 +156,15 @@ fn csv_ends(path: &Path, delimiter: &str, counts: [RowCount; 2]) -> Result<Ends,
 }
 
 fn numpy_ends(path: &Path, counts: [RowCount; 2]) -> Result<Ends, GraphError> {
-    let (shape, ids) = Integers::map(path)?;
+    let (shape, ids) = Integers::open(path)?;
     let [num_edges, 2] = shape[..] else {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [number of edges, 2]")));
     };
+    let ids = ids.to_i64(0..2 * num_edges)?;
     let mut ends = Ends::default();
     for edge in 0..num_edges {
         for (end, list) in [&mut ends.src, &mut ends.dst].into_iter().enumerate() {
-            let id = ids.get(2 * edge + end);
+            let id = ids[2 * edge + end];
             if !(0..counts[end].number as i64).contains(&id) {
                 return Err(GraphError::format(
                     path,

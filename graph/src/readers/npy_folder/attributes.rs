@@ -4,11 +4,10 @@ use super::integers::Integers;
 use crate::GraphError;
 use crate::dataset::{bad_weight, first_bad_weight};
 use crate::memory::{Buffer, Features, Workspace};
-use crate::npy::{map_npy, npy_shape};
-use crate::parallel;
+use crate::npy::{StoredArray, map_npy, npy_shape};
 use crate::readers::row_count::RowCount;
+use crate::scan::first_position;
 use half::f16;
-use std::ops::Range;
 use std::path::Path;
 
 /// Reads features from `path`, one row for each of `rows`. Returns `None` if the file does not exist or has no columns.
@@ -29,13 +28,13 @@ pub(in crate::readers) fn read_features(
     let features = match dtype.as_str() {
         "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
         "<f2" => Features::F16 { values: map_npy(path)?.1, dim },
-        "<f8" => Features::F32 { values: narrow(space, &map_npy::<f64>(path)?.1)?, dim },
+        "<f8" => Features::F32 { values: narrow(space, path)?, dim },
         other => return Err(no_floats(path, other)),
     };
     if dim == 0 {
         return Ok(None);
     }
-    space.check_mapped(path, features.is_mapped() || found == 0)?;
+    space.check_pieces(path, features.is_mapped() || found == 0)?;
     if let Some((row, column)) = features.first_not_finite() {
         let item = rows.item();
         let why = format!("feature {column} of {item} {row} is NaN or infinite, or too large for 32 bits");
@@ -62,13 +61,9 @@ pub(in crate::readers) fn read_weights(
     let (shape, dtype) = npy_shape(path)?;
     check_list(path, &shape, rows)?;
     let weights = match dtype.as_str() {
-        "<f4" => map_npy(path)?.1,
-        "<f8" => narrow(space, &map_npy::<f64>(path)?.1)?,
-        "<f2" => {
-            let halves = map_npy::<f16>(path)?.1;
-            let wide = |range: Range<usize>| Ok(parallel::map(&halves[range], |v| v.to_f32()));
-            space.build(halves.len(), "converting weights", wide)?
-        }
+        "<f4" => StoredArray::open(path)?.copy_to(space)?,
+        "<f8" => narrow(space, path)?,
+        "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, "converting weights", |v| v.to_f32())?,
         other => return Err(no_floats(path, other)),
     };
     match first_bad_weight(&weights) {
@@ -86,14 +81,15 @@ pub(in crate::readers) fn read_times(
     if !path.exists() {
         return Ok(None);
     }
-    let (shape, times) = Integers::map(path)?;
+    let (shape, times) = Integers::open(path)?;
     check_list(path, &shape, rows)?;
+    let times = times.into_i64(space)?;
     // Values that do not fit into `i64` read as `i64::MAX`.
-    if let Some(row) = times.position(|time| time == i64::MAX) {
+    if let Some(row) = first_position(&times, |time| time == i64::MAX) {
         let why = format!("the time of {} {row} does not fit into 63 bits", rows.item());
         return Err(GraphError::format(path, why));
     }
-    times.into_i64(space).map(Some)
+    Ok(Some(times))
 }
 
 fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphError> {
@@ -103,8 +99,9 @@ fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphE
     }
 }
 
-pub(super) fn narrow(space: &Workspace, values: &[f64]) -> Result<Buffer<f32>, GraphError> {
-    space.build(values.len(), "converting to 32 bits", |range| Ok(parallel::map(&values[range], |&v| v as f32)))
+/// Reads the array of `float64` in `path` as `f32`.
+pub(super) fn narrow(space: &Workspace, path: &Path) -> Result<Buffer<f32>, GraphError> {
+    StoredArray::<f64>::open(path)?.convert_to(space, "converting to 32 bits", |&v| v as f32)
 }
 
 pub(super) fn no_floats(path: &Path, dtype: &str) -> GraphError {

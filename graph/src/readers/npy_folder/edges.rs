@@ -10,9 +10,10 @@ use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOut
 use crate::memory::Workspace;
 use crate::readers::row_count::RowCount;
 use crate::{GraphError, NodeTypeId};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The mapped edge lists of one type.
+/// The edge lists of one type.
 pub(in crate::readers) struct EdgeFiles {
     folder: PathBuf,
     edges: EdgeIndex,
@@ -21,7 +22,7 @@ pub(in crate::readers) struct EdgeFiles {
 }
 
 impl EdgeFiles {
-    /// Maps the edge lists in `folder`. Only the training edges are required.
+    /// Opens the edge lists in `folder`. Only the training edges are required.
     pub(in crate::readers) fn open(folder: &Path) -> Result<Self, GraphError> {
         let edges = EdgeIndex::open(folder.join(EDGE_INDEX_FILE))?;
         let valid = only_file(VALID_EDGE_FILES.iter().map(|name| folder.join(name)))?;
@@ -31,9 +32,12 @@ impl EdgeFiles {
     }
 
     /// Returns the largest node id of all edges.
-    pub(super) fn largest_id(&self) -> Option<i64> {
-        let lists = [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()];
-        lists.into_iter().flatten().filter_map(|list| list.ends.max()).max()
+    pub(super) fn largest_id(&self) -> Result<Option<i64>, GraphError> {
+        let mut largest = None;
+        for list in [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()].into_iter().flatten() {
+            largest = largest.max(list.ends.max()?);
+        }
+        Ok(largest)
     }
 
     /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of
@@ -125,7 +129,7 @@ fn read_negatives(
         }
         return Ok(GivenNegatives::Shared { src, dst });
     }
-    let (shape, ids) = Integers::map(&path)?;
+    let (shape, ids) = Integers::open(&path)?;
     let num = match shape[..] {
         [rows, num] if rows == num_edges && num > 0 => num,
         _ => {
@@ -136,14 +140,13 @@ fn read_negatives(
             return Err(GraphError::format(path, why));
         }
     };
-    let Some(dst) = ids.to_checked_ids(0..ids.len(), counts[1].number) else {
-        let legal = |at: usize| (0..counts[1].number as i64).contains(&ids.get(at));
-        let at = (0..ids.len()).find(|&at| !legal(at)).unwrap_or(0);
+    let Some(dst) = ids.to_checked_ids(0..ids.len(), counts[1].number)? else {
+        let at = ids.position(|id| !(0..counts[1].number as i64).contains(&id))?.unwrap_or(0);
         let why = format!(
             "negative {} of edge {} is node {}, which is out of range: {}",
             at % num,
             at / num,
-            ids.get(at),
+            ids.get(at)?,
             counts[1]
         );
         return Err(GraphError::format(path, why));
@@ -151,7 +154,7 @@ fn read_negatives(
     Ok(GivenNegatives::OfEach { num, dst: dst.into() })
 }
 
-/// A mapped edge list: a row of sources and a row of destinations.
+/// An edge list in a file: a row of sources and a row of destinations.
 struct EdgeIndex {
     path: PathBuf,
     ends: Integers,
@@ -159,7 +162,7 @@ struct EdgeIndex {
 
 impl EdgeIndex {
     fn open(path: PathBuf) -> Result<Self, GraphError> {
-        let (shape, ends) = Integers::map(&path)?;
+        let (shape, ends) = Integers::open(&path)?;
         let why = match shape[..] {
             [2, _] => return Ok(Self { path, ends }),
             [_, 2] => {
@@ -172,19 +175,22 @@ impl EdgeIndex {
 
     /// Converts the edges and checks that their ends are below `counts`.
     fn read(&self, space: &Workspace, counts: [RowCount; 2]) -> Result<EdgeList, GraphError> {
-        space.check_mapped(&self.path, self.ends.is_mapped() || self.ends.len() == 0)?;
+        space.check_pieces(&self.path, self.ends.has_pieces())?;
         let num_edges = self.ends.len() / 2;
         let ids = |range, end: usize| self.ends.to_checked_ids_in(space, range, counts[end].number);
         if let (Some(src), Some(dst)) = (ids(0..num_edges, 0)?, ids(num_edges..2 * num_edges, 1)?) {
             return Ok(EdgeList::new(src, dst));
         }
         // Only after the fast check has failed is the first bad entry searched for.
-        let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));
-        let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);
+        let first_wrong = |range: Range<usize>, end: usize| {
+            self.ends.position_in(range, |id| !(0..counts[end].number as i64).contains(&id))
+        };
+        let wrong_src = first_wrong(0..num_edges, 0)?;
+        let at = wrong_src.map_or_else(|| first_wrong(num_edges..2 * num_edges, 1), |at| Ok(Some(at)))?.unwrap_or(0);
         let end = ["source", "destination"][at / num_edges];
         let nodes = counts[at / num_edges];
         let edge = at % num_edges;
-        let node = self.ends.get(at);
+        let node = self.ends.get(at)?;
         let why = format!("the {end} of edge {edge} is node {node}, which is out of range: {nodes}");
         Err(GraphError::format(&self.path, why))
     }

@@ -2,9 +2,10 @@
 
 use crate::GraphError;
 use crate::memory::{Buffer, Workspace};
-use crate::npy::{NpyElement, map_npy, map_npy_bool, npy_shape};
+use crate::npy::{NpyElement, StoredArray, npy_shape};
 use crate::parallel;
 use crate::scan::first_position;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,13 +38,13 @@ integer!(i32, i64::from, |v| v as u32);
 integer!(u32, i64::from, |v| v);
 integer!(u8, i64::from, u32::from);
 
-/// An array of whole numbers in its stored type.
+/// An array of whole numbers in its stored type, which is read when it is needed.
 pub(in crate::readers) enum Integers {
-    I64(Buffer<i64>),
-    U64(Buffer<u64>),
-    I32(Buffer<i32>),
-    U32(Buffer<u32>),
-    U8(Buffer<u8>),
+    I64(StoredArray<i64>),
+    U64(StoredArray<u64>),
+    I32(StoredArray<i32>),
+    U32(StoredArray<u32>),
+    U8(StoredArray<u8>),
 }
 
 macro_rules! for_each_type {
@@ -59,17 +60,17 @@ macro_rules! for_each_type {
 }
 
 impl Integers {
-    /// Maps the array in `path`.
+    /// Opens the array in `path`.
     ///
     /// # Errors
-    /// As [`map_npy`], and for a type that does not hold whole numbers.
-    pub(in crate::readers) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
+    /// As [`read_npy`](crate::read_npy), and for a type that does not hold whole numbers.
+    pub(in crate::readers) fn open(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
         let (_, dtype) = npy_shape(path)?;
         fn of<T: NpyElement>(
             path: &Path,
-            wrap: fn(Buffer<T>) -> Integers,
+            wrap: fn(StoredArray<T>) -> Integers,
         ) -> Result<(Vec<usize>, Integers), GraphError> {
-            map_npy(path).map(|(shape, values)| (shape, wrap(values)))
+            StoredArray::open(path).map(|array| (array.shape().to_vec(), wrap(array)))
         }
         match dtype.as_str() {
             "<i8" => of(path, Self::I64),
@@ -90,47 +91,74 @@ impl Integers {
     }
 
     /// Returns the largest number, if any. Numbers above `i64::MAX` count as `i64::MAX`.
-    pub(super) fn max(&self) -> Option<i64> {
+    pub(super) fn max(&self) -> Result<Option<i64>, GraphError> {
         self.max_of(0..self.len())
     }
 
     /// Returns the largest number in `range`, if any. Numbers above `i64::MAX` count as `i64::MAX`.
-    pub(in crate::readers) fn max_of(&self, range: std::ops::Range<usize>) -> Option<i64> {
-        for_each_type!(self, values => parallel::max(&values[range]).map(|v| v.wide()))
+    pub(in crate::readers) fn max_of(&self, range: Range<usize>) -> Result<Option<i64>, GraphError> {
+        let mut largest = None;
+        for_each_type!(self, values => values.find_in_pieces(range, |_, piece| {
+            largest = largest.max(parallel::max(piece).map(|v| v.wide()));
+            None::<()>
+        }))?;
+        Ok(largest)
     }
 
     /// Returns the number at `index`. Numbers above `i64::MAX` count as `i64::MAX`.
-    pub(in crate::readers) fn get(&self, index: usize) -> i64 {
-        for_each_type!(self, values => values[index].wide())
+    pub(in crate::readers) fn get(&self, index: usize) -> Result<i64, GraphError> {
+        for_each_type!(self, values => Ok(values.read(index..index + 1)?[0].wide()))
     }
 
     /// Returns the first index whose number is `wrong`.
-    pub(in crate::readers) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
-        for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
+    pub(in crate::readers) fn position(
+        &self,
+        wrong: impl Fn(i64) -> bool + Sync + Send,
+    ) -> Result<Option<usize>, GraphError> {
+        self.position_in(0..self.len(), wrong)
     }
 
-    /// Converts `range` to node ids. Returns `None` if one of them is not below `num_nodes`. Checks and converts in one
-    /// pass, since the array may have gigabytes.
+    /// Returns the first index in `range` whose number is `wrong`.
+    pub(super) fn position_in(
+        &self,
+        range: Range<usize>,
+        wrong: impl Fn(i64) -> bool + Sync + Send,
+    ) -> Result<Option<usize>, GraphError> {
+        for_each_type!(self, values => values.find_in_pieces(range, |start, piece| {
+            first_position(piece, |v| wrong(v.wide())).map(|at| start + at)
+        }))
+    }
+
+    /// Converts `range` to node ids. Returns `None` if one of them is not below `num_nodes`. Checks and converts the same
+    /// values, since the file may change.
     pub(in crate::readers) fn to_checked_ids(
         &self,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         num_nodes: usize,
-    ) -> Option<Vec<u32>> {
-        for_each_type!(self, values => checked_ids(&values[range], num_nodes))
+    ) -> Result<Option<Vec<u32>>, GraphError> {
+        let mut ids = Vec::with_capacity(range.len());
+        let wrong = for_each_type!(self, values => values.find_in_pieces(range, |_, piece| {
+            match checked_ids(piece, num_nodes) {
+                Some(piece) => ids.extend(piece),
+                None => return Some(()),
+            }
+            None
+        }))?;
+        Ok(wrong.is_none().then_some(ids))
     }
 
     /// Like [`Integers::to_checked_ids`], into an array in `space`.
     pub(super) fn to_checked_ids_in(
         &self,
         space: &Workspace,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         num_nodes: usize,
     ) -> Result<Option<Buffer<u32>>, GraphError> {
         let all_fit = AtomicBool::new(true);
         let ids = space.build(range.len(), "reading edges", |piece| {
             let piece = range.start + piece.start..range.start + piece.end;
             let length = piece.len();
-            Ok(self.to_checked_ids(piece, num_nodes).unwrap_or_else(|| {
+            Ok(self.to_checked_ids(piece, num_nodes)?.unwrap_or_else(|| {
                 all_fit.store(false, Ordering::Relaxed);
                 vec![0; length]
             }))
@@ -138,22 +166,19 @@ impl Integers {
         Ok(all_fit.into_inner().then_some(ids))
     }
 
-    /// Returns true if the array is in a mapped file.
-    pub(in crate::readers) fn is_mapped(&self) -> bool {
-        for_each_type!(self, values => values.is_mapped())
+    /// Returns true if pieces of the array can be read alone.
+    pub(in crate::readers) fn has_pieces(&self) -> bool {
+        for_each_type!(self, values => values.has_pieces())
     }
 
-    /// Converts `range` to node ids, which must be in range.
-    pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
-        for_each_type!(self, values => parallel::map(&values[range], |v| v.low()))
+    /// Reads `range` as `i64`. Numbers above `i64::MAX` count as `i64::MAX`.
+    pub(in crate::readers) fn to_i64(&self, range: Range<usize>) -> Result<Vec<i64>, GraphError> {
+        for_each_type!(self, values => values.convert(range, |v| v.wide()))
     }
 
-    /// Converts the array to `i64`, without a copy if it is stored in this type.
+    /// Reads the array as `i64`, into `space`.
     pub(in crate::readers) fn into_i64(self, space: &Workspace) -> Result<Buffer<i64>, GraphError> {
-        match self {
-            Self::I64(values) => Ok(values),
-            other => for_each_type!(other, values => widen(&values, space)),
-        }
+        for_each_type!(self, values => values.convert_to(space, "reading whole numbers", |v| v.wide()))
     }
 }
 
@@ -172,29 +197,30 @@ fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
     all_fit.into_inner().then_some(ids)
 }
 
-fn widen<T: Integer>(values: &[T], space: &Workspace) -> Result<Buffer<i64>, GraphError> {
-    space.build(values.len(), "reading whole numbers", |range| Ok(parallel::map(&values[range], |v| v.wide())))
-}
-
 /// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's type `bool`, or of a
 /// type of whole numbers with the values 0 and 1.
 ///
 /// # Errors
-/// As [`map_npy`], and for a number other than 0 and 1.
+/// As [`read_npy`](crate::read_npy), and for a number other than 0 and 1.
 pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
     if dtype == "|b1" {
-        let (shape, mask) = map_npy_bool(path)?;
-        return Ok((shape, parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32))));
+        let array = StoredArray::open_bool(path)?;
+        let mask = array.read(0..array.len())?;
+        return Ok((
+            array.shape().to_vec(),
+            parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32)),
+        ));
     }
-    let (shape, mask) = Integers::map(path)?;
-    if let Some(node) = mask.position(|value| !(0..=1).contains(&value)) {
+    let (shape, mask) = Integers::open(path)?;
+    let Some(mask) = mask.to_checked_ids(0..mask.len(), 2)? else {
+        let node = mask.position(|value| !(0..=1).contains(&value))?.unwrap_or_default();
         let stem = path.file_name().unwrap_or_default().to_string_lossy().replace("_mask.npy", "");
         let why = format!(
             "entry {node} is {}, but a mask has only 0 and 1; node ids belong in {stem}_idx.npy",
-            mask.get(node)
+            mask.get(node)?
         );
         return Err(GraphError::format(path, why));
-    }
-    Ok((shape, parallel::filter_map(mask.len(), |node| (mask.get(node) == 1).then_some(node as u32))))
+    };
+    Ok((shape, parallel::filter_map(mask.len(), |node| (mask[node] == 1).then_some(node as u32))))
 }

@@ -7,11 +7,11 @@ use super::integers::{Integers, read_mask};
 use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
-use crate::npy::{map_npy, npy_shape};
+use crate::npy::{NpyElement, StoredArray, npy_shape};
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
 use crate::scan::first_position;
-use crate::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, GraphError, NodeTypeId, parallel};
+use crate::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
 
 /// Reads a homogeneous graph from a folder of `.npy` arrays.
@@ -67,11 +67,14 @@ pub(in crate::readers) fn read_npy_folder_in(
     folder: &Path,
 ) -> Result<Dataset, GraphError> {
     let edges = EdgeFiles::open(folder)?;
-    let by_ids = || CountInFile {
-        count: edges.largest_id().map_or(0, |largest| largest.saturating_add(1)),
-        path: folder.join(EDGE_INDEX_FILE),
+    let count = match said_count(folder)? {
+        Some(count) => count,
+        None => CountInFile {
+            count: edges.largest_id()?.map_or(0, |largest| largest.saturating_add(1)),
+            path: folder.join(EDGE_INDEX_FILE),
+        },
     };
-    let nodes = RowCount::nodes(said_count(folder)?.unwrap_or_else(by_ids).check("the graph")?);
+    let nodes = RowCount::nodes(count.check("the graph")?);
     let edge_type = edges.read(space, [NodeTypeId(0); 2], DEFAULT_RELATION, [nodes; 2])?;
     let node_type = node_type(space, folder, DEFAULT_NODE_TYPE, nodes)?;
     Ok(Dataset { name: name.into(), node_types: vec![node_type], edge_types: vec![edge_type] })
@@ -201,11 +204,11 @@ impl CountInFile {
 pub(super) fn said_count(folder: &Path) -> Result<Option<CountInFile>, GraphError> {
     let count_path = folder.join("num_nodes.npy");
     if count_path.exists() {
-        let (_, number) = Integers::map(&count_path)?;
+        let (_, number) = Integers::open(&count_path)?;
         if number.len() != 1 {
             return Err(GraphError::format(count_path, format!("it has {} numbers, expected one", number.len())));
         }
-        return Ok(Some(CountInFile { count: number.get(0), path: count_path }));
+        return Ok(Some(CountInFile { count: number.get(0)?, path: count_path }));
     }
     let Some(path) = per_node_files(folder).into_iter().find(|path| path.exists()) else { return Ok(None) };
     let (shape, _) = npy_shape(&path)?;
@@ -242,9 +245,9 @@ pub(in crate::readers) fn read_labels(
     }
     nodes.check_rows(path, shape[0])?;
     let labels = match dtype.as_str() {
-        "<f4" => classes(space, path, &map_npy::<f32>(path)?.1)?,
-        "<f8" => classes(space, path, &map_npy::<f64>(path)?.1)?,
-        _ => Integers::map(path)?.1.into_i64(space)?,
+        "<f4" => classes::<f32>(space, path)?,
+        "<f8" => classes::<f64>(space, path)?,
+        _ => Integers::open(path)?.1.into_i64(space)?,
     };
     let class = |label: i64| (-1..=i64::from(i32::MAX)).contains(&label);
     if let Some(node) = first_position(&labels, |label| !class(label)) {
@@ -254,22 +257,23 @@ pub(in crate::readers) fn read_labels(
     Ok(Some(labels))
 }
 
-/// Converts floats to classes, and NaN to -1 (unlabeled).
-fn classes<T: Copy + Into<f64> + Sync>(
-    space: &Workspace,
-    path: &Path,
-    values: &[T],
-) -> Result<Buffer<i64>, GraphError> {
-    let not_whole = |v: f64| !v.is_nan() && v.fract() != 0.0;
-    if let Some(node) = first_position(values, |v| not_whole(v.into())) {
-        let value: f64 = values[node].into();
+/// Reads floats as classes, and NaN as -1 (unlabeled).
+fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path) -> Result<Buffer<i64>, GraphError> {
+    let array = StoredArray::<T>::open(path)?;
+    let not_whole = |v: T| {
+        let value: f64 = v.into();
+        !value.is_nan() && value.fract() != 0.0
+    };
+    let wrong = array.find_in_pieces(0..array.len(), |start, piece| {
+        first_position(piece, not_whole).map(|at| (start + at, piece[at].into()))
+    })?;
+    if let Some((node, value)) = wrong {
         return Err(GraphError::format(path, format!("node {node} has label {value}, which is not a class")));
     }
-    let class = |&v: &T| {
+    array.convert_to(space, "converting labels", |&v| {
         let value: f64 = v.into();
         if value.is_nan() { -1 } else { value as i64 }
-    };
-    space.build(values.len(), "converting labels", |range| Ok(parallel::map(&values[range], class)))
+    })
 }
 
 /// Reads the splits of the nodes, whose labels `data` has, from the files in `folder`.
@@ -300,13 +304,14 @@ pub(in crate::readers) fn mask_ids(path: &Path, nodes: RowCount) -> Result<Vec<u
 }
 
 fn index_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
-    let (shape, ids) = Integers::map(path)?;
+    let (shape, ids) = Integers::open(path)?;
     if !matches!(shape[..], [_] | [_, 1]) {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected a list of node ids")));
     }
-    if let Some(at) = ids.position(|id| !(0..nodes.number as i64).contains(&id)) {
-        let why = format!("entry {at} is node {}, which is out of range: {nodes}", ids.get(at));
-        return Err(GraphError::format(path, why));
+    if let Some(checked) = ids.to_checked_ids(0..ids.len(), nodes.number)? {
+        return Ok(checked);
     }
-    Ok(ids.to_ids(0..ids.len()))
+    let at = ids.position(|id| !(0..nodes.number as i64).contains(&id))?.unwrap_or_default();
+    let why = format!("entry {at} is node {}, which is out of range: {nodes}", ids.get(at)?);
+    Err(GraphError::format(path, why))
 }

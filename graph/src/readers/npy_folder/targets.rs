@@ -5,16 +5,17 @@ use super::integers::Integers;
 use crate::GraphError;
 use crate::dataset::{MAX_TARGETS, TargetKind, Targets, wrong_target};
 use crate::memory::{Buffer, Workspace};
-use crate::npy::{map_npy, map_npy_bool, npy_shape};
+use crate::npy::{StoredArray, npy_shape};
 use crate::parallel;
 use crate::readers::row_count::RowCount;
 use crate::scan::first_position;
 use half::f16;
-use std::ops::Range;
 use std::path::Path;
 
 /// Up to this bound, `f32` represents every whole number.
 const EXACT: u64 = 1 << 24;
+/// The name of the step that converts targets.
+const STEP: &str = "converting targets";
 
 /// Returns the numbers per node of the array in `path`, or 0 if it does not exist.
 pub(super) fn target_dim(path: &Path) -> Result<usize, GraphError> {
@@ -43,27 +44,22 @@ pub(super) fn read_targets(space: &Workspace, path: &Path, nodes: RowCount) -> R
     let (shape, dtype) = npy_shape(path)?;
     nodes.check_rows(path, shape[0])?;
     let values: Buffer<f32> = match dtype.as_str() {
-        "<f4" => map_npy(path)?.1,
-        "<f8" => narrow(space, &map_npy::<f64>(path)?.1)?,
+        "<f4" => StoredArray::open(path)?.copy_to(space)?,
+        "<f8" => narrow(space, path)?,
         "|b1" => {
-            let mask = map_npy_bool(path)?.1;
             let number = |&is_set: &u8| if is_set != 0 { 1.0 } else { 0.0 };
-            space.build(mask.len(), "converting targets", |range| Ok(parallel::map(&mask[range], number)))?
+            StoredArray::open_bool(path)?.convert_to(space, STEP, number)?
         }
-        "<f2" => {
-            let halves = map_npy::<f16>(path)?.1;
-            let wide = |range: Range<usize>| Ok(parallel::map(&halves[range], |v| v.to_f32()));
-            space.build(halves.len(), "converting targets", wide)?
-        }
+        "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, STEP, |v| v.to_f32())?,
         other if other.contains('f') => return Err(no_floats(path, other)),
         _ => {
-            let whole = Integers::map(path)?.1.into_i64(space)?;
+            let whole = Integers::open(path)?.1.into_i64(space)?;
             if let Some(at) = first_position(&whole, |value| value.unsigned_abs() > EXACT) {
                 let why =
                     format!("target {} of node {} is {}, too large for a 32-bit float", at % dim, at / dim, whole[at]);
                 return Err(GraphError::format(path, why));
             }
-            space.build(whole.len(), "converting targets", |range| Ok(parallel::map(&whole[range], |&v| v as f32)))?
+            space.build(whole.len(), STEP, |range| Ok(parallel::map(&whole[range], |&v| v as f32)))?
         }
     };
     let kind = TargetKind::of(&values);

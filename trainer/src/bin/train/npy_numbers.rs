@@ -3,7 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use anyhow::{anyhow, bail};
-use edgecut_graph::{NpyElement, map_npy, npy_shape};
+use edgecut_graph::{NpyElement, npy_shape, read_npy};
 use std::path::Path;
 
 /// Reads a one-dimensional array of integers and converts them to `N`. `what` names an entry in errors.
@@ -34,7 +34,7 @@ fn read<T, N>(path: &Path, what: &str) -> anyhow::Result<(Vec<usize>, Vec<N>)>
 where
     T: NpyElement + TryInto<N> + std::fmt::Display,
 {
-    let (shape, numbers) = map_npy::<T>(path)?;
+    let (shape, numbers) = read_npy::<T>(path)?;
     let check = |(i, &number): (usize, &T)| {
         number.try_into().map_err(|_| anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
     };
