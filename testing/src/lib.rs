@@ -2,6 +2,7 @@
 //!
 //! Such a test calls [`skip`]. A skipped test counts as passed, so where `EDGECUT_REQUIRE` is set, as in CI, `skip` fails
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::fmt::Display;
 use std::io::Write;
