@@ -303,18 +303,21 @@ fn rejects_files_that_contradict_each_other() {
 fn rejects_nodes_of_splits_without_a_label_when_a_part_is_opened() {
     for split in Split::ALL {
         let parts = Parts::new();
-        let opened = parts.open(false).unwrap();
-        let papers = opened.nodes(edgecut_graph::NodeTypeId(0));
-        let row = papers.splits.get(split)[0] as usize;
-        let node = papers.original_ids[row];
-        let split = split.name();
-        parts.edit(KINDS[3], |bytes| {
+        let open = |part: u32| Part::open(&parts.dir, PartitionId(part), false);
+        let papers = |part: u32| open(part).unwrap().nodes(edgecut_graph::NodeTypeId(0)).clone();
+        // The parts share the split unevenly.
+        let part = (0..2).find(|&part| !papers(part).splits.get(split).is_empty()).unwrap();
+        let row = papers(part).splits.get(split)[0] as usize;
+        let node = papers(part).original_ids[row];
+        let labels = format!("part_{part}/nodes/paper/labels.npy");
+        parts.edit(&labels, |bytes| {
             bytes[HEADER_BYTES + 8 * row..][..8].copy_from_slice(&(-1_i64).to_le_bytes());
         });
-        parts.relist(KINDS[3]);
+        parts.relist(&labels);
+        let split = split.name();
         let expected =
-            format!("row {row} of part 0 is in the {split} split, but node {node} of type paper has no label");
-        for error in [parts.open(false).unwrap_err(), parts.why()] {
+            format!("row {row} of part {part} is in the {split} split, but node {node} of type paper has no label");
+        for error in [open(part).unwrap_err().to_string(), parts.why()] {
             assert_names(&error, &format!("{split}.npy"), &expected);
             assert!(error.contains("leave it out of the split or give it a label"), "{error}");
         }
