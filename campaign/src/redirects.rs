@@ -80,7 +80,7 @@ fn round(site: &Site, case: &Case) -> anyhow::Result<(Outcome, Duration)> {
     };
     // Rank 0 prints the epochs of a job.
     let printer = if has_servers { TRAINER } else { 0 };
-    let trains = |hosts: &[Process]| hosts[printer].output().contains("epoch ");
+    let trains = |hosts: &[Process]| hosts[printer].output().lines().any(|line| line.starts_with("epoch "));
     wait_until(begin + STARTS_WITHIN, || hosts[from].status().is_some() || trains(&hosts));
     let opened = site.hosts.switch.redirect(None).map_or(0, |redirection| redirection.opened.len());
     if opened <= first {
