@@ -99,7 +99,8 @@ fn sage_and_dot_products_learn_communities() {
     let base = config(SAGE, "8,4".parse().expect("fan-outs"));
     let training = TrainingConfig { num_epochs: 8, dropout: 0.1, ..base.training.clone() };
     let config = LinkTrainingConfig { training, negatives, metric: LinkMetric::RocAuc, ..base };
-    assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.75));
+    // Over seeds, the ROC AUC of such a short training varies by several hundredths around 0.75; chance is 0.5.
+    assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.7));
 }
 
 #[test]
