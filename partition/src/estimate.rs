@@ -184,6 +184,11 @@ impl Sizes {
         semi_external::memory_bytes(n, self.num_edges, self.num_constraints, self.num_parts) + 8 * n
     }
 
+    /// Returns the bytes of the arrays that are copied from files of arrays.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        if self.is_generated || self.tables.is_some() { 0 } else { self.value_bytes }
+    }
+
     /// Returns the memory of a run whose arrays are in memory.
     pub(crate) fn in_memory(&self, method: Method) -> PhaseBytes {
         let e = self.num_edges;
@@ -198,8 +203,7 @@ impl Sizes {
         let offsets = 8 * self.num_nodes;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
         let graph = if has_graph { 4 * e + offsets } else { 0 };
-        let of_files = if self.is_generated { 0 } else { self.value_bytes };
-        let arrays = self.tables.map_or(of_files, |tables| tables.arrays);
+        let arrays = self.tables.map_or(self.copied_bytes(), |tables| tables.arrays);
         // A growing array is copied when it is full.
         let growing = if self.tables.is_some() { arrays.max(8 * e) } else { 0 };
         PhaseBytes {

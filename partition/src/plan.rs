@@ -234,6 +234,7 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
     let kept: u64 = input.shape.node_types.iter().map(converted).sum::<u64>()
         + input.shape.edge_types.iter().map(moved).sum::<u64>()
         + input.shape.unpacked_bytes
+        + sizes.copied_bytes()
         + of_tables;
     // The edges, the buckets of both directions, and the sorted rows.
     let value = if sizes.has_attributes { 12 } else { 4 };
