@@ -24,7 +24,12 @@ pub(crate) struct NaValues {
 
 /// The number of missing values of each column, over all tables of a configuration.
 #[derive(Clone, Default)]
-pub(crate) struct MissingValues(Arc<Mutex<BTreeMap<(String, String), BTreeMap<usize, MissingInPiece>>>>);
+pub(crate) struct MissingValues(Arc<Mutex<BTreeMap<Column, Pieces>>>);
+
+/// The path of a table in the configuration, and the name of a column.
+type Column = (String, String);
+/// The missing values of a column in each piece of its table.
+type Pieces = BTreeMap<usize, MissingInPiece>;
 
 /// The missing values of a column in a piece of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
