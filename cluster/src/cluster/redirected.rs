@@ -176,8 +176,8 @@ fn a_connection_that_reaches_another_server_is_refused_by_name() {
             (ServiceCaller::Server(0), "server 0"),
             (ServiceCaller::Server(1), "server 1"),
         ];
-        for server in 0..2 {
-            let address: ServiceAddress = proxies[server].addr.to_string().parse().unwrap();
+        for (server, proxy) in proxies.iter().enumerate() {
+            let address: ServiceAddress = proxy.addr.to_string().parse().unwrap();
             let other = 1 - server;
             for (caller, name) in callers {
                 // A client asks for the description before it knows the data.
@@ -185,12 +185,12 @@ fn a_connection_that_reaches_another_server_is_refused_by_name() {
                     let target = ServiceTarget { from: caller, server, data };
                     let connect = || address.connect(&target, &config, Duration::from_secs(20));
                     connect().unwrap();
-                    proxies[server].redirect(0, servers[other].addr());
+                    proxy.redirect(0, servers[other].addr());
                     let error = connect().unwrap_err().to_string();
                     let expected = format!("the connection from {name} to server {server} (server {address} at ");
                     let found = format!("has reached server {other}:");
                     assert!(error.starts_with(&expected) && error.contains(&found), "{protection:?}: {error}");
-                    proxies[server].end_redirection();
+                    proxy.end_redirection();
                 }
             }
         }
