@@ -303,7 +303,7 @@ fn rejects_files_that_contradict_each_other() {
 fn rejects_nodes_of_splits_without_a_label_when_a_part_is_opened() {
     for split in Split::ALL {
         let parts = Parts::new();
-        let open = |part: u32| Part::open(&parts.dir, PartitionId(part), false);
+        let open = |part: u32| Part::open(&parts.dir, DiskPartId(part), false);
         let papers = |part: u32| open(part).unwrap().nodes(edgecut_graph::NodeTypeId(0)).clone();
         // The parts share the split unevenly.
         let part = (0..2).find(|&part| !papers(part).splits.get(split).is_empty()).unwrap();
