@@ -148,13 +148,9 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
 }
 
 /// Removes the files of a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. The
-/// folder stays if it holds anything else, which may be the user's. Something that cannot be removed only takes space, so
-/// errors are ignored.
+/// folder stays if it holds anything else, which may be the user's; an empty one is that of a run that was killed.
+/// Something that cannot be removed only takes space, so errors are ignored.
 pub(super) fn remove(folder: &Path) {
-    // An empty folder is not known to be that of a checkpoint.
-    if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()) {
-        return;
-    }
     for form in [MANIFEST_FORM, STATE_FORM] {
         let _ = OwnEntries::forms(&[form]).remove_from(folder);
     }
