@@ -109,7 +109,7 @@ impl ExtraFiles<'_> {
     /// Returns the digests of the features and classes in `transforms.json`.
     pub(super) fn transforms_digests(&self, dir: &Path) -> Result<TransformsDigests, GraphError> {
         let Some(text) = self.transforms else { return Ok(TransformsDigests::default()) };
-        let failed = |error| GraphError::json(&dir.join(TRANSFORMS_FILE), error);
+        let failed = |error| GraphError::json(dir.join(TRANSFORMS_FILE), error);
         let saved: SavedTransforms = serde_json::from_str(text).map_err(failed)?;
         let of_types = |types: BTreeMap<String, SavedType>| {
             types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()

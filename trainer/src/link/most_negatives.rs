@@ -71,7 +71,7 @@ fn most_of_type(meta: &Meta, edges: &EdgeTypeMeta, at: usize, config: &LinkTrain
         }
         LinkEvaluation::Filtered => others(&edges.dst_type),
         LinkEvaluation::Given => match edges.negatives[at] {
-            Some(NegativesMeta::OfEach(num)) => u64::from(num),
+            Some(NegativesMeta::OfEach(num)) => num,
             Some(NegativesMeta::Shared(num)) => num,
             None => 0,
         },

@@ -3,6 +3,7 @@
 use crate::exit::UsageError;
 use crate::given_flags::GivenFlags;
 use anyhow::bail;
+use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::model_file::{ModelFileError, ModelTask, TrainedOn, task_of_model};
@@ -68,7 +69,7 @@ pub(crate) fn check_data(
         bail!(ModelFileError::OtherData { path: path.to_owned(), what });
     }
     if world.rank() == 0 {
-        notes(trained_on.as_ref(), path, meta, sampling).iter().for_each(|note| eprintln!("note: {note}"));
+        notes(trained_on.as_ref(), path, meta, sampling).iter().for_each(|note| message!("note: {note}"));
     }
     Ok(())
 }

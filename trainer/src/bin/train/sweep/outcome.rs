@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum RunResult {
-    Link(LinkResult),
+    Link(Box<LinkResult>),
     CrossValidation(CrossValidationResult),
     Classification(ClassificationResult),
 }
