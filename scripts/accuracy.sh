@@ -16,7 +16,7 @@ data=$(cd "$1" && pwd)
 shift
 sets=${*:-cora cora-gat amazon-photo citation-dblp tolokers hetero-dblp rdf-aifb MUTAG IMDB-BINARY}
 if [ -z "${EDGECUT_BIN:-}" ]; then
-    (cd "$here" && cargo build --release --bin partition-graph --bin train)
+    (cd "$here" && cargo build --release --workspace --bin partition-graph --bin train)
     EDGECUT_BIN=${CARGO_TARGET_DIR:-$here/target}/release
 fi
 work=$(mktemp -d)

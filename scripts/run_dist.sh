@@ -19,7 +19,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 if [ -n "${EDGECUT_BIN:-}" ]; then
     bin=$EDGECUT_BIN
 else
-    (cd "$here" && cargo build --release --bin partition-graph --bin train --bin launch)
+    (cd "$here" && cargo build --release --workspace --bin partition-graph --bin train --bin launch)
     bin=${CARGO_TARGET_DIR:-$here/target}/release
 fi
 

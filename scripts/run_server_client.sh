@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 if [ -n "${EDGECUT_BIN:-}" ]; then
     bin=$EDGECUT_BIN
 else
-    (cd "$here" && cargo build --release --bin partition-graph --bin sampling-server --bin train)
+    (cd "$here" && cargo build --release --workspace --bin partition-graph --bin sampling-server --bin train)
     bin=${CARGO_TARGET_DIR:-$here/target}/release
 fi
 

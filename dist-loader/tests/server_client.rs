@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener};
+use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener, with_causes};
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig,
     LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
@@ -201,13 +201,16 @@ fn a_list_in_another_order_is_refused() {
     let servers = Servers::start(dir.path(), 1, &DistGraphConfig::default());
     let addresses = servers.list.addresses();
     for (addresses, expected) in [
-        (vec![addresses[1].clone(), addresses[0].clone()], "give all servers and clients the same list"),
+        (
+            vec![addresses[1].clone(), addresses[0].clone()],
+            "has reached server 1: check the addresses of both, the list of",
+        ),
         (vec![addresses[0].clone()], "give all servers and clients the same list"),
     ] {
         let list = ServerList::new(addresses, ServiceConfig::new(None)).expect("a list");
         let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
         let refused = DistGraph::connect(list, cluster, DistGraphConfig::default(), PATIENCE);
-        let error = refused.err().expect("it is refused").to_string();
+        let error = with_causes(&refused.err().expect("it is refused"));
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -233,7 +236,7 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
 
     drop(servers.graphs.pop());
     let error = of_client.epoch(0).find_map(Result::err).expect("a batch needs the server that has ended");
-    let text = edgecut_cluster::with_causes(&error);
+    let text = with_causes(&error);
     assert!(text.contains(&format!("server {address}")), "{text}");
 
     let service = ServiceConfig::new(None);

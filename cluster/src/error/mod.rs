@@ -228,8 +228,8 @@ pub enum ClusterError {
 
     /// A connection has reached another process than the one that it is for. Both ends refuse it.
     #[error(
-        "the connection from {from} to {to} has reached {found}: check the addresses of both, and proxies and port \
-         forwarding between them"
+        "the connection from {from} to {to} has reached {found}: check the addresses of both, the list of \
+         servers, and proxies and port forwarding between them"
     )]
     Misdirected {
         /// The process that has opened the connection.

@@ -269,7 +269,7 @@ mod tests {
         let binding =
             Binding { purpose: Purpose::Ring, from: Party::Rank(1), to: Identity { party: Party::Rank(0), job } };
         let misdirection = binding.check(Identity { party: Party::Rank(2), job }).unwrap_err();
-        let advice = ": check the addresses of both, and proxies and port forwarding between them";
+        let advice = ": check the addresses of both, the list of servers, and proxies and port forwarding between them";
         assert_eq!(
             misdirection.of_connector("rank 0 at 10.0.0.1:5".to_owned()).to_string(),
             format!("the connection from rank 1 to rank 0 at 10.0.0.1:5 has reached rank 2{advice}")

@@ -150,7 +150,7 @@ impl Dialer {
                 Err(error) => error,
             };
             let pause = self.pause(attempts);
-            let is_hopeless = !self.is_transient(&error) || self.target.job_failure().is_some();
+            let is_hopeless = !Self::is_transient(&error) || self.target.job_failure().is_some();
             if is_hopeless || Instant::now() + pause >= deadline {
                 break error;
             }
@@ -212,15 +212,13 @@ impl Dialer {
     }
 
     /// Returns whether another attempt may succeed: the peer may be busy, or the network may have dropped the connection.
-    fn is_transient(&self, error: &ClusterError) -> bool {
+    fn is_transient(error: &ClusterError) -> bool {
         match error {
             // Name servers may learn the name of a node only when its process starts.
             ClusterError::Connect { .. }
             | ClusterError::Refused { .. }
             | ClusterError::NotACluster { .. }
             | ClusterError::Resolve { .. } => true,
-            // Name servers may still name the address that another server has by now. Ranks have fixed addresses.
-            ClusterError::Misdirected { .. } => matches!(self.peer, PeerName::Server(_)),
             _ => false,
         }
     }
