@@ -611,7 +611,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     for (flags, what) in [
         (&["--num-neighbors", "5,3,2", "--num-layers", "2"][..], "3 fan-outs"),
         (&["--eval-num-neighbors", "-1"], "1 fan-outs"),
-        (&["--num-neighbors", "0,1"], "fan-out"),
+        (&["--num-neighbors=-2,1"], "fan-out"),
         (&["--num-nodes", "2"], "--node-rank is missing"),
         (&["--nproc-per-node", "2000"], "too many for the"),
         (&["--model", "sage", "--heads", "2"], "--heads has no effect on --model sage"),

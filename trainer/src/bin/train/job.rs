@@ -22,6 +22,15 @@ pub(crate) struct Job<'a> {
     pub(crate) gradient_sum: &'a GradientSum,
 }
 
+/// Starts the compute threads of this rank. Reading arrays uses them, so this precedes the checks of all other flags.
+///
+/// # Errors
+/// Threads that cannot be started.
+pub(crate) fn start_compute_threads(args: &JobArgs, rank: &Rank) -> anyhow::Result<()> {
+    let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
+    rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")
+}
+
 /// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` identifies the data; it and the
 /// serialised `flags` must be equal on all ranks.
 ///
@@ -36,8 +45,6 @@ pub(crate) fn run(
     work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
-    let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
-    rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     if let (Some(path), 0, false) = (&args.config, rank.rank, args.quiet) {
         message!("with the flags in {}", path.display());
     }

@@ -100,12 +100,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
     };
-    if let Command::Graph(args) = &cli.command {
-        args.check()?;
-    }
-    if let Command::Predict(args) = &cli.command {
-        predict::check(args)?;
-    }
     let checkpoints = match &cli.command {
         Command::Node(args) => Some(&args.checkpoints),
         Command::Link(args) => Some(&args.checkpoints),
@@ -114,6 +108,20 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     let has_checkpoints = checkpoints.is_some_and(|args| args.checkpoint_dir.is_some());
     let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
+    let mut termination = None;
+    if let Place::Rank(rank) = &place {
+        // Before any thread starts, since threads inherit the mask of signals.
+        if has_checkpoints {
+            termination = Some(Termination::catch()?);
+        }
+        job::start_compute_threads(job, rank)?;
+    }
+    if let Command::Graph(args) = &cli.command {
+        args.check()?;
+    }
+    if let Command::Predict(args) = &cli.command {
+        predict::check(args)?;
+    }
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
     }
@@ -134,8 +142,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
         Place::Rank(mut rank) => {
-            // Before the device, which may start threads.
-            let termination = if has_checkpoints { Some(Termination::catch()?) } else { None };
             let termination = termination.as_ref();
             match &cli.command {
                 Command::Node(args) => {
