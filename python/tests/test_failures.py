@@ -23,7 +23,7 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
         edgecut.open(tmp_path / "empty")
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         for why, arguments in [
-            ("num_neighbors", {"num_neighbors": [0]}),
+            ("num_neighbors", {"num_neighbors": [-2]}),
             ("`batch_size` is 0, but must be at least 1", {"batch_size": 0}),
             ("2000 is not one of the 2000 nodes", {"input_nodes": [5, 2000]}),
             ("-1 is not one of", {"input_nodes": [-1]}),
