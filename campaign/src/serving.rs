@@ -37,6 +37,9 @@ pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
     Ok(table)
 }
 
+/// The time in which trainers must reach all servers.
+const RENDEZVOUS_TIMEOUT: Duration = Duration::from_secs(10);
+
 fn start(site: &Site, host: usize) -> anyhow::Result<Process> {
     start_host(site, SERVERS, host, &[])
 }
@@ -51,7 +54,8 @@ pub(crate) fn start_host(site: &Site, num_servers: usize, host: usize, flags: &[
     } else {
         let mut command = site.hosts.command(host, &program("train")?);
         command.args(["node", "--num-neighbors", "10,5", "--batch-size", "32", "--num-epochs", "1000000"]);
-        command.args(["--num-threads", "1", "--num-workers", "1", "--rendezvous-timeout", "10"]);
+        command.args(["--num-threads", "1", "--num-workers", "1"]);
+        command.args(["--rendezvous-timeout", &RENDEZVOUS_TIMEOUT.as_secs().to_string()]);
         command.arg("--metrics").arg(site.path(&format!("metrics-{host}")));
         command
     };
@@ -76,7 +80,10 @@ fn round(site: &Site, victim: usize, signal: Signal, moment: Duration) -> anyhow
         return Ok((Outcome::WentOn, took));
     }
     let trainers: Vec<usize> = (SERVERS..SERVERS + TRAINERS).collect();
-    wait_until(fault + ENDS_WITHIN, || trainers.iter().all(|&trainer| hosts[trainer].status().is_some()));
+    // A server that is suspended before the trainers have reached it is awaited like one that has not started.
+    wait_until(fault + RENDEZVOUS_TIMEOUT + ENDS_WITHIN, || {
+        trainers.iter().all(|&trainer| hosts[trainer].status().is_some())
+    });
     let took = fault.elapsed();
     for &trainer in &trainers {
         let output = hosts[trainer].output();
