@@ -11,7 +11,7 @@ pub(crate) const TAG_DIGITS: usize = 8;
 ///
 /// Locks show whether the process that made a file is alive, but some network file systems keep locks on each machine for
 /// itself. A machine therefore removes temporary files with its own tag only. All containers of a machine have one tag.
-/// Where the system does not say which machine it is, each process has a tag of its own.
+/// Each process has a tag of its own if the system does not identify the machine.
 pub fn host_tag() -> &'static str {
     static TAG: OnceLock<String> = OnceLock::new();
     TAG.get_or_init(|| {
