@@ -7,7 +7,6 @@ use burn::optim::Optimizer;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeModel};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
@@ -32,7 +31,7 @@ fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size:
     let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
     let sampler = SamplerConfig::new(num_neighbors.to_vec());
     let training = TrainingConfig { hidden_channels, batch_size, ..TrainingConfig::new(kind, sampler) };
-    NodeTrainingConfig { training, metric: Metric::Accuracy }
+    NodeTrainingConfig { training, metric: None }
 }
 
 /// Creates a model for the graph of `job`.

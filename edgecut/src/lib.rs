@@ -38,7 +38,7 @@
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.num_epochs = 20;
 //! training.lr = 0.05;
-//! let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+//! let config = NodeTrainingConfig { training, metric: None };
 //! let device = Default::default();
 //! let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
 //! let nodes = &part.meta().node_types[0];
@@ -111,7 +111,7 @@
 //! let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.lr = 0.05;
-//! let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+//! let config = NodeTrainingConfig { training, metric: None };
 //! let data = DataIdentity::of_graph(&graph, &mut world)?;
 //! // A program has one run. The second one here stands for a program that is started again.
 //! let mut runs = Vec::new();
@@ -218,6 +218,7 @@ pub mod prelude {
     pub use edgecut_graph::{Dataset, DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
     pub use edgecut_partition::{PartitionOptions, partition};
     pub use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
+    pub use edgecut_trainer::loss::{AnyLoss, Target};
     pub use edgecut_trainer::metrics::Metric;
     pub use edgecut_trainer::model_file::{LoadableConfig, ModelSettings, load_model, save_model};
     pub use edgecut_trainer::models::{GraphSchema, Mode, ModelError, ModelInput, ModelKind, NodeClassifier};

@@ -12,10 +12,7 @@ use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelFileError, SavedEmbeddings};
 use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
 use crate::ops::GnnBackend;
-use crate::{
-    ClassificationResult, ClassificationScores, EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer,
-    TrainError,
-};
+use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]
 use crate::{graph, inference, link, model_file};
 #[cfg(not(test))]
@@ -63,7 +60,7 @@ training_backend! {
         config: &NodeTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
-        observer: &mut dyn Observer<ClassificationScores>,
+        observer: &mut dyn Observer<SeedScores>,
     ) -> Result<FittedNodeModel<Self>, TrainError> {
         crate::train_node::<Autodiff<Self>>(node, config, world, device, observer)
     }
@@ -80,7 +77,7 @@ training_backend! {
         saved: EmbeddingSource<'_>,
         world: &mut ProcessGroup,
         device: &Device<Self>,
-    ) -> Result<ClassificationResult, TrainError> {
+    ) -> Result<SeedResult, TrainError> {
         crate::evaluate_node(node, config, model, model_config, saved, world, device)
     }
 
@@ -233,7 +230,7 @@ training_backend! {
         config: &GraphTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
-        observer: &mut dyn Observer<ClassificationScores>,
+        observer: &mut dyn Observer<SeedScores>,
     ) -> Result<FittedGraphModel<Self>, TrainError> {
         graph::train_graph::<Autodiff<Self>>(graphs, split, config, world, device, observer)
     }
@@ -249,7 +246,7 @@ training_backend! {
         config: &GraphTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
-        observer: &mut dyn Observer<ClassificationScores>,
+        observer: &mut dyn Observer<SeedScores>,
     ) -> Result<CrossValidationResult, TrainError> {
         graph::cross_validate::<Autodiff<Self>>(graphs, folds, protocol, config, world, device, observer)
     }
@@ -265,7 +262,7 @@ training_backend! {
         model: (&GraphNet<Self>, &GraphNetConfig),
         world: &mut ProcessGroup,
         device: &Device<Self>,
-    ) -> Result<ClassificationResult, TrainError> {
+    ) -> Result<SeedResult, TrainError> {
         graph::evaluate_graph(graphs, split, config, model, world, device)
     }
 

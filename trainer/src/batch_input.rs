@@ -2,6 +2,7 @@
 
 use crate::feature_cache::FeatureCache;
 use crate::feature_rows::{normalize_rows, place_rows};
+use crate::loss::Target;
 use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
@@ -22,7 +23,7 @@ pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degre
 /// The parts of a batch to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// True to include the labels of the seeds.
+    /// True to include the targets of the seeds.
     pub labels: bool,
     /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv). The loader must then fetch
     /// degrees, and sample neighbors uniformly: neither by weight nor by time.
@@ -38,7 +39,7 @@ pub struct BatchOptions {
 }
 
 impl Default for BatchOptions {
-    /// Returns options for evaluation: unchanged features, and labels.
+    /// Returns options for evaluation: unchanged features, and targets.
     fn default() -> Self {
         let (gcn_norm, normalize_features, for_training, maps_features, precision) = Default::default();
         Self { labels: true, gcn_norm, normalize_features, for_training, maps_features, precision }
@@ -114,8 +115,8 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
 pub struct TensorBatch<B: Backend> {
     /// The model's input; `None` for a batch without seeds.
     pub(crate) input: Option<ModelInput<B>>,
-    /// The label of each seed.
-    pub(crate) labels: Vec<i64>,
+    /// The targets of the seeds.
+    pub(crate) target: Target,
     /// The global ids of the nodes of each type without features.
     embedded: Vec<(NodeTypeId, Vec<u32>)>,
 }
@@ -147,9 +148,9 @@ impl<B: GnnBackend> TensorBatch<B> {
         device: &B::Device,
     ) -> Result<Self, TrainError> {
         if batch.num_seeds == 0 {
-            return Ok(Self { input: None, labels: Vec::new(), embedded: Vec::new() });
+            return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
-        let MiniBatch { nodes, edges, labels, .. } = batch;
+        let MiniBatch { nodes, edges, labels, targets, target_dim, .. } = batch;
         let graphs = graphs(schema, &nodes, edges)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
@@ -207,7 +208,7 @@ impl<B: GnnBackend> TensorBatch<B> {
             B::Kernels::prepare_weights(norm.weights(), device);
             input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
-        Ok(Self { input: Some(input), labels, embedded })
+        Ok(Self { input: Some(input), target: Target::new(labels, targets, target_dim), embedded })
     }
 }
 
@@ -217,9 +218,9 @@ impl<B: Backend> TensorBatch<B> {
         self.input.as_ref()
     }
 
-    /// Returns the label of each seed.
-    pub fn labels(&self) -> &[i64] {
-        &self.labels
+    /// Returns the targets of the seeds.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Returns the global ids of the nodes of each type without features, in the order of the batch. The model reads

@@ -2,15 +2,16 @@
 //!
 //! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed
 //!   dropout, all with gradients;
-//! - [`nn`]: layers and the loss;
+//! - [`nn`]: layers;
+//! - [`loss`]: the losses of nodes and of whole graphs, and their targets;
 //! - [`metrics`]: evaluation metrics over all ranks;
 //! - [`models`]: complete networks for node classification, link prediction and graph classification;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`checkpoint`]: the state of a training, for runs that continue after an interruption;
 //! - [`model_file`]: saved models in safetensors format;
-//! - [`train_node`]: node classification over all ranks, a sequence of [`step_gradients`];
+//! - [`train_node`]: prediction of classes, labels or numbers of nodes over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
-//! - [`graph`]: classification of whole graphs;
+//! - [`graph`]: prediction for whole graphs;
 //! - [`inference`]: predictions and embeddings of all nodes.
 //!
 //! Everything numeric is generic over the burn backend.
@@ -21,8 +22,6 @@ mod backend_types;
 mod backends;
 mod batch_input;
 pub mod checkpoint;
-mod classification_result;
-mod classification_scores;
 mod cpu_cache;
 mod device_memory;
 mod embeddings;
@@ -35,16 +34,20 @@ pub mod gradients;
 pub mod graph;
 pub mod inference;
 pub mod link;
+pub mod loss;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod nn;
 mod node;
+mod objective;
 pub mod ops;
 mod optimizer;
 mod optimizer_state;
 mod parameter_count;
 mod resident_memory;
+mod seed_result;
+mod seed_scores;
 mod step_options;
 mod train_error;
 mod training_config;
@@ -54,15 +57,13 @@ pub use backend_types::Cpu;
 pub use backend_types::Cuda;
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
-pub use classification_result::ClassificationResult;
-pub use classification_scores::ClassificationScores;
 pub use cpu_cache::{CpuCache, NodeRanking};
 pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
-    ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, LrSchedule,
-    Made, Observer, PlateauOn, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
+    EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, LrSchedule, Made, Observer, Outputs,
+    PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
     average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
@@ -73,6 +74,8 @@ pub use node::{
 pub use optimizer::{AdamOf, OptimizerKind, adam};
 pub use parameter_count::ParameterCount;
 pub use resident_memory::resident_bytes;
+pub use seed_result::SeedResult;
+pub use seed_scores::SeedScores;
 pub use step_options::StepOptions;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

@@ -1,7 +1,7 @@
 //! The options of a training step.
 
 use crate::gradient_sum::GradientSum;
-use crate::nn::ClassificationLoss;
+use crate::loss::AnyLoss;
 use crate::ops::Precision;
 
 /// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
@@ -18,6 +18,7 @@ pub struct StepOptions {
     pub precision: Precision,
     /// The way in which gradients are summed over the ranks.
     pub gradient_sum: GradientSum,
-    /// The loss of classification. Evaluation weighs all seeds alike.
-    pub loss: ClassificationLoss,
+    /// The loss of nodes and of whole graphs; links have a loss of their own. `None` is the default loss of the targets: the
+    /// cross entropy for classes. A step outside of the training functions of this crate needs a loss for other targets.
+    pub loss: Option<AnyLoss>,
 }

@@ -14,7 +14,6 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GatSettings, GraphSchema, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
@@ -94,7 +93,7 @@ fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, 
         seed: 5,
         ..TrainingConfig::new(kind, sampler)
     };
-    let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+    let config = NodeTrainingConfig { training, metric: None };
     let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |node, world| {
         let trained = train_node::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut ())?;
         Ok(trained.result.test_acc.expect("test nodes"))

@@ -14,12 +14,11 @@ use edgecut_trainer::graph::{
     GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
     train_graph,
 };
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    ClassificationScores, EpochReport, Improved, LrSchedule, Observer, StepGradients, adam, average_statistics,
-    evaluate, step_gradients,
+    EpochReport, Improved, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
+    step_gradients,
 };
 use std::sync::Arc;
 
@@ -165,12 +164,12 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
 /// An observer that records its calls.
 #[derive(Default)]
 struct Counts {
-    epochs: Vec<EpochReport<ClassificationScores>>,
+    epochs: Vec<EpochReport<SeedScores>>,
     improved: usize,
 }
 
-impl Observer<ClassificationScores> for Counts {
-    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+impl Observer<SeedScores> for Counts {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         self.epochs.push(report.clone());
         Ok(())
     }
@@ -326,6 +325,6 @@ fn what_cannot_be_trained_is_refused() {
     let vast = GraphTrainingConfig { drop_last: false, hidden_channels: 1_000_003, ..config.clone() };
     assert!(refused(&vast).contains("lower `hidden_channels`"), "{}", refused(&vast));
     // A single validation graph has a single class, for which the ROC AUC is undefined.
-    let config = GraphTrainingConfig { drop_last: false, metric: Metric::RocAuc, ..config };
+    let config = GraphTrainingConfig { drop_last: false, metric: Some("roc-auc".parse().unwrap()), ..config };
     assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: use `metric=accuracy`");
 }

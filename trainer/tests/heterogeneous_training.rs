@@ -8,13 +8,12 @@ use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    ClassificationResult, ClassificationScores, EpochReport, Fitted, NodeTrainingConfig, Observer, TrainError,
-    TrainingConfig, evaluate_node, train_node,
+    EpochReport, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
+    evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};
@@ -54,26 +53,22 @@ fn config(kind: ModelKind) -> NodeTrainingConfig {
         seed: 1,
         ..TrainingConfig::new(kind, sampler)
     };
-    NodeTrainingConfig { training, metric: Metric::MacroF1 }
+    NodeTrainingConfig { training, metric: Some("macro-f1".parse().expect("a metric")) }
 }
 
 /// An observer that records the reports of epochs.
 #[derive(Default)]
-struct Log(Vec<EpochReport<ClassificationScores>>);
+struct Log(Vec<EpochReport<SeedScores>>);
 
-impl Observer<ClassificationScores> for Log {
-    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+impl Observer<SeedScores> for Log {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         self.0.push(report.clone());
         Ok(())
     }
 }
 
 /// Trains a model and evaluates it again. Returns both results of every rank.
-fn train(
-    dir: &Path,
-    ranks: usize,
-    config: &NodeTrainingConfig,
-) -> Vec<Result<(ClassificationResult, ClassificationResult), TrainError>> {
+fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(SeedResult, SeedResult), TrainError>> {
     on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
         let device = Default::default();
         let mut log = Log::default();
@@ -122,7 +117,7 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
                 };
                 // Chance is 0.25.
                 assert!(accuracy > 0.75 && f1 > 0.7, "{:?} on {ranks} ranks: {result:?}", config.training.kind);
-                let expected = ClassificationResult { best_epoch: 0, ..result.clone() };
+                let expected = SeedResult { best_epoch: 0, ..result.clone() };
                 assert_eq!(*again, expected, "the model that came back is the one that was tested");
             }
             assert!(results.iter().all(|result| *result == results[0]), "the same on every rank");
@@ -144,8 +139,8 @@ fn what_cannot_be_trained_is_said() {
     let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
     let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
     assert!(message.contains("the model has ") && message.contains("lower `hidden_channels`"), "{message}");
-    let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
-    assert!(error("with", &auc).contains("metric roc-auc needs two classes, but there are 4"));
+    let auc = NodeTrainingConfig { metric: Some("roc-auc".parse().expect("a metric")), ..sage };
+    assert!(error("with", &auc).contains("metric roc-auc needs two classes, or labels, but there are 4 classes"));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::Cluster;
 use edgecut_trainer::Cpu;
-use edgecut_trainer::metrics::{Metric, MetricState};
+use edgecut_trainer::loss::{OutputKind, Target};
+use edgecut_trainer::metrics::{Metric, OutputRows};
 use edgecut_trainer::ops::{
     Activation, BatchGraph, Block, DropoutKey, DropoutMask, GnnBackend, Reduce, Segments, aggregate,
     aggregate_with_self, cross_entropy_sum, linear, pool,
@@ -80,9 +81,10 @@ fn a_seed_with_a_nan_is_classified_wrongly() {
     let mut ranks = Cluster::join_local(1, |_| {}).expect("a job of one rank");
     let cluster = ranks.remove(0);
     let mut world = cluster.world().expect("the world group");
-    for (metric, expected) in [(Metric::Accuracy, 0.5), (Metric::MicroF1, 0.5), (Metric::MacroF1, 2.0 / 3.0)] {
-        let mut state = MetricState::new(metric, 2);
-        state.add(&logits, &[0, 1, 1, 0]);
+    let rows: Vec<f32> = logits.to_data().iter::<f32>().collect();
+    for (metric, expected) in [("accuracy", 0.5), ("micro-f1", 0.5), ("macro-f1", 2.0 / 3.0)] {
+        let mut state = metric.parse::<Metric>().expect("a metric").start(OutputKind::Classes(2));
+        state.add(&OutputRows::new(&rows, 2), &Target::Classes(vec![0, 1, 1, 0]));
         let found = state.over_all_ranks(&mut world).expect("a metric").expect("seeds");
         assert!((found - expected).abs() < 1e-14, "{metric}: {found} instead of {expected}");
     }

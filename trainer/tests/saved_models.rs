@@ -8,14 +8,13 @@ use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NumNeighbors, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_partition::Method;
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
 };
 use edgecut_trainer::models::{GraphSchema, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
-    EmbeddingTable, Embeddings, Improved, NodeTrainingConfig, TrainError, TrainingConfig, model_config,
+    EmbeddingTable, Embeddings, Improved, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
 };
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
@@ -113,7 +112,7 @@ impl Save {
         }
         let improved = Improved {
             epoch: self.epoch,
-            metric: Metric::Accuracy.to_string(),
+            selection: Selection { metric: "accuracy".into(), higher_is_better: true },
             valid_metric: Some(self.valid_metric),
             model: ModelView::new(&model, &config),
             embeddings: embeddings.named_tables(),
@@ -130,7 +129,7 @@ fn model_of(node: &DistGraph) -> (NodeModel<Cpu>, ModelConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
     let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
-    let config = model_config(node, &NodeTrainingConfig { training, metric: Metric::Accuracy }).expect("a model");
+    let config = model_config(node, &NodeTrainingConfig { training, metric: None }).expect("a model");
     (config.init(3, &Default::default()).expect("a model"), config)
 }
 

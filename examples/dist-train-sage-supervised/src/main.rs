@@ -6,12 +6,9 @@ use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{
-    ClassificationScores, Cpu, EpochReport, NodeTrainingConfig, Observer, TrainingBackend, TrainingConfig,
-};
+use edgecut_trainer::{Cpu, EpochReport, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -54,7 +51,7 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
         lr: 0.01,
         ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
     };
-    let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+    let config = NodeTrainingConfig { training, metric: None };
     let mut report = Report { rank: cluster.rank() };
     let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {
@@ -70,8 +67,8 @@ struct Report {
     rank: usize,
 }
 
-impl Observer<ClassificationScores> for Report {
-    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+impl Observer<SeedScores> for Report {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         if self.rank == 0 {
             let EpochReport { epoch, loss, valid_metric, .. } = report;
             let loss = loss.unwrap_or_default();

@@ -6,12 +6,9 @@ use clap::{Parser, Subcommand};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig, ServiceConfig, ServiceListener, Token};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, ServerList};
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{
-    ClassificationScores, Cpu, EpochReport, NodeTrainingConfig, Observer, TrainingBackend, TrainingConfig,
-};
+use edgecut_trainer::{Cpu, EpochReport, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +88,7 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
         lr: 0.001,
         ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
     };
-    let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+    let config = NodeTrainingConfig { training, metric: None };
     let mut report = Report { is_first: cluster.rank() == 0 };
     let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {
@@ -105,8 +102,8 @@ struct Report {
     is_first: bool,
 }
 
-impl Observer<ClassificationScores> for Report {
-    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+impl Observer<SeedScores> for Report {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         if self.is_first {
             let loss = report.loss.unwrap_or_default();
             println!("epoch {:2}: loss {loss:.4}, {:.2} s", report.epoch, report.cost.seconds);

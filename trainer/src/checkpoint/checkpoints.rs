@@ -248,10 +248,12 @@ fn random_name(world: &mut ProcessGroup) -> Result<String, CheckpointError> {
 /// Describes the first setting whose value is not that of the checkpoint.
 fn difference(own: &BTreeMap<String, String>, stored: &BTreeMap<String, String>) -> Option<String> {
     let names: BTreeSet<&String> = own.keys().chain(stored.keys()).collect();
-    let name = names.into_iter().find(|name| own.get(*name) != stored.get(*name))?;
-    let value = |settings: &BTreeMap<String, String>| match settings.get(name).map(String::as_str) {
-        None | Some("null") => "not set".to_owned(),
-        Some(value) => value.to_owned(),
-    };
-    Some(format!("`{name}` is {}, but it is {}", value(own), value(stored)))
+    let name = names.into_iter().find(|name| value_of(own, name) != value_of(stored, name))?;
+    let [own, stored] = [own, stored].map(|settings| value_of(settings, name).unwrap_or("not set"));
+    Some(format!("`{name}` is {own}, but it is {stored}"))
+}
+
+/// Returns the value of a setting; `None` if it is not set, or not known to the version that stored the settings.
+fn value_of<'a>(settings: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
+    settings.get(name).map(String::as_str).filter(|value| *value != "null")
 }

@@ -5,8 +5,8 @@ use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
 use crate::gradient_sum::Summed;
 use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
+use crate::loss::{AnyLoss, LossSum, Target};
 use crate::models::{Mode, NodeClassifier};
-use crate::nn::{Classification, ClassificationLoss};
 use crate::ops::{GnnBackend, Precision};
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -31,11 +31,11 @@ const NUM_TOTALS: usize = 8;
 pub struct SeedTotals {
     /// The sum of the seeds' losses, times their weights.
     pub loss: f64,
-    /// The number of correctly classified seeds.
+    /// The number of correct predictions; 0 if the loss does not count them.
     pub correct: f64,
     /// The number of seeds.
     pub seeds: f64,
-    /// The sum of the seeds' weights, which is their number unless classes have weights.
+    /// The sum of the weights: the number of seeds unless classes have weights, or the number of known values.
     pub weight: f64,
 }
 
@@ -67,7 +67,7 @@ impl SeedTotals {
         Self { loss: number(0), correct: count(1), seeds: count(3), weight: count(5) + number(7) }
     }
 
-    /// Returns the mean loss, weighted by the seeds' weights, or `None` without seeds.
+    /// Returns the mean loss, weighted, or `None` without seeds.
     pub fn mean_loss(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.loss / self.weight)
     }
@@ -106,27 +106,30 @@ impl StepGradients {
     }
 }
 
-/// A batch that a model of type `M` classifies. It consists of nodes ([`NodeClassifier`]) or of whole graphs
+/// A batch of seeds for which a model of type `M` computes outputs: nodes ([`NodeClassifier`]) or whole graphs
 /// ([`GraphClassifier`](crate::models::GraphClassifier)).
-pub trait ClassifiedBatch<B: GnnBackend, M> {
-    /// Returns the logits and the labels of the batch's seeds, or `None` for a batch without seeds.
-    ///
-    /// # Shapes
-    /// - logits: `[num_seeds, num_classes]`
+pub trait SeedBatch<B: GnnBackend, M> {
+    /// Returns the outputs for the batch's seeds and their targets, or `None` for a batch without seeds.
     ///
     /// # Errors
     /// [`TrainError::Batch`] if the batch does not match the model.
-    fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError>;
+    fn compute(self, model: &M, mode: Mode) -> Result<Option<Outputs<B>>, TrainError>;
 }
 
-/// Logits `[num_seeds, num_classes]`, and the label of each row.
-pub type Logits<B> = (Tensor<B, 2>, Vec<i64>);
+/// The outputs of a model for the seeds of a batch.
+#[derive(Clone, Debug)]
+pub struct Outputs<B: Backend> {
+    /// `[num_seeds, num_outputs]`.
+    pub values: Tensor<B, 2>,
+    /// The target of each row.
+    pub target: Target,
+}
 
-impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<B> {
-    fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
+impl<B: GnnBackend, M: NodeClassifier<B>> SeedBatch<B, M> for TensorBatch<B> {
+    fn compute(self, model: &M, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
         let Some(input) = self.input else { return Ok(None) };
-        let logits = model.forward(input, mode).map_err(TrainError::batch)?;
-        Ok(Some((logits, self.labels)))
+        let values = model.forward(input, mode).map_err(TrainError::batch)?;
+        Ok(Some(Outputs { values, target: self.target }))
     }
 }
 
@@ -146,7 +149,7 @@ fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<Seed
 /// A batch that does not match the model, or a failure of the job.
 pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>(
     model: &M,
-    batch: impl ClassifiedBatch<B, M>,
+    batch: impl SeedBatch<B, M>,
     mode: Mode,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
@@ -161,11 +164,11 @@ impl StepOptions {
     pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>(
         &self,
         model: &M,
-        batch: impl ClassifiedBatch<B, M>,
+        batch: impl SeedBatch<B, M>,
         mode: Mode,
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
-        let forward = forward_classified(model, batch, mode, &self.loss)?;
+        let forward = forward_seeds(model, batch, mode, self.loss.as_ref())?;
         exchange(model, forward, None, self, world)
     }
 
@@ -184,45 +187,37 @@ impl StepOptions {
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
-        let forward = forward_classified(model, batch, mode, &self.loss)?;
+        let forward = forward_seeds(model, batch, mode, self.loss.as_ref())?;
         exchange(model, forward, Some((embeddings, pulled, lr)), self, world)
     }
 }
 
 /// The result of the forward pass over this rank's seeds.
 pub(crate) struct Forward<B: Backend> {
-    /// `None` without seeds.
-    pub(crate) judged: Option<JudgedSeeds<B>>,
+    /// Their loss, still on the device; `None` without seeds. It is the sum instead of the mean, so that each rank's weight
+    /// is that of its seeds.
+    pub(crate) loss: Option<LossSum<B>>,
     pub(crate) start: Instant,
     /// Taken before the pass, and dropped after the backward pass.
     pub(crate) turn: AutodiffTurn,
 }
 
-/// The losses of this rank's seeds, still on the device.
-pub(crate) struct JudgedSeeds<B: Backend> {
-    /// Their sum, `[1]`.
-    pub(crate) loss: Tensor<B, 1>,
-    /// The values to report, `[2]`: the sum of the losses and the number of correct seeds.
-    pub(crate) judged: Tensor<B, 1>,
-    pub(crate) num_seeds: usize,
-    /// The sum of the seeds' weights.
-    pub(crate) weight: f64,
-}
-
-fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
+fn forward_seeds<B: AutodiffBackend + GnnBackend, M>(
     model: &M,
-    batch: impl ClassifiedBatch<B, M>,
+    batch: impl SeedBatch<B, M>,
     mode: Mode,
-    loss: &ClassificationLoss,
+    loss: Option<&AnyLoss>,
 ) -> Result<Forward<B>, TrainError> {
     let turn = AutodiffTurn::take();
     let start = Instant::now();
-    let Some((logits, labels)) = batch.classify(model, mode)? else {
-        return Ok(Forward { judged: None, start, turn });
+    let Some(Outputs { values, target }) = batch.compute(model, mode)? else {
+        return Ok(Forward { loss: None, start, turn });
     };
-    // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
-    let Classification { sum, judged, num_seeds, weight, .. } = loss.of(logits, &labels).map_err(TrainError::batch)?;
-    Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start, turn })
+    let sum = match loss {
+        Some(loss) => loss.sum(values, &target),
+        None => AnyLoss::default().sum(values, &target),
+    };
+    Ok(Forward { loss: Some(sum.map_err(TrainError::batch)?), start, turn })
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
@@ -233,24 +228,24 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     options: &StepOptions,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
-    let Forward { judged, start: start_of_pass, turn } = forward;
+    let Forward { loss, start: start_of_pass, turn } = forward;
     let mut of_rows = None;
     let mut pieces = None;
-    let mut judged_seeds = None;
-    if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = judged {
-        let mut gradients = loss.backward();
+    let mut own_totals = None;
+    if let Some(LossSum { sum, totals, num_seeds, weight }) = loss {
+        let mut gradients = sum.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
         }
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
-        judged_seeds = Some((judged.inner(), num_seeds, weight));
+        own_totals = Some((totals.inner(), num_seeds, weight));
     }
     drop(turn);
     // A rank without seeds contributes zeros.
     let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
     let Summed { mut pieces, over_all_ranks } = options.gradient_sum.sum_on_gpus(pieces)?;
-    let own = judged_seeds.as_ref().map(|&(_, num_seeds, weight)| (num_seeds, weight));
-    pieces.extend(judged_seeds.map(|(judged, ..)| judged));
+    let own = own_totals.as_ref().map(|&(_, num_seeds, weight)| (num_seeds, weight));
+    pieces.extend(own_totals.map(|(totals, ..)| totals));
     // Gradients, loss and count are copied from the device together: each copy waits for the device.
     let mut flat = read_together(pieces);
     let mut mine = SeedTotals::default();
@@ -290,47 +285,48 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     Ok(StepGradients { flat, totals, own_seeds, compute, allreduce: pulling + start.elapsed() })
 }
 
-/// Evaluates a model on the seeds of all ranks, each counted once, and returns the totals. Ranks synchronize at every
-/// batch, which bounds the wait for a slow rank to the time of one batch.
+/// Evaluates a classifier on the seeds of all ranks, each counted once, and returns the totals of the plain cross entropy.
+/// Ranks synchronize at every batch, which bounds the wait for a slow rank to the time of one batch.
 ///
 /// # Errors
 /// A batch that cannot be made or does not match the model, or a failure of the job.
-pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
+pub fn evaluate<B: GnnBackend, M, T: SeedBatch<B, M>>(
     model: &M,
     batches: impl IntoIterator<Item = Made<T>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
-    run_evaluation(model, batches, Ok, |_, _| (), world)
+    let mut totals = SeedTotals::default();
+    run_evaluation(model, batches, Ok, |outputs: Option<Outputs<B>>| {
+        let mut mine = SeedTotals::default();
+        if let Some(Outputs { values, target }) = outputs {
+            let sum = AnyLoss::default().sum(values, &target).map_err(TrainError::batch)?;
+            let [loss, correct] = read_together(vec![sum.totals])[..] else { unreachable!("there are two totals") };
+            mine.loss = f64::from(loss);
+            mine.correct = f64::from(correct);
+            mine.seeds = sum.num_seeds as f64;
+            mine.weight = sum.weight;
+        }
+        totals.add(&all_reduce_totals(&mine, world)?);
+        Ok(())
+    })?;
+    Ok(totals)
 }
 
 /// An item of a loader: a batch, or the error from sampling it or from converting it into tensors.
 pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
 
-/// Like [`evaluate`], for any batches. Calls `fill` for each of them, and `add` with the logits and labels of its seeds.
-pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
+/// Computes the outputs for batches, for an evaluation. Calls `fill` for each batch, and `judge` with the outputs for its
+/// seeds, or with `None` for a batch without seeds. All ranks have as many batches, so `judge` may use collectives.
+pub(crate) fn run_evaluation<B: GnnBackend, M, T: SeedBatch<B, M>>(
     model: &M,
     batches: impl IntoIterator<Item = Made<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
-    mut add: impl FnMut(&Tensor<B, 2>, &[i64]),
-    world: &mut ProcessGroup,
-) -> Result<SeedTotals, TrainError> {
-    let mut totals = SeedTotals::default();
+    mut judge: impl FnMut(Option<Outputs<B>>) -> Result<(), TrainError>,
+) -> Result<(), TrainError> {
     for batch in batches {
-        let mine = match fill(batch??)?.classify(model, Mode::Eval)? {
-            None => SeedTotals::default(),
-            Some((logits, labels)) => {
-                add(&logits, &labels);
-                // Evaluation weighs all seeds alike.
-                let plain = ClassificationLoss::default();
-                let Classification { judged, num_seeds, weight, .. } =
-                    plain.of(logits, &labels).map_err(TrainError::batch)?;
-                let [loss, correct] = read_together(vec![judged])[..] else { unreachable!("two values are judged") };
-                SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64, weight }
-            }
-        };
-        totals.add(&all_reduce_totals(&mine, world)?);
+        judge(fill(batch??)?.compute(model, Mode::Eval)?)?;
     }
-    Ok(totals)
+    Ok(())
 }
 
 #[cfg(test)]

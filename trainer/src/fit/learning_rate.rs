@@ -72,7 +72,7 @@ pub(super) struct LrState {
     lr: LearningRate,
     plateau_on: PlateauOn,
     num_epochs: u64,
-    /// The best measure so far, the greater the better: the metric, or the negative loss.
+    /// The best measure so far, the greater the better: the metric or its negative, or the negative loss.
     best: f64,
     /// The number of validations without improvement since the last change.
     num_worse: u64,
@@ -115,7 +115,7 @@ impl LrState {
         self.factor = plateau.factor;
     }
 
-    /// Takes a validation into account: its metric, and the training loss of the epoch before it.
+    /// Takes a validation into account: its metric, the greater the better, and the training loss of the epoch before it.
     pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>) {
         let LrSchedule::Plateau { patience, gamma } = self.lr.schedule else { return };
         let measure = match self.plateau_on {

@@ -24,15 +24,15 @@ mod statistics;
 mod task;
 
 pub(crate) use autodiff_turn::AutodiffTurn;
-pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
-pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
+pub(crate) use data_parallel::{Forward, exchange, run_evaluation};
+pub use data_parallel::{Made, Outputs, SeedBatch, SeedTotals, StepGradients, evaluate, step_gradients};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
 pub use learning_rate::{LearningRate, LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
-pub use task::{Evaluator, Task, TrainingEpoch};
+pub use task::{Evaluator, Selection, Task, TrainingEpoch};
 
 use crate::checkpoint::Checkpointer;
 use crate::model_file::{Improved, ModelSettings, ModelView};
@@ -72,7 +72,7 @@ type FittedBy<T, B, M, C> = Fitted<
 ///
 /// `settings` are stored with a saved model and returned with the trained one; `()` if there are none.
 ///
-/// The best epoch is the first one with the highest metric on the validation data, and the last epoch if the metric is
+/// The best epoch is the first one with the best metric on the validation data, and the last epoch if the metric is
 /// not defined in any epoch, for example without validation data. Training stops early after [`FitConfig::patience`]
 /// validations without a better one.
 ///
@@ -107,10 +107,11 @@ where
         let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
         return Err(TrainError::Config { what });
     }
-    let metric = task.evaluator().metric();
-    let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, world);
+    let selection = task.evaluator().selection();
+    let metric = selection.metric.clone();
+    let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, selection.clone(), world);
     if let Some(stored) = restored {
-        let run = Resumed { settings: &settings, metric: &metric, embeddings: task.embeddings_mut() };
+        let run = Resumed { settings: &settings, selection: &selection, embeddings: task.embeddings_mut() };
         (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
         if !progress.before.is_empty() {
             task.continue_epoch(progress.position.epoch, &progress.before, world)?;
@@ -180,7 +181,7 @@ where
             fold: None,
             epoch: epoch + 1,
             loss: progress.totals.mean_loss(),
-            train_acc: progress.totals.accuracy(),
+            train_acc: task.train_accuracy(&progress.totals),
             num_seeds: progress.totals.seeds as u64,
             left_out,
             metric: metric.clone(),
@@ -200,7 +201,7 @@ where
             if progress.validated(valid_metric, report.loss, is_last) {
                 let improved = Improved {
                     epoch: epoch + 1,
-                    metric: metric.clone(),
+                    selection: selection.clone(),
                     valid_metric,
                     model: ModelView::new(&candidate, &settings),
                     embeddings: task.embeddings().named_tables(),

@@ -7,10 +7,10 @@ use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The results of one epoch over all ranks. `S` are the scores of the task: [`ClassificationScores`] or
+/// The results of one epoch over all ranks. `S` are the scores of the task: [`SeedScores`] or
 /// [`LinkScores`](crate::link::LinkScores).
 ///
-/// [`ClassificationScores`]: crate::ClassificationScores
+/// [`SeedScores`]: crate::SeedScores
 #[derive(Clone, Debug, Serialize)]
 pub struct EpochReport<S> {
     /// The fold of a cross-validation, counted from 1.

@@ -5,6 +5,7 @@ use super::best::Best;
 use super::data_parallel::SeedTotals;
 use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
+use super::task::Selection;
 use crate::checkpoint::{Checkpoints, Floats, Position, RankState, StoredShard};
 use crate::embeddings::Embeddings;
 use crate::gradients::flatten_parameters;
@@ -26,6 +27,7 @@ pub(super) struct Progress<S> {
     /// The number of steps of the optimizer.
     pub(super) steps_done: u64,
     pub(super) lr: LrState,
+    selection: Selection,
     pub(super) accumulated: Accumulated,
     /// The totals of the epoch so far.
     pub(super) totals: SeedTotals,
@@ -38,7 +40,7 @@ pub(super) struct Progress<S> {
 }
 
 impl<S> Progress<S> {
-    pub(super) fn new(config: &FitConfig, world: &ProcessGroup) -> Self {
+    pub(super) fn new(config: &FitConfig, selection: Selection, world: &ProcessGroup) -> Self {
         let num_groups = config.checkpoints.as_ref().map_or(0, Checkpoints::num_groups);
         Self {
             position: Position::default(),
@@ -46,6 +48,7 @@ impl<S> Progress<S> {
             segment: EpochSegment { world_size: world.size(), num_groups, num_steps: 0, steps: 0 },
             steps_done: 0,
             lr: LrState::new(config.lr, config.plateau_on, config.num_epochs),
+            selection,
             accumulated: Accumulated::new(config.accumulate_steps),
             totals: SeedTotals::default(),
             own_batches: 0,
@@ -73,11 +76,13 @@ impl<S> Progress<S> {
     /// Notes the metric of a validation, and the loss of the epoch before it. Returns true if the model is the best so far. `is_last` is true after the last
     /// epoch. Without any metric, the model of the last epoch is the best.
     pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>, is_last: bool) -> bool {
-        self.lr.validated(metric, loss);
+        // A plateau is found in measures of which greater ones are better.
+        let sign = if self.selection.higher_is_better { 1.0 } else { -1.0 };
+        self.lr.validated(metric.map(|metric| sign * metric), loss);
         self.history.push(metric);
         let best = self.best.as_ref().map(|best| best.valid_metric);
         let is_better = match metric {
-            Some(_) => best.is_none_or(|best| metric > best),
+            Some(metric) => best.flatten().is_none_or(|best| self.selection.is_better(metric, best)),
             // A run that was resumed with more epochs has such a model already.
             None => is_last && best.flatten().is_none(),
         };

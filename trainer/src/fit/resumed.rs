@@ -3,6 +3,7 @@
 use super::best::Best;
 use super::observer::Observer;
 use super::progress::Progress;
+use super::task::Selection;
 use crate::checkpoint::RankState;
 use crate::embeddings::Embeddings;
 use crate::gradients::load_parameters;
@@ -18,7 +19,7 @@ use edgecut_dist_sampler::ShardState;
 pub(super) struct Resumed<'a, C> {
     pub(super) settings: &'a C,
     /// The metric that selects the best epoch.
-    pub(super) metric: &'a str,
+    pub(super) selection: &'a Selection,
     pub(super) embeddings: &'a mut Embeddings,
 }
 
@@ -69,7 +70,7 @@ impl<C: ModelSettings> Resumed<'_, C> {
         let model = best.restore(model.valid(), self.embeddings, world)?;
         let improved = Improved {
             epoch: best.epoch,
-            metric: self.metric.to_owned(),
+            selection: self.selection.clone(),
             valid_metric: best.valid_metric,
             model: ModelView::new(&model, self.settings),
             embeddings: self.embeddings.named_tables(),

@@ -1,6 +1,6 @@
 //! The parts of training and evaluation that differ between tasks.
 
-use super::data_parallel::{Made, StepGradients};
+use super::data_parallel::{Made, SeedTotals, StepGradients};
 use crate::embeddings::Embeddings;
 use crate::models::Mode;
 use crate::ops::GnnBackend;
@@ -94,6 +94,16 @@ where
         Ok(0)
     }
 
+    /// Returns the accuracy of training batches with these totals; `None` if the loss does not count correct predictions.
+    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        totals.accuracy()
+    }
+
+    /// Returns the name of the loss, which saved models tell; `None` by default.
+    fn loss_name(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the embeddings that the model reads; empty if all nodes have features.
     fn embeddings(&self) -> &Embeddings;
 
@@ -114,6 +124,28 @@ pub struct TrainingEpoch<T> {
     pub batches: Box<dyn Iterator<Item = Made<T>>>,
 }
 
+/// The metric that selects the best epoch.
+///
+/// ```
+/// use edgecut_trainer::Selection;
+/// let selection = Selection { metric: "rmse".into(), higher_is_better: false };
+/// assert!(selection.is_better(0.5, 0.7));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The name of the metric.
+    pub metric: String,
+    /// True if greater values are better.
+    pub higher_is_better: bool,
+}
+
+impl Selection {
+    /// Returns true if a value of the metric is better than another one.
+    pub fn is_better(&self, value: f64, than: f64) -> bool {
+        if self.higher_is_better { value > than } else { value < than }
+    }
+}
+
 /// The evaluation of models of type `M` on validation and test data.
 ///
 /// All ranks call [`evaluate`](Self::evaluate) at the same time, and get the same scores.
@@ -123,10 +155,10 @@ pub trait Evaluator<B: GnnBackend, M> {
     /// The result of a run: the scores of the selected model.
     type Result;
 
-    /// Returns the name of the metric that selects the best epoch.
-    fn metric(&self) -> String;
+    /// Returns the metric that selects the best epoch.
+    fn selection(&self) -> Selection;
 
-    /// Returns the value of this metric, the higher the better; `None` if it is not defined on the data.
+    /// Returns the value of this metric; `None` if it is not defined on the data.
     fn metric_value(&self, scores: &Self::Scores) -> Option<f64>;
 
     /// Evaluates a model on one split over all ranks. Each seed counts once.

@@ -1,7 +1,8 @@
 //! Conversion of a batch of graphs into the input of a training step.
 
 use crate::feature_rows::place_rows;
-use crate::fit::{ClassifiedBatch, Logits};
+use crate::fit::{Outputs, SeedBatch};
+use crate::loss::Target;
 use crate::models::{GraphClassifier, GraphInput, Mode};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
@@ -47,8 +48,8 @@ pub(crate) fn graph_batches_from<B: GnnBackend>(
 pub struct GraphTensorBatch<B: Backend> {
     /// The model's input; `None` for a batch without graphs.
     input: Option<GraphInput<B>>,
-    /// The class of each graph.
-    labels: Vec<i64>,
+    /// The targets of the graphs.
+    target: Target,
 }
 
 impl<B: GnnBackend> GraphTensorBatch<B> {
@@ -59,7 +60,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
     /// [`TrainError::Batch`] if the arrays are inconsistent.
     pub fn new(batch: GraphBatch, options: GraphBatchOptions, device: &B::Device) -> Result<Self, TrainError> {
         if batch.graphs.is_empty() {
-            return Ok(Self { input: None, labels: Vec::new() });
+            return Ok(Self { input: None, target: Target::default() });
         }
         let num_nodes = batch.num_nodes();
         let GraphBatch { node_offsets, indptr, indices, features, feature_dim, labels, .. } = batch;
@@ -87,7 +88,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         if let Some(norm) = norm.map_err(TrainError::batch)? {
             input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
-        Ok(Self { input: Some(input), labels })
+        Ok(Self { input: Some(input), target: Target::Classes(labels) })
     }
 
     /// Returns the model's input; `None` for a batch without graphs.
@@ -95,16 +96,16 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         self.input.as_ref()
     }
 
-    /// Returns the class of each graph.
-    pub fn labels(&self) -> &[i64] {
-        &self.labels
+    /// Returns the targets of the graphs.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 }
 
-impl<B: GnnBackend, M: GraphClassifier<B>> ClassifiedBatch<B, M> for GraphTensorBatch<B> {
-    fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
+impl<B: GnnBackend, M: GraphClassifier<B>> SeedBatch<B, M> for GraphTensorBatch<B> {
+    fn compute(self, model: &M, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
         let Some(input) = self.input else { return Ok(None) };
-        let logits = model.forward(&input, mode).map_err(TrainError::batch)?;
-        Ok(Some((logits, self.labels)))
+        let values = model.forward(&input, mode).map_err(TrainError::batch)?;
+        Ok(Some(Outputs { values, target: self.target }))
     }
 }

@@ -1,18 +1,20 @@
-//! The settings of graph classification.
+//! The settings of predictions for whole graphs.
 
 use crate::checkpoint::Checkpoints;
 use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
+use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::model_file::WarmStart;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
+use crate::objective::Objective;
 use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
 
-/// The settings of a graph classifier and its training.
+/// The settings of a model for whole graphs and of its training.
 ///
 /// ```
 /// use edgecut_dist_loader::Packing;
@@ -63,8 +65,8 @@ pub struct GraphTrainingConfig {
     pub accumulate_steps: u64,
     /// The L2 penalty on all parameters.
     pub weight_decay: f64,
-    /// The metric that selects the best epoch.
-    pub metric: Metric,
+    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+    pub metric: Option<Metric>,
     /// The random seed of the run.
     pub seed: u64,
     /// The number of batches to prefetch.
@@ -112,7 +114,7 @@ impl GraphTrainingConfig {
             grad_clip: None,
             accumulate_steps: 1,
             weight_decay: 0.0,
-            metric: Metric::Accuracy,
+            metric: None,
             seed: 0,
             concurrency: 2,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
@@ -145,25 +147,30 @@ impl GraphTrainingConfig {
                 "its nodes have neither attributes nor labels: use their degrees as labels (with_degrees_as_labels)";
             return Err(fail(what.into()));
         }
-        let classes = graphs.classes().len();
+        let outputs = self.objective(graphs)?.num_outputs();
         let model = GraphNetConfig {
             pooling: self.pooling,
             readout: self.readout,
             batch_norm: self.batch_norm,
             dropout: self.dropout,
-            ..GraphNetConfig::new(self.conv, graphs.feature_dim(), self.hidden_channels, classes, self.num_layers)
+            ..GraphNetConfig::new(self.conv, graphs.feature_dim(), self.hidden_channels, outputs, self.num_layers)
         };
         model.validate().map_err(|source| TrainError::Dataset { dataset: graphs.name().to_owned(), source })?;
-        self.check_metric(graphs)?;
         Ok(model)
     }
 
-    /// Checks that the metric is defined for the classes of the graphs.
-    pub(super) fn check_metric(&self, graphs: &GraphDataset) -> Result<(), TrainError> {
-        match self.metric.problem(graphs.classes().len()) {
-            Some(what) => Err(TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) }),
-            None => Ok(()),
-        }
+    /// Returns the metric that selects the best epoch of a training on these graphs.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the loss or the metric does not fit the targets of the graphs.
+    pub fn chosen_metric(&self, graphs: &GraphDataset) -> Result<Metric, TrainError> {
+        Ok(self.objective(graphs)?.metric)
+    }
+
+    /// Returns the loss and the metric, which fit the targets of the graphs.
+    pub(super) fn objective(&self, graphs: &GraphDataset) -> Result<Objective, TrainError> {
+        let targets = OutputKind::Classes(graphs.classes().len());
+        Objective::new(self.step.loss.as_ref(), self.metric, targets, graphs.name())
     }
 
     /// Returns the settings of the training loop. Every epoch is validated.

@@ -1,14 +1,14 @@
-//! Cross-validation of graph classification.
+//! Cross-validation of models for whole graphs.
 
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
-use crate::classification_scores::ClassificationScores;
-use crate::fit::{EpochReport, Observer, PlateauOn, StepReport};
+use crate::fit::{EpochReport, Observer, PlateauOn, Selection, StepReport};
 use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
+use crate::seed_scores::SeedScores;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
@@ -116,17 +116,19 @@ pub fn cross_validate<B>(
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-    observer: &mut dyn Observer<ClassificationScores>,
+    observer: &mut dyn Observer<SeedScores>,
 ) -> Result<CrossValidationResult, TrainError>
 where
     B: AutodiffBackend + GnnBackend,
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
+    let objective = config.objective(graphs)?;
     let undefined = |fold: usize| TrainError::Config {
         what: format!(
-            "fold {}: metric {} is not defined on its test graphs: use `metric=accuracy`",
+            "fold {}: metric {} is not defined on its test graphs: use {}",
             fold + 1,
-            config.metric
+            objective.metric,
+            objective.default_metric()
         ),
     };
     if config.checkpoints.is_some() {
@@ -157,11 +159,11 @@ where
         }
     }
     if protocol == Protocol::BestMeanEpoch {
-        let epoch = best_mean_epoch(&histories);
+        let epoch = best_mean_epoch(&histories, &objective.selection());
         test = histories.iter().filter_map(|history| history.get(epoch).copied()).collect();
         epochs = vec![epoch as u64 + 1; test.len()];
     }
-    Ok(CrossValidationResult::new(protocol, config.metric, test, epochs))
+    Ok(CrossValidationResult::new(protocol, objective.metric, test, epochs))
 }
 
 /// Returns the split of one fold. With [`Protocol::BestMeanEpoch`] the test graphs take the place of the validation
@@ -186,10 +188,10 @@ fn plateau_on(protocol: Protocol, configured: PlateauOn) -> PlateauOn {
 }
 
 /// Returns the first epoch, counted from 0, with the best mean over the folds.
-fn best_mean_epoch(histories: &[Vec<f64>]) -> usize {
+fn best_mean_epoch(histories: &[Vec<f64>], selection: &Selection) -> usize {
     let epochs = histories.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |epoch: usize| histories.iter().map(|history| history[epoch]).sum::<f64>();
-    (0..epochs).fold(0, |best, epoch| if mean(epoch) > mean(best) { epoch } else { best })
+    (0..epochs).fold(0, |best, epoch| if selection.is_better(mean(epoch), mean(best)) { epoch } else { best })
 }
 
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
@@ -200,11 +202,11 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 
 /// An observer that adds the number of the fold to the reports of its epochs. The models of folds are not saved.
 struct OfFold<'a> {
-    observer: &'a mut dyn Observer<ClassificationScores>,
+    observer: &'a mut dyn Observer<SeedScores>,
     fold: usize,
 }
 
-impl Observer<ClassificationScores> for OfFold<'_> {
+impl Observer<SeedScores> for OfFold<'_> {
     fn warm_started(&mut self, report: &WarmStartReport) {
         // The models of all folds take over the same weights.
         if self.fold == 1 {
@@ -223,7 +225,7 @@ impl Observer<ClassificationScores> for OfFold<'_> {
         self.observer.step(report);
     }
 
-    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
         self.observer.epoch(&EpochReport { fold: Some(self.fold), ..report.clone() })
     }
 }
@@ -235,10 +237,13 @@ mod tests {
     #[test]
     fn the_epoch_with_the_best_mean_is_the_same_for_all_folds() {
         let histories = [vec![0.5, 0.9, 0.6], vec![0.7, 0.2, 0.6]];
-        assert_eq!(best_mean_epoch(&histories), 0, "the first of equal ones");
-        assert_eq!(best_mean_epoch(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]]), 1);
-        assert_eq!(best_mean_epoch(&[]), 0);
-        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, Metric::Accuracy, vec![0.7, 0.9], vec![1, 1]);
+        let highest = Selection { metric: "accuracy".into(), higher_is_better: true };
+        assert_eq!(best_mean_epoch(&histories, &highest), 0, "the first of equal ones");
+        assert_eq!(best_mean_epoch(&[vec![0.5, 0.9, 0.6], vec![0.6, 0.5, 0.7]], &highest), 1);
+        assert_eq!(best_mean_epoch(&histories, &Selection { higher_is_better: false, ..highest.clone() }), 1);
+        assert_eq!(best_mean_epoch(&[], &highest), 0);
+        let metric: Metric = "accuracy".parse().expect("a metric");
+        let result = CrossValidationResult::new(Protocol::BestMeanEpoch, metric, vec![0.7, 0.9], vec![1, 1]);
         assert!((result.mean - 0.8).abs() < 1e-12 && (result.deviation - 0.1).abs() < 1e-12);
     }
 

@@ -1,15 +1,15 @@
-//! Evaluation of graph classification.
+//! Evaluation of models for whole graphs.
 
 use super::batch::{GraphBatchOptions, graph_batches};
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
-use crate::classification_result::ClassificationResult;
-use crate::classification_scores::{ClassificationScores, ClassificationState};
 use crate::embeddings::Embeddings;
-use crate::fit::{Evaluator, run_evaluation};
-use crate::metrics::Metric;
+use crate::fit::{Evaluator, Selection};
 use crate::models::{GraphClassifier, GraphConvKind};
+use crate::objective::Objective;
 use crate::ops::GnnBackend;
+use crate::seed_result::SeedResult;
+use crate::seed_scores::{ScoreState, SeedScores, scores_of_batches};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -17,11 +17,10 @@ use edgecut_dist_loader::GraphDataLoader;
 use edgecut_graph::{GraphDataset, Split};
 use std::sync::Arc;
 
-/// The evaluation of graph classifiers on the validation and test graphs.
+/// The evaluation of models for whole graphs on the validation and test graphs.
 pub struct GraphEvaluator<B: Backend> {
     options: GraphBatchOptions,
-    metric: Metric,
-    num_classes: usize,
+    pub(super) objective: Objective,
     valid: GraphDataLoader,
     test: GraphDataLoader,
     /// True if a metric that is not defined on the validation graphs is an error.
@@ -44,8 +43,7 @@ impl<B: GnnBackend> GraphEvaluator<B> {
         };
         Ok(Self {
             options: GraphBatchOptions { gcn_norm, ..GraphBatchOptions::default() },
-            metric: config.metric,
-            num_classes: graphs.classes().len(),
+            objective: config.objective(graphs)?,
             valid: loader(&split.valid)?,
             test: loader(&split.test)?,
             selects_epoch: false,
@@ -60,14 +58,14 @@ impl<B: GnnBackend> GraphEvaluator<B> {
 }
 
 impl<B: GnnBackend, M: GraphClassifier<B>> Evaluator<B, M> for GraphEvaluator<B> {
-    type Scores = ClassificationScores;
-    type Result = ClassificationResult;
+    type Scores = SeedScores;
+    type Result = SeedResult;
 
-    fn metric(&self) -> String {
-        self.metric.to_string()
+    fn selection(&self) -> Selection {
+        self.objective.selection()
     }
 
-    fn metric_value(&self, scores: &ClassificationScores) -> Option<f64> {
+    fn metric_value(&self, scores: &SeedScores) -> Option<f64> {
         scores.metric
     }
 
@@ -77,21 +75,22 @@ impl<B: GnnBackend, M: GraphClassifier<B>> Evaluator<B, M> for GraphEvaluator<B>
         model: &M,
         _embeddings: &Embeddings,
         world: &mut ProcessGroup,
-    ) -> Result<ClassificationScores, TrainError> {
+    ) -> Result<SeedScores, TrainError> {
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = graph_batches::<B>(loader, 0, self.options, &self.device);
-        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
-        let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
-        let scores = state.scores(&totals, world)?;
+        let scores = scores_of_batches(model, batches, Ok, ScoreState::new(split, &self.objective), world)?;
         if self.selects_epoch && split == Split::Valid && scores.metric.is_none() {
-            let name = self.metric;
-            let what = format!("metric {name} is not defined on the validation graphs: use `metric=accuracy`");
+            let name = self.objective.metric;
+            let what = format!(
+                "metric {name} is not defined on the validation graphs: use {}",
+                self.objective.default_metric()
+            );
             return Err(TrainError::Config { what });
         }
         Ok(scores)
     }
 
-    fn result(&self, best_epoch: u64, valid: ClassificationScores, test: ClassificationScores) -> ClassificationResult {
-        ClassificationResult::new(best_epoch, self.metric, valid, test)
+    fn result(&self, best_epoch: u64, valid: SeedScores, test: SeedScores) -> SeedResult {
+        SeedResult::new(best_epoch, self.objective.metric, valid, test)
     }
 }

@@ -1,4 +1,4 @@
-//! Graph classification.
+//! Predictions for whole graphs.
 
 mod batch;
 mod config;
@@ -14,21 +14,21 @@ pub use evaluator::GraphEvaluator;
 pub use split::GraphSplit;
 pub use task::GraphTask;
 
-use crate::classification_result::ClassificationResult;
-use crate::classification_scores::ClassificationScores;
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::models::{GraphNet, GraphNetConfig};
 use crate::ops::GnnBackend;
 use crate::parameter_count::check_model_memory;
+use crate::seed_result::SeedResult;
+use crate::seed_scores::SeedScores;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
-/// A trained graph classifier.
-pub type FittedGraphModel<B> = Fitted<GraphNet<B>, GraphNetConfig, ClassificationResult>;
+/// A trained model for whole graphs.
+pub type FittedGraphModel<B> = Fitted<GraphNet<B>, GraphNetConfig, SeedResult>;
 
 /// Trains a model on this rank's share of the training graphs, and tests the model of the best validation epoch. Every
 /// rank calls this function and gets the same model and the same result.
@@ -42,7 +42,7 @@ pub fn train_graph<B>(
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-    observer: &mut dyn Observer<ClassificationScores>,
+    observer: &mut dyn Observer<SeedScores>,
 ) -> Result<FittedGraphModel<B::InnerBackend>, TrainError>
 where
     B: AutodiffBackend + GnnBackend,
@@ -68,12 +68,12 @@ pub fn evaluate_graph<B: GnnBackend>(
     (model, model_config): (&GraphNet<B>, &GraphNetConfig),
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> Result<ClassificationResult, TrainError> {
+) -> Result<SeedResult, TrainError> {
     let given = model_config;
     let expected = config.model_config(graphs)?;
     if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
         let what = format!(
-            "the model has {} features and {} classes, but the graphs of {} have {} and {}",
+            "the model has {} features and {} outputs, but the graphs of {} have {} and {}",
             given.in_channels,
             given.num_classes,
             graphs.name(),

@@ -1,11 +1,11 @@
-//! Graph classification as a training task.
+//! Predictions for whole graphs as a training task.
 
 use super::batch::{GraphBatchOptions, GraphTensorBatch, graph_batches_from};
 use super::config::GraphTrainingConfig;
 use super::evaluator::GraphEvaluator;
 use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
-use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::models::{GraphClassifier, GraphConvKind, Mode};
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
@@ -17,7 +17,7 @@ use edgecut_dist_loader::{EpochSegment, GraphDataLoader, Packing};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
-/// Classification of whole graphs. [`fit`](crate::fit()) trains any [`GraphClassifier`] on it.
+/// Prediction of the classes of whole graphs. [`fit`](crate::fit()) trains any [`GraphClassifier`] on it.
 pub struct GraphTask<B: AutodiffBackend> {
     loader: GraphDataLoader,
     /// The rest of an epoch that another number of ranks has begun.
@@ -47,20 +47,20 @@ where
         world: &ProcessGroup,
     ) -> Result<Self, TrainError> {
         check_share(graphs, split, world)?;
-        config.check_metric(graphs)?;
+        let loss = config.objective(graphs)?.loss;
         let gcn_norm = config.conv == GraphConvKind::Gcn;
         let train = split.train.clone();
         let train_labels = || {
             let mut counts = vec![0; graphs.classes().len()];
             split.train.iter().for_each(|&graph| counts[graphs.labels()[graph as usize] as usize] += 1);
-            Ok::<_, TrainError>(counts)
+            Ok(counts)
         };
         Ok(Self {
             loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
             rest: None,
             options: GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() },
             packing: config.packing,
-            step_options: StepOptions { loss: config.step.loss.balanced(train_labels)?, ..config.step.clone() },
+            step_options: StepOptions { loss: Some(loss.for_data(train_labels)?), ..config.step.clone() },
             embeddings: Embeddings::default(),
             evaluator: GraphEvaluator::new(graphs, split, config, device, world)?.selecting_epochs(),
             device: device.clone(),
@@ -135,6 +135,14 @@ where
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         self.step_options.step_gradients(model, batch, mode, world)
+    }
+
+    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        self.evaluator.objective.loss.accuracy(totals)
+    }
+
+    fn loss_name(&self) -> Option<String> {
+        Some(self.evaluator.objective.loss.name().to_owned())
     }
 
     fn embeddings(&self) -> &Embeddings {

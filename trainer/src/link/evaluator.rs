@@ -11,7 +11,7 @@ use super::scores::{LinkResult, LinkScores};
 use super::step::{ScoredEdges, scores};
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
-use crate::fit::Evaluator;
+use crate::fit::{Evaluator, Selection};
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
@@ -202,8 +202,8 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     type Scores = LinkScores;
     type Result = LinkResult;
 
-    fn metric(&self) -> String {
-        self.metric.to_string()
+    fn selection(&self) -> Selection {
+        Selection { metric: self.metric.to_string(), higher_is_better: true }
     }
 
     fn metric_value(&self, scores: &LinkScores) -> Option<f64> {

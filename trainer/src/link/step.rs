@@ -3,7 +3,8 @@
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::embeddings::Embeddings;
-use crate::fit::{AutodiffTurn, Forward, JudgedSeeds, StepGradients, exchange};
+use crate::fit::{AutodiffTurn, Forward, StepGradients, exchange};
+use crate::loss::LossSum;
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
@@ -51,18 +52,17 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
     let turn = AutodiffTurn::take();
     let start = Instant::now();
     let forward = match batch.graph.take_input() {
-        None => Forward { judged: None, start, turn },
+        None => Forward { loss: None, start, turn },
         Some(input) => {
             let num_seeds = batch.src.len();
             let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;
-            let (loss, correct) = scores.loss(config.loss);
-            let loss = match scores.cubes {
-                Some(cubes) => loss + cubes.mul_scalar(config.n3_weight),
-                None => loss,
-            };
-            let judged = Tensor::cat(vec![loss.clone().detach(), correct], 0);
-            let weight = num_seeds as f64;
-            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start, turn }
+            let (mut sum, correct) = scores.loss(config.loss);
+            if let Some(cubes) = scores.cubes {
+                sum = sum + cubes.mul_scalar(config.n3_weight);
+            }
+            let totals = Tensor::cat(vec![sum.clone().detach(), correct], 0);
+            let loss = LossSum { sum, totals, num_seeds, weight: num_seeds as f64 };
+            Forward { loss: Some(loss), start, turn }
         }
     };
     let embedded = Some((embeddings, pulled, config.training.embedding_lr));

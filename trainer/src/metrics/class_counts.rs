@@ -1,5 +1,8 @@
 //! Counts of labels, predictions and matches per class, and the F1 scores that are computed from them.
 
+use super::metric::MetricState;
+use super::output_rows::OutputRows;
+use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 /// Three counters per class: the seeds with this label, the predictions of this class, and the correct predictions of
@@ -61,6 +64,35 @@ impl ClassCounts {
         usize::try_from(value).ok().filter(|class| 3 * class < self.counts.len())
     }
 
+    /// Adds a batch. A label that is predicted counts as a prediction of its own class.
+    pub(super) fn add_batch(&mut self, outputs: &OutputRows<'_>, target: &Target) {
+        match target {
+            Target::Classes(labels) => {
+                for (found, &label) in outputs.classes().zip(labels) {
+                    match found {
+                        Some(found) => self.add(label, found),
+                        None => self.add_unclassified(label),
+                    }
+                }
+            }
+            Target::Numbers { values, dim } => {
+                for (position, (&logit, &label)) in outputs.values().iter().zip(values).enumerate() {
+                    let of_label = &mut self.counts[3 * (position % dim)..][..3];
+                    let is_labelled = label > 0.5;
+                    let is_predicted = !label.is_nan() && logit > 0.0;
+                    of_label[0] += u64::from(is_labelled);
+                    of_label[1] += u64::from(is_predicted);
+                    of_label[2] += u64::from(is_labelled && is_predicted);
+                }
+            }
+        }
+    }
+
+    /// Makes the state of a metric that is computed from counts.
+    pub(super) fn state(outputs: OutputKind, metric: OfCounts) -> Box<dyn MetricState> {
+        Box::new(CountMetric { counts: Self::new(outputs.width()), metric })
+    }
+
     /// Adds the counts of all other ranks. Every rank must call this.
     ///
     /// # Errors
@@ -80,6 +112,14 @@ impl ClassCounts {
         let seeds: u64 = self.classes().map(|class| class.labelled).sum();
         let correct: u64 = self.classes().map(|class| class.correct).sum();
         (seeds > 0).then(|| correct as f64 / seeds as f64)
+    }
+
+    /// Returns F1 over all decisions about labels, of which a seed may have several; `None` without labels and
+    /// predictions.
+    pub(super) fn micro_f1_of_labels(&self) -> Option<f64> {
+        let both: u64 = self.classes().map(|label| label.labelled + label.predicted).sum();
+        let correct: u64 = self.classes().map(|label| label.correct).sum();
+        (both > 0).then(|| 2.0 * correct as f64 / both as f64)
     }
 
     /// Returns the mean F1 of the classes that have seeds or predictions, or `None` if there are none. A class without
@@ -106,5 +146,25 @@ impl ClassCounts {
             classes += 1;
         }
         (classes > 0).then(|| sum / classes as f64)
+    }
+}
+
+/// Computes a metric from the counts of all ranks.
+type OfCounts = fn(&ClassCounts) -> Option<f64>;
+
+/// The state of a metric that is computed from counts.
+struct CountMetric {
+    counts: ClassCounts,
+    metric: OfCounts,
+}
+
+impl MetricState for CountMetric {
+    fn add(&mut self, outputs: &OutputRows<'_>, target: &Target) {
+        self.counts.add_batch(outputs, target);
+    }
+
+    fn over_all_ranks(mut self: Box<Self>, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError> {
+        self.counts.all_reduce(world)?;
+        Ok((self.metric)(&self.counts))
     }
 }

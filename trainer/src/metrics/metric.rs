@@ -1,59 +1,154 @@
-//! The metrics of classification that can select the best epoch.
+//! The metrics of predictions for seeds, which can select the best epoch.
 
+use super::of_seeds;
+use super::output_rows::OutputRows;
+use crate::loss::{OutputKind, Target};
+use edgecut_cluster::{ClusterError, ProcessGroup};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A metric of classification. Greater is better.
-///
-/// ```
-/// use edgecut_trainer::metrics::Metric;
-/// assert_eq!("macro-f1".parse(), Ok(Metric::MacroF1));
-/// assert_eq!(Metric::RocAuc.to_string(), "roc-auc");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// The share of seeds that are classified correctly.
-    #[default]
-    Accuracy,
-    /// The area under the ROC curve, for two classes.
-    RocAuc,
-    /// The average precision of the second of two classes.
-    AveragePrecision,
-    /// F1 over all decisions. With one label per seed it equals the accuracy.
-    MicroF1,
-    /// The mean F1 of the classes.
-    MacroF1,
+/// The state of a metric over the seeds that one rank has evaluated.
+pub trait MetricState {
+    /// Adds a batch. A seed with NaN among its logits counts as misclassified.
+    fn add(&mut self, outputs: &OutputRows<'_>, target: &Target);
+
+    /// Returns the metric over the seeds of all ranks, the same on each rank, or `None` if it is not defined, for
+    /// example without seeds. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`ClusterError`] if a collective fails.
+    fn over_all_ranks(self: Box<Self>, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError>;
 }
 
-impl Metric {
-    const ALL: [Self; 5] = [Self::Accuracy, Self::RocAuc, Self::AveragePrecision, Self::MicroF1, Self::MacroF1];
+/// The description of a metric. Each metric is a file of the folder `of_seeds`, with such an entry in its list.
+/// Everything else follows from the list: the values of `--metric`, the checks against the data, the evaluation of nodes
+/// and of whole graphs, reports and sweeps.
+pub struct MetricEntry {
+    /// The name, for example `macro-f1`.
+    pub name: &'static str,
+    /// A description in one line.
+    pub about: &'static str,
+    /// True if greater values are better.
+    pub higher_is_better: bool,
+    /// True if values are shares from 0 to 1, which are shown as percentages.
+    pub is_share: bool,
+    /// The outputs that it needs, for errors: "it needs …".
+    pub needs: &'static str,
+    /// Returns true if the metric applies to outputs of a kind.
+    pub accepts: fn(OutputKind) -> bool,
+    /// Makes a state without seeds.
+    pub start: fn(OutputKind) -> Box<dyn MetricState>,
+}
 
-    /// Returns an error text if the metric is not defined for `num_classes` classes.
+/// A metric of predictions, by its entry.
+///
+/// ```
+/// use edgecut_trainer::loss::{OutputKind, Target};
+/// use edgecut_trainer::metrics::{Metric, OutputRows};
+/// let metric: Metric = "macro-f1".parse()?;
+/// assert!(metric.higher_is_better());
+/// let mut state = metric.start(OutputKind::Classes(2));
+/// state.add(&OutputRows::new(&[2.0, 1.0, 0.0, 3.0], 2), &Target::Classes(vec![0, 0]));
+/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Metric(&'static MetricEntry);
+
+impl Metric {
+    /// Returns all metrics.
+    pub fn all() -> impl Iterator<Item = Self> {
+        of_seeds::ALL.iter().map(|entry| Self(entry))
+    }
+
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Returns a description in one line.
+    pub fn about(self) -> &'static str {
+        self.0.about
+    }
+
+    /// Returns true if greater values are better.
+    pub fn higher_is_better(self) -> bool {
+        self.0.higher_is_better
+    }
+
+    /// Makes a state without seeds.
+    pub fn start(self, outputs: OutputKind) -> Box<dyn MetricState> {
+        (self.0.start)(outputs)
+    }
+
+    /// Returns an error text if the metric does not apply to outputs of a kind. The text names metrics that do.
     ///
     /// ```
+    /// use edgecut_trainer::loss::OutputKind;
     /// use edgecut_trainer::metrics::Metric;
-    /// assert_eq!(Metric::RocAuc.problem(2), None);
-    /// assert!(Metric::RocAuc.problem(3).is_some());
+    /// let metric: Metric = "roc-auc".parse().unwrap();
+    /// assert_eq!(metric.problem(OutputKind::Classes(2)), None);
+    /// let problem = metric.problem(OutputKind::Classes(3)).unwrap();
+    /// assert!(problem.starts_with("metric roc-auc needs two classes, or labels, but there are 3 classes: use accuracy"));
     /// ```
-    pub fn problem(self, num_classes: usize) -> Option<String> {
-        (matches!(self, Self::RocAuc | Self::AveragePrecision) && num_classes != 2)
-            .then(|| format!("metric {self} needs two classes, but there are {num_classes}: use macro-f1 or accuracy"))
+    pub fn problem(self, outputs: OutputKind) -> Option<String> {
+        if (self.0.accepts)(outputs) {
+            return None;
+        }
+        let fitting = Self::all().filter(|metric| (metric.0.accepts)(outputs)).map(Self::name);
+        let fitting: Vec<&str> = fitting.collect();
+        Some(format!("metric {self} needs {}, but {outputs}: use {}", self.0.needs, fitting.join(" or ")))
+    }
+
+    /// Formats a value as users read it, `-` if there is none.
+    pub fn shown(self, value: Option<f64>) -> String {
+        match value {
+            None => "-".to_owned(),
+            Some(value) if self.0.is_share => format!("{:.2} %", value * 100.0),
+            Some(value) => format!("{value:.4}"),
+        }
+    }
+
+    /// Formats a mean and the standard deviation.
+    pub fn shown_with_deviation(self, mean: f64, deviation: f64) -> String {
+        if self.0.is_share {
+            format!("{:.2} ± {:.2} %", mean * 100.0, deviation * 100.0)
+        } else {
+            format!("{mean:.4} ± {deviation:.4}")
+        }
+    }
+}
+
+impl PartialEq for Metric {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Metric {}
+
+impl fmt::Debug for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Accuracy => "accuracy",
-            Self::RocAuc => "roc-auc",
-            Self::AveragePrecision => "average-precision",
-            Self::MicroF1 => "micro-f1",
-            Self::MacroF1 => "macro-f1",
-        })
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -62,18 +157,22 @@ impl fmt::Display for Metric {
 /// ```
 /// use edgecut_trainer::metrics::Metric;
 /// let error = "f1".parse::<Metric>().expect_err("an unknown metric");
-/// assert!(error.to_string().starts_with("unknown metric \"f1\""));
+/// assert!(error.to_string().starts_with("unknown metric \"f1\": expected accuracy"));
 /// ```
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("unknown metric {0:?}: expected accuracy, roc-auc, average-precision, micro-f1 or macro-f1")]
-pub struct ParseMetricError(String);
+#[error("unknown metric {name:?}: expected {expected}")]
+pub struct ParseMetricError {
+    name: String,
+    expected: String,
+}
 
 impl FromStr for Metric {
     type Err = ParseMetricError;
 
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|metric| metric.to_string() == word);
-        found.ok_or_else(|| ParseMetricError(word.to_owned()))
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let names = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+        let found = Self::all().find(|metric| metric.name() == name);
+        found.ok_or_else(|| ParseMetricError { name: name.to_owned(), expected: names() })
     }
 }
 
@@ -82,10 +181,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_there_and_back() {
-        for metric in Metric::ALL {
-            assert_eq!(metric.to_string().parse(), Ok(metric));
-            assert_eq!(serde_json::to_value(metric).expect("JSON"), metric.to_string());
+    fn names_are_parsed_and_written() {
+        for metric in Metric::all() {
+            assert_eq!(metric.name().parse(), Ok(metric));
+            let json = serde_json::to_value(metric).expect("JSON");
+            assert_eq!(json, metric.name());
+            assert_eq!(serde_json::from_value::<Metric>(json).expect("a metric"), metric);
         }
         assert!("f1".parse::<Metric>().is_err());
     }

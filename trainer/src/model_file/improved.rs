@@ -1,6 +1,7 @@
 //! The best model of a run so far.
 
 use super::write::ModelView;
+use crate::fit::Selection;
 use edgecut_dist_sampler::DistEmbedding;
 
 /// The best model of a run so far, with its settings and its embeddings.
@@ -8,7 +9,7 @@ pub struct Improved<'a> {
     /// The epoch, counted from 1.
     pub epoch: u64,
     /// The metric that selects the best epoch.
-    pub metric: String,
+    pub selection: Selection,
     /// The value of this metric on the validation data; `None` without validation data.
     pub valid_metric: Option<f64>,
     /// The model and its settings.

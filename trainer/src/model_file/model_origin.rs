@@ -2,6 +2,7 @@
 
 use super::ModelFileError;
 use super::file_header::FileHeader;
+use crate::fit::Selection;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,10 +39,11 @@ impl ModelOrigin {
     }
 
     /// Returns whether this model is of the same run and metric as another model, and at least as good.
-    pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
-        self.run.is_some()
-            && self.run == other.run
-            && self.metric == other.metric
-            && self.valid_metric >= other.valid_metric
+    pub(super) fn is_as_good_as(&self, other: &Self, selection: &Selection) -> bool {
+        let is_better = match (other.valid_metric, self.valid_metric) {
+            (Some(other), Some(own)) => selection.is_better(other, own),
+            (other, own) => other.is_some() && own.is_none(),
+        };
+        self.run.is_some() && self.run == other.run && self.metric == other.metric && !is_better
     }
 }

@@ -81,10 +81,10 @@ impl ModelSaver {
             run: self.attempt.run.clone(),
             attempt: self.attempt.number,
             epoch: best.epoch,
-            metric: best.metric.clone(),
+            metric: best.selection.metric.clone(),
             valid_metric: best.valid_metric,
         };
-        if self.kept.as_ref().is_some_and(|kept| kept.is_as_good_as(&origin)) {
+        if self.kept.as_ref().is_some_and(|kept| kept.is_as_good_as(&origin, &best.selection)) {
             return Ok(self.kept.as_ref());
         }
         self.kept = None;

@@ -1,8 +1,7 @@
-//! The layers of models: graph convolutions over the blocks of a batch, dense layers, decoders and the loss.
+//! The layers of models: graph convolutions over the blocks of a batch, dense layers and decoders.
 
 mod aggregation;
 mod batch_norm;
-mod class_weights;
 mod dense;
 mod gat_conv;
 mod gcn_conv;
@@ -10,7 +9,6 @@ mod gcn_norm;
 mod gin_conv;
 mod incoming;
 mod link_decoder;
-mod loss;
 mod mlp;
 mod mode;
 mod order;
@@ -22,7 +20,6 @@ mod weight_init;
 
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use batch_norm::BatchNorm;
-pub use class_weights::ClassWeights;
 pub use dense::Dense;
 pub use gat_conv::{GatConv, GatConvConfig};
 pub use gcn_conv::{GcnConv, GcnConvConfig};
@@ -30,7 +27,6 @@ pub use gcn_norm::{GcnNorm, GcnNormError};
 pub use gin_conv::{GinConv, GinConvConfig};
 pub use incoming::Incoming;
 pub use link_decoder::{DecoderKind, LinkDecoder};
-pub use loss::{Classification, ClassificationLoss, LabelError, cross_entropy};
 pub use mlp::Mlp;
 pub use mode::Mode;
 pub use order::Order;

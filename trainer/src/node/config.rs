@@ -1,62 +1,79 @@
-//! The settings of node classification, and their checks against the graph.
+//! The settings of predictions for nodes, and their checks against the graph.
 
 use crate::batch_input::WEIGHTED_GCN;
+use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, ModelConfig, ModelError, ModelKind, NodeModelConfig, RelationalOutput};
+use crate::objective::Objective;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 
-/// The settings of node classification.
+/// The settings of a model for nodes and of its training.
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::metrics::Metric;
 /// use edgecut_trainer::models::ModelKind;
 /// use edgecut_trainer::{NodeTrainingConfig, TrainingConfig};
 /// let sampler = SamplerConfig::new(vec![Fanout::All; 2]);
 /// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ModelKind::Gcn, sampler) };
-/// let config = NodeTrainingConfig { training, metric: Metric::MacroF1 };
+/// let config = NodeTrainingConfig { training, metric: Some("macro-f1".parse()?) };
 /// # let _ = config;
+/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct NodeTrainingConfig {
     /// The settings of the model and its training.
     pub training: TrainingConfig,
-    /// The metric that selects the best epoch.
-    pub metric: Metric,
+    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+    pub metric: Option<Metric>,
+}
+
+impl NodeTrainingConfig {
+    /// Returns the metric that selects the best epoch of a training on this graph.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the loss or the metric does not fit the targets of the graph.
+    pub fn chosen_metric(&self, meta: &Meta) -> Result<Metric, TrainError> {
+        Ok(objective(meta, self)?.metric)
+    }
 }
 
 /// The error message for a GCN with temporal sampling.
 const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
     than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
 
-/// Returns the node type of the seeds: the only labelled type with training nodes, or else the only labelled type.
+/// Returns the node type of the seeds: the only type with classes or other targets and with training nodes, or else the
+/// only type with targets.
 ///
 /// # Errors
-/// [`TrainError::Config`] if no node type has labels, or several candidates have.
+/// [`TrainError::Config`] if no node type has targets, or several candidates have.
 pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
-    let labelled = meta.node_types.iter().enumerate().filter(|(_, nodes)| nodes.has_labels && nodes.num_classes > 0);
+    let labelled = meta.node_types.iter().enumerate().filter(|(_, nodes)| OutputKind::of_nodes(nodes).is_some());
     let labelled: Vec<_> = labelled.map(|(t, nodes)| (NodeTypeId(t as u16), nodes)).collect();
     let trained: Vec<_> = labelled.iter().filter(|(_, nodes)| nodes.split_sizes[0] > 0).collect();
     let what = match (&trained[..], &labelled[..]) {
         ([(only, _)], _) | ([], [(only, _)]) => return Ok(*only),
-        (_, []) => match meta.node_types.iter().find(|nodes| nodes.targets.is_some()) {
-            Some(nodes) => format!(
-                "nodes of type {} have targets, but train node learns classes: load the graph in a training program of \
-                 your own, in Rust or Python",
-                nodes.name
-            ),
-            None => "no node type has labels, which train node needs".to_owned(),
-        },
+        (_, []) => "no node type has labels, which train node needs".to_owned(),
         (_, several) => {
             let names = several.iter().map(|(_, nodes)| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
             format!("the node types {names} have labels, but train node supports only one labelled type")
         }
     };
     Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })
+}
+
+/// Returns the loss and the metric of a configuration, which fit the targets of the seeds.
+///
+/// # Errors
+/// [`TrainError::Config`] if they do not, or the graph has no targets.
+pub(crate) fn objective(meta: &Meta, config: &NodeTrainingConfig) -> Result<Objective, TrainError> {
+    let nodes = &meta.node_types[seed_type(meta)?.index()];
+    // The type of the seeds has targets.
+    let targets = OutputKind::of_nodes(nodes).unwrap_or(OutputKind::Classes(nodes.num_classes));
+    Objective::new(config.training.step.loss.as_ref(), config.metric, targets, &meta.dataset)
 }
 
 /// Checks that the number of classes does not far exceed the number of distinct labels, since a model has one output
@@ -100,8 +117,9 @@ pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> R
 /// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or
 /// each other.
 pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
-    let NodeTrainingConfig { training: config, metric } = config;
     let meta = node.part().meta();
+    let outputs = objective(meta, config)?.num_outputs();
+    let config = &config.training;
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
     let graph = GraphSchema::new(meta).map_err(unfit)?;
     let is_relational = config.encoder_decoder
@@ -109,11 +127,10 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Mod
         || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
     let node_type = seed_type(meta)?;
-    let classes = meta.node_types[node_type.index()].num_classes;
     let model: ModelConfig = if graph.is_homogeneous() && !is_relational {
-        config.stack(graph.node_types[0].feature_dim, classes).into()
+        config.stack(graph.node_types[0].feature_dim, outputs).into()
     } else {
-        config.relational(graph, vec![RelationalOutput { node_type, channels: classes }]).into()
+        config.relational(graph, vec![RelationalOutput { node_type, channels: outputs }]).into()
     };
     model.validate().map_err(unfit)?;
     if config.kind == ModelKind::Gcn && config.sampler.temporal.is_some() {
@@ -122,16 +139,7 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Mod
     if config.kind == ModelKind::Gcn && config.sampler.weighted {
         return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
     }
-    check_metric(*metric, classes, meta)?;
     Ok(model)
-}
-
-/// Checks that a metric is defined for a number of classes.
-pub(super) fn check_metric(metric: Metric, classes: usize, meta: &Meta) -> Result<(), TrainError> {
-    match metric.problem(classes) {
-        Some(what) => Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) }),
-        None => Ok(()),
-    }
 }
 
 /// Checks that a saved model matches this graph and these fan-outs.
@@ -159,7 +167,7 @@ pub(crate) fn check_fit(node: &DistGraph, config: &NodeTrainingConfig, model: &M
                 return Ok(());
             }
             fail(format!(
-                "the model has {} features, {} classes and {} layers, but the graph and the fan-outs have {}, {} and \
+                "the model has {} features, {} outputs and {} layers, but the graph and the fan-outs have {}, {} and \
                  {}",
                 model.in_channels,
                 model.num_classes,

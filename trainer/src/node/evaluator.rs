@@ -4,13 +4,13 @@ use super::config::NodeTrainingConfig;
 use super::layer_wise_evaluation::LayerWise;
 use super::task::{NodeData, split_loader};
 use crate::batch_input::{BatchOptions, tensor_batches};
-use crate::classification_result::ClassificationResult;
-use crate::classification_scores::{ClassificationScores, ClassificationState};
 use crate::embeddings::Embeddings;
-use crate::fit::{Evaluator, run_evaluation};
-use crate::metrics::Metric;
+use crate::fit::{Evaluator, Selection};
 use crate::models::{GraphSchema, NodeClassifier};
+use crate::objective::Objective;
 use crate::ops::GnnBackend;
+use crate::seed_result::SeedResult;
+use crate::seed_scores::{ScoreState, SeedScores, scores_of_batches};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -19,12 +19,11 @@ use edgecut_dist_sampler::DistRows;
 use edgecut_graph::Split;
 use std::sync::Arc;
 
-/// The evaluation of node classifiers on the validation and test nodes.
+/// The evaluation of models for nodes on the validation and test nodes.
 pub struct NodeEvaluator<B: Backend> {
     schema: Arc<GraphSchema>,
     options: BatchOptions,
-    metric: Metric,
-    num_classes: usize,
+    pub(super) objective: Objective,
     valid: DistNeighborLoader,
     test: DistNeighborLoader,
     layer_wise: Option<LayerWise>,
@@ -45,8 +44,7 @@ impl<B: GnnBackend> NodeEvaluator<B> {
         Ok(Self {
             schema: Arc::clone(&data.schema),
             options,
-            metric: config.metric,
-            num_classes: data.num_classes(),
+            objective: data.objective.clone(),
             valid: split_loader(data, config, Split::Valid, options, world)?,
             test: split_loader(data, config, Split::Test, options, world)?,
             layer_wise: LayerWise::new(data, &config.training)?,
@@ -56,7 +54,7 @@ impl<B: GnnBackend> NodeEvaluator<B> {
 }
 
 impl<B: GnnBackend> NodeEvaluator<B> {
-    /// Returns the scores of logits on a split.
+    /// Returns the scores of rows on a split.
     fn judge(
         &self,
         layer_wise: &LayerWise,
@@ -64,23 +62,21 @@ impl<B: GnnBackend> NodeEvaluator<B> {
         split: Split,
         model: &impl NodeClassifier<B>,
         world: &mut ProcessGroup,
-    ) -> Result<ClassificationScores, TrainError> {
-        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
+    ) -> Result<SeedScores, TrainError> {
         let batches = layer_wise.batches::<B>(split, rows, world, &self.device)?;
-        let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
-        Ok(state.scores(&totals, world)?)
+        scores_of_batches(model, batches, Ok, ScoreState::new(split, &self.objective), world)
     }
 }
 
 impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
-    type Scores = ClassificationScores;
-    type Result = ClassificationResult;
+    type Scores = SeedScores;
+    type Result = SeedResult;
 
-    fn metric(&self) -> String {
-        self.metric.to_string()
+    fn selection(&self) -> Selection {
+        self.objective.selection()
     }
 
-    fn metric_value(&self, scores: &ClassificationScores) -> Option<f64> {
+    fn metric_value(&self, scores: &SeedScores) -> Option<f64> {
         scores.metric
     }
 
@@ -90,17 +86,15 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         model: &M,
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
-    ) -> Result<ClassificationScores, TrainError> {
+    ) -> Result<SeedScores, TrainError> {
         if let Some(layer_wise) = &self.layer_wise {
             let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
             return self.judge(layer_wise, &rows, split, model, world);
         }
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
-        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
         let fill = |batch| embeddings.fill(batch, &self.device);
-        let totals = run_evaluation(model, batches, fill, |logits, labels| state.add(logits, labels), world)?;
-        Ok(state.scores(&totals, world)?)
+        scores_of_batches(model, batches, fill, ScoreState::new(split, &self.objective), world)
     }
 
     // Computes the layers once for both splits.
@@ -109,7 +103,7 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         model: &M,
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
-    ) -> Result<ClassificationResult, TrainError> {
+    ) -> Result<SeedResult, TrainError> {
         let [valid, test] = match &self.layer_wise {
             Some(layer_wise) => {
                 let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
@@ -124,7 +118,7 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         Ok(Evaluator::<B, M>::result(self, 0, valid, test))
     }
 
-    fn result(&self, best_epoch: u64, valid: ClassificationScores, test: ClassificationScores) -> ClassificationResult {
-        ClassificationResult::new(best_epoch, self.metric, valid, test)
+    fn result(&self, best_epoch: u64, valid: SeedScores, test: SeedScores) -> SeedResult {
+        SeedResult::new(best_epoch, self.objective.metric, valid, test)
     }
 }

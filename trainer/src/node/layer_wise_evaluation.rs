@@ -1,10 +1,11 @@
-//! Evaluation of node classifiers on rows that are computed layer by layer.
+//! Evaluation of models for nodes on rows that are computed layer by layer.
 
 use super::task::NodeData;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
-use crate::fit::{ClassifiedBatch, Logits, Made};
+use crate::fit::{Made, Outputs, SeedBatch};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
+use crate::loss::Target;
 use crate::models::Mode;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -26,11 +27,11 @@ pub(super) struct LayerWise {
     limits: LayerWiseConfig,
 }
 
-/// Logits that are computed already.
-pub(super) struct Judged<B: Backend>(Option<Logits<B>>);
+/// Outputs that are computed already.
+pub(super) struct Computed<B: Backend>(Option<Outputs<B>>);
 
-impl<B: GnnBackend, M> ClassifiedBatch<B, M> for Judged<B> {
-    fn classify(self, _model: &M, _mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
+impl<B: GnnBackend, M> SeedBatch<B, M> for Computed<B> {
+    fn compute(self, _model: &M, _mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
         Ok(self.0)
     }
 }
@@ -51,7 +52,7 @@ impl LayerWise {
         Ok(Some(Self { node: data.node.clone(), seed_type: data.seed_type, limits }))
     }
 
-    /// Computes the logits of all nodes. Every rank must call this.
+    /// Computes the outputs for all nodes. Every rank must call this.
     pub(super) fn logits<B: GnnBackend>(
         &self,
         (layered, embeddings): (Option<&dyn LayeredModel<B>>, &Embeddings),
@@ -69,14 +70,14 @@ impl LayerWise {
         layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
     }
 
-    /// Returns the logits of the nodes of a split in batches, as many on each rank. Every rank must call this.
+    /// Returns the outputs for the nodes of a split in batches, as many on each rank. Every rank must call this.
     pub(super) fn batches<'a, B: GnnBackend>(
         &self,
         split: Split,
         rows: &'a DistRows,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> Result<impl Iterator<Item = Made<Judged<B>>> + use<'a, B>, TrainError> {
+    ) -> Result<impl Iterator<Item = Made<Computed<B>>> + use<'a, B>, TrainError> {
         // Ranks that share parts divide their nodes as a loader does.
         let share = self.node.seed_share();
         let nodes = self.node.split_nodes(self.seed_type, split)?;
@@ -86,20 +87,20 @@ impl LayerWise {
         let device = device.clone();
         Ok((0..steps[0] as usize).map(move |step| {
             let block = nodes.chunks(BLOCK).nth(step).unwrap_or_default();
-            Ok(judged(rows, block, &device))
+            Ok(computed(rows, block, &device))
         }))
     }
 }
 
-/// Reads the logits and labels of nodes.
-fn judged<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -> Result<Judged<B>, TrainError> {
+/// Reads the outputs and targets of nodes.
+fn computed<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -> Result<Computed<B>, TrainError> {
     if nodes.is_empty() {
-        return Ok(Judged(None));
+        return Ok(Computed(None));
     }
     let node = rows.node();
     let wanted = Wanted { labels: true, ..Wanted::default() };
-    let labels = node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?.labels;
+    let target = Target::of_nodes(node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?);
     let values = node.handle().block_on(rows.pull(nodes))?;
-    let logits = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);
-    Ok(Judged(Some((logits, labels))))
+    let values = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);
+    Ok(Computed(Some(Outputs { values, target })))
 }

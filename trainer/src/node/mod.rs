@@ -1,4 +1,4 @@
-//! Node classification.
+//! Predictions for nodes.
 
 mod config;
 mod evaluator;
@@ -10,13 +10,13 @@ pub use evaluator::NodeEvaluator;
 pub use task::NodeTask;
 
 use crate::batch_input::BatchOptions;
-use crate::classification_result::ClassificationResult;
-use crate::classification_scores::ClassificationScores;
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::models::{ModelConfig, NodeModel};
 use crate::ops::GnnBackend;
 use crate::parameter_count::{EmbeddedNodes, check_model_memory};
+use crate::seed_result::SeedResult;
+use crate::seed_scores::SeedScores;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::{check_fit, check_num_classes};
@@ -25,8 +25,8 @@ use edgecut_dist_sampler::DistGraph;
 use std::sync::Arc;
 use task::NodeData;
 
-/// A trained node classifier.
-pub type FittedNodeModel<B> = Fitted<NodeModel<B>, ModelConfig, ClassificationResult>;
+/// A trained model for nodes.
+pub type FittedNodeModel<B> = Fitted<NodeModel<B>, ModelConfig, SeedResult>;
 
 /// Trains one of this crate's models on this rank's share of the training nodes, and tests the model of the best
 /// validation epoch. Every rank calls this function and gets the same model and the same result.
@@ -38,7 +38,7 @@ pub fn train_node<B>(
     config: &NodeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-    observer: &mut dyn Observer<ClassificationScores>,
+    observer: &mut dyn Observer<SeedScores>,
 ) -> Result<FittedNodeModel<B::InnerBackend>, TrainError>
 where
     B: AutodiffBackend + GnnBackend,
@@ -46,7 +46,7 @@ where
 {
     let model_config = model_config(node, config)?;
     check_num_classes(node, world)?;
-    let data = NodeData::new(node)?;
+    let data = NodeData::new(node, config)?;
     let embedded = match &model_config {
         ModelConfig::Stack(_) => None,
         ModelConfig::Relational(model) => {
@@ -72,10 +72,10 @@ pub fn evaluate_node<'a, B: GnnBackend>(
     saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> Result<ClassificationResult, TrainError> {
+) -> Result<SeedResult, TrainError> {
     check_fit(node, config, model_config)?;
     check_num_classes(node, world)?;
-    let data = NodeData::new(node)?;
+    let data = NodeData::new(node, config)?;
     let mut embeddings = match model_config {
         ModelConfig::Stack(_) => Embeddings::default(),
         ModelConfig::Relational(model) => {

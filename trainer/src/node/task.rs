@@ -1,12 +1,13 @@
-//! Node classification as a training task.
+//! Predictions for nodes as a training task.
 
-use super::config::{NodeTrainingConfig, check_metric, check_num_classes, seed_type};
+use super::config::{NodeTrainingConfig, check_num_classes, objective, seed_type};
 use super::evaluator::NodeEvaluator;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
 use crate::feature_cache::FeatureCache;
-use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::models::{GraphSchema, Mode, NodeClassifier};
+use crate::objective::Objective;
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -18,7 +19,7 @@ use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 
-/// Classification of the labelled nodes of a graph. [`fit`](crate::fit()) trains any [`NodeClassifier`] on it.
+/// Prediction of the classes, labels or numbers of nodes. [`fit`](crate::fit()) trains any [`NodeClassifier`] on it.
 pub struct NodeTask<B: AutodiffBackend> {
     schema: Arc<GraphSchema>,
     loader: DistNeighborLoader,
@@ -53,8 +54,7 @@ where
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         check_num_classes(node, world)?;
-        let data = NodeData::new(node)?;
-        check_metric(config.metric, data.num_classes(), node.part().meta())?;
+        let data = NodeData::new(node, config)?;
         let training = &config.training;
         let memory = training.device_memory;
         let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
@@ -75,8 +75,8 @@ where
             let what = format!("dataset {} has no training nodes", node.part().meta().dataset);
             return Err(TrainError::Config { what });
         }
-        let loss = training.step.loss.balanced(|| count_train_labels(&data, world))?;
-        let step_options = StepOptions { loss, ..training.step.clone() };
+        let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;
+        let step_options = StepOptions { loss: Some(loss), ..training.step.clone() };
         Ok(Self {
             loader,
             rest: None,
@@ -147,6 +147,14 @@ where
         self.step_options.step_with_embeddings(model, embedded, batch, mode, &self.device, world)
     }
 
+    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        self.evaluator.objective.loss.accuracy(totals)
+    }
+
+    fn loss_name(&self) -> Option<String> {
+        Some(self.evaluator.objective.loss.name().to_owned())
+    }
+
     fn embeddings(&self) -> &Embeddings {
         &self.embeddings
     }
@@ -160,22 +168,20 @@ where
     }
 }
 
-/// The part of this rank, and the types of its graph.
+/// The part of this rank, the types of its graph, and the objective.
 pub(super) struct NodeData {
     pub(super) node: Arc<DistGraph>,
     pub(super) schema: Arc<GraphSchema>,
     pub(super) seed_type: NodeTypeId,
+    pub(super) objective: Objective,
 }
 
 impl NodeData {
-    pub(super) fn new(node: &Arc<DistGraph>) -> Result<Self, TrainError> {
+    pub(super) fn new(node: &Arc<DistGraph>, config: &NodeTrainingConfig) -> Result<Self, TrainError> {
         let meta = node.part().meta();
         let schema = GraphSchema::new(meta)?;
-        Ok(Self { node: Arc::clone(node), schema: Arc::new(schema), seed_type: seed_type(meta)? })
-    }
-
-    pub(super) fn num_classes(&self) -> usize {
-        self.node.part().meta().node_types[self.seed_type.index()].num_classes
+        let objective = objective(meta, config)?;
+        Ok(Self { node: Arc::clone(node), schema: Arc::new(schema), seed_type: seed_type(meta)?, objective })
     }
 }
 
@@ -192,7 +198,7 @@ fn count_train_labels(data: &NodeData, world: &mut ProcessGroup) -> Result<Vec<u
     let mut holders = vec![0; part.meta().num_parts as usize];
     holders[own] = world.rank() as u64;
     world.all_reduce(&mut holders, ReduceOp::Max)?;
-    let mut counts = vec![0; data.num_classes()];
+    let mut counts = vec![0; part.meta().node_types[data.seed_type.index()].num_classes];
     if let Some(labels) = nodes.labels.as_ref().filter(|_| holders[own] == world.rank() as u64) {
         for &row in nodes.splits.get(Split::Train).iter() {
             // A part opens only if the labels of its splits are classes.

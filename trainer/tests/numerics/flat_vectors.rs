@@ -7,8 +7,9 @@ use burn::module::list_param_ids;
 use burn::optim::{GradientsParams, Optimizer};
 use edgecut_trainer::adam;
 use edgecut_trainer::gradients::*;
+use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
-use edgecut_trainer::nn::{Aggregation, cross_entropy};
+use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::Block;
 
 use crate::support::*;
@@ -30,7 +31,7 @@ fn gradients(model: &NodeModel<Grad>) -> GradientsParams {
     let input = ModelInput::new(draws.matrix(40, 6), blocks).expect("an input");
     let logits = model.forward(input, Mode::Eval).expect("a batch that fits");
     let labels: Vec<i64> = (0..10).map(|seed| seed % 3).collect();
-    GradientsParams::from_grads(cross_entropy(logits, &labels).expect("labels that fit").loss.backward(), model)
+    GradientsParams::from_grads(cross_entropy(logits, &labels).expect("labels that fit").mean().backward(), model)
 }
 
 #[test]

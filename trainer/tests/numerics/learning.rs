@@ -8,10 +8,11 @@ use burn::optim::{GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
 use edgecut_trainer::adam;
 use edgecut_trainer::gradients::flatten_parameters;
+use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{
     GatSettings, Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig,
 };
-use edgecut_trainer::nn::{Aggregation, GcnNorm, cross_entropy};
+use edgecut_trainer::nn::{Aggregation, GcnNorm};
 use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
@@ -71,7 +72,7 @@ impl Communities {
         for step in 0..steps {
             let mode = Mode::Train(DropoutKey::new(1, 0, step));
             let logits = model.forward(self.input(), mode).expect("a batch that fits");
-            let loss = cross_entropy(logits, &self.labels).expect("labels that fit").loss;
+            let loss = cross_entropy(logits, &self.labels).expect("labels that fit").mean();
             let gradients = GradientsParams::from_grads(loss.backward(), &model);
             model = optimizer.step(0.01, model, gradients);
         }

@@ -4,8 +4,9 @@ use burn::backend::{Autodiff, NdArray};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
+use edgecut_trainer::loss::{ClassWeights, CrossEntropy, Loss, Target, TargetError, cross_entropy};
 use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
-use edgecut_trainer::nn::{Aggregation, ClassWeights, ClassificationLoss, GcnNorm, LabelError, cross_entropy};
+use edgecut_trainer::nn::{Aggregation, GcnNorm};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
@@ -33,8 +34,8 @@ fn equals_its_formula() {
     }
     assert_eq!((result.num_correct(), result.num_seeds), (correct, seeds));
     assert!(correct > 0 && correct < seeds, "some predictions are correct and some are wrong");
-    assert_close(&values(result.loss.clone()), &[loss], 1e-12, "loss");
-    let gradients = result.loss.backward();
+    assert_close(&values(result.mean()), &[loss], 1e-12, "loss");
+    let gradients = result.mean().backward();
     assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
 }
 
@@ -47,8 +48,8 @@ fn weights_and_smoothing_equal_their_formula() {
     let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
     let weights = [0.5, 2.0, 0.0];
     let smoothing = 0.2;
-    let loss = ClassificationLoss { class_weights: ClassWeights::Given(weights.to_vec()), label_smoothing: smoothing };
-    let result = loss.of(logits.clone(), &labels).expect("labels that fit");
+    let loss = CrossEntropy { class_weights: ClassWeights::Given(weights.to_vec()), label_smoothing: smoothing };
+    let result = loss.sum(logits.clone(), &Target::Classes(labels.clone())).expect("labels that fit");
     let rows = values(logits.clone());
     let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();
     let mut expected = 0.0;
@@ -69,9 +70,9 @@ fn weights_and_smoothing_equal_their_formula() {
     }
     assert!((result.weight - total_weight).abs() < 1e-12);
     assert_eq!(result.num_correct(), cross_entropy(logits.clone(), &labels).expect("labels that fit").num_correct());
-    assert_close(&values(result.loss.clone()), &[expected], 1e-12, "loss");
-    assert_close(&values(result.judged)[..1], &[expected * total_weight], 1e-12, "sum");
-    let gradients = result.loss.backward();
+    assert_close(&values(result.mean()), &[expected], 1e-12, "loss");
+    assert_close(&values(result.totals.clone())[..1], &[expected * total_weight], 1e-12, "sum");
+    let gradients = result.mean().backward();
     assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
 }
 
@@ -80,8 +81,8 @@ fn weights_and_smoothing_equal_their_formula() {
 fn weights_and_smoothing_equal_torch() {
     let logits = Tensor::<NdArray<f64>, 2>::from_data([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], &Default::default());
     let loss = |class_weights: ClassWeights, label_smoothing: f64| {
-        let loss = ClassificationLoss { class_weights, label_smoothing };
-        values(loss.of(logits.clone(), &[1, 2]).expect("labels that fit").loss)
+        let loss = CrossEntropy { class_weights, label_smoothing };
+        values(loss.sum(logits.clone(), &Target::Classes(vec![1, 2])).expect("labels that fit").mean())
     };
     assert_close(
         &loss(ClassWeights::Given(vec![1.0, 2.0, 4.0]), 0.1),
@@ -95,25 +96,25 @@ fn weights_and_smoothing_equal_torch() {
 
 #[test]
 fn weights_of_another_number_of_classes_are_refused() {
-    let loss = ClassificationLoss { class_weights: ClassWeights::Given(vec![1.0]), label_smoothing: 0.0 };
-    let error = loss.of(Tensor::<NdArray, 2>::zeros([1, 3], &Default::default()), &[0]).err();
-    assert_eq!(error, Some(LabelError::Weights { weights: 1, num_classes: 3 }));
+    let loss = CrossEntropy { class_weights: ClassWeights::Given(vec![1.0]), label_smoothing: 0.0 };
+    let error = loss.sum(Tensor::<NdArray, 2>::zeros([1, 3], &Default::default()), &Target::Classes(vec![0])).err();
+    assert_eq!(error, Some(TargetError::Weights { weights: 1, num_classes: 3 }));
 }
 
 #[test]
 fn huge_logits_do_not_overflow() {
     let logits = Tensor::<NdArray, 2>::from_data([[1e30f32, -1e30], [-1e4, 1e4]], &Default::default());
     let result = cross_entropy(logits, &[0, 1]).expect("labels that fit");
-    assert_eq!(values(result.loss), [0.0]);
+    assert_eq!(values(result.mean()), [0.0]);
 }
 
 #[test]
 fn rejects_labels_that_are_no_classes() {
     let logits = || Tensor::<NdArray, 2>::zeros([2, 3], &Default::default());
     let error = |labels: &[i64]| cross_entropy(logits(), labels).err();
-    assert_eq!(error(&[0]), Some(LabelError::Count { labels: 1, rows: 2 }));
-    assert_eq!(error(&[0, 3]), Some(LabelError::NoSuchClass { row: 1, label: 3, num_classes: 3 }));
-    assert_eq!(error(&[-1, 0]), Some(LabelError::NoSuchClass { row: 0, label: -1, num_classes: 3 }));
+    assert_eq!(error(&[0]), Some(TargetError::Count { labels: 1, rows: 2 }));
+    assert_eq!(error(&[0, 3]), Some(TargetError::NoSuchClass { row: 1, label: 3, num_classes: 3 }));
+    assert_eq!(error(&[-1, 0]), Some(TargetError::NoSuchClass { row: 0, label: -1, num_classes: 3 }));
 }
 
 #[test]
@@ -132,8 +133,8 @@ fn an_empty_batch_has_zero_gradients() {
         let logits = model.forward(input, Mode::Train(DropoutKey::new(0, 0, 0))).expect("a batch that fits");
         assert_eq!(logits.dims(), [0, 3]);
         let result = cross_entropy(logits, &[]).expect("no labels");
-        assert_eq!((values(result.loss.clone()), result.num_correct(), result.num_seeds), (vec![0.0], 0, 0));
-        let gradients = GradientsParams::from_grads(result.loss.backward(), &model);
+        assert_eq!((values(result.mean()), result.num_correct(), result.num_seeds), (vec![0.0], 0, 0));
+        let gradients = GradientsParams::from_grads(result.mean().backward(), &model);
         assert_eq!(flatten_gradients(&model, gradients), vec![0.0; num_parameters(&model)]);
     }
 }

@@ -4,10 +4,9 @@
 //! ogbl-citation2, of `ogb.graphproppred.Evaluator` for ogbg-molhiv and ogbg-molpcba (`_eval_ap`), and of
 //! `ogb.nodeproppred.Evaluator` for ogbn-arxiv, on these scores.
 
-use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_trainer::Cpu;
-use edgecut_trainer::metrics::{GatheredScores, Metric, MetricState, RankingMetrics, ScoredLabels, realistic_rank};
+use edgecut_trainer::loss::{OutputKind, Target};
+use edgecut_trainer::metrics::{GatheredScores, Metric, OutputRows, RankingMetrics, ScoredLabels, realistic_rank};
 
 /// Returns multiples of 1/64 below 97/64.
 fn scores(count: u64, seed: u64) -> Vec<f32> {
@@ -72,27 +71,23 @@ fn binary_and_multi_class_nodes() {
     let labels: Vec<i64> = scores(500, 4).iter().map(|&score| i64::from(score > 0.9)).collect();
     let logits: Vec<f32> =
         scores(500, 5).iter().zip(&labels).flat_map(|(&score, &label)| [0.0, score + label as f32 / 4.0]).collect();
-    let logits = Tensor::<Cpu, 2>::from_data(TensorData::new(logits, [500, 2]), &Default::default());
-    for (metric, expected) in
-        [(Metric::RocAuc, 0.581_329_741_269_760_6), (Metric::AveragePrecision, 0.548_262_580_082_784_5)]
-    {
-        let mut state = MetricState::new(metric, 2);
-        state.add(&logits, &labels);
-        assert_equal(alone(state), expected);
+    let target = Target::Classes(labels);
+    for (name, expected) in [("roc-auc", 0.581_329_741_269_760_6), ("average-precision", 0.548_262_580_082_784_5)] {
+        assert_equal(alone(name, OutputKind::Classes(2), &logits, &target), expected);
     }
     let classes: Vec<i64> = (0..500).map(|at| at * 37 % 11 % 4).collect();
     let found = (0..500).flat_map(|at: i64| {
         let class = if at % 3 == 0 { (classes[at as usize] + 1) % 4 } else { classes[at as usize] };
         (0..4).map(move |column| if column == class { 1.0_f32 } else { 0.0 })
     });
-    let logits = TensorData::new(found.collect::<Vec<f32>>(), [500, 4]);
-    let mut state = MetricState::new(Metric::Accuracy, 4);
-    state.add(&Tensor::<Cpu, 2>::from_data(logits, &Default::default()), &classes);
-    assert_equal(alone(state), 0.666);
+    let logits = found.collect::<Vec<f32>>();
+    assert_equal(alone("accuracy", OutputKind::Classes(4), &logits, &Target::Classes(classes)), 0.666);
 }
 
-/// Returns the metric of a job of one rank.
-fn alone(state: MetricState) -> Option<f64> {
+/// Returns a metric of a job of one rank.
+fn alone(name: &str, outputs: OutputKind, logits: &[f32], target: &Target) -> Option<f64> {
+    let mut state = name.parse::<Metric>().expect("a metric").start(outputs);
+    state.add(&OutputRows::new(logits, outputs.width()), target);
     let cluster = Cluster::join_local(1, |_| {}).expect("a job of one").remove(0);
     state.over_all_ranks(&mut cluster.world().expect("a group of one")).expect("a metric")
 }

@@ -6,11 +6,11 @@ use crate::exit::UsageError;
 use crate::given_flags::GivenFlags;
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
-use crate::optimizer_args::LossArgs;
+use crate::objective_args::ObjectiveArgs;
 use crate::predict::args::PredictArgs;
 use crate::report::ReportArgs;
 use crate::sampling_args::SamplingArgs;
-use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
+use crate::shared_flags::{hold_out_text, is_given, or_default};
 use crate::sweep::SweepArgs;
 use crate::training_args::TrainingArgs;
 use anyhow::Context;
@@ -19,7 +19,6 @@ use edgecut_cluster::Protection;
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy};
 use edgecut_output::check_output;
-use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -304,13 +303,9 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) sampling: SamplingArgs,
-    /// Metric on the validation nodes that selects the best epoch
-    #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|average-precision|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) metric: Metric,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(crate) loss: LossArgs,
+    pub(crate) objective: ObjectiveArgs,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,

@@ -4,9 +4,9 @@ use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
 use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
-use crate::node::valid;
+use crate::node::{train, valid};
 use crate::place::Rank;
-use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
+use crate::reporter::{EpochText, Reporter, TaskReporter, number};
 use crate::saved_model::{Setting, check_flags, check_graphs};
 use anyhow::{Context, anyhow, ensure};
 use edgecut_cli::result;
@@ -19,9 +19,7 @@ use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingCon
 use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
 use edgecut_trainer::ops::Precision;
-use edgecut_trainer::{
-    ClassificationResult, ClassificationScores, EpochCost, EpochReport, StepOptions, TrainingBackend,
-};
+use edgecut_trainer::{EpochCost, EpochReport, SeedResult, SeedScores, StepOptions, TrainingBackend};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -33,15 +31,19 @@ pub(crate) fn run<B: TrainingBackend>(
 ) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
     let mut config = args.config()?;
+    let loss = args.objective.loss()?;
     let source = args.data.source();
     let fingerprint = format!("graphs {}", source.name);
     let mut stopped = None;
     job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {
-        config.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(gradient_sum) };
+        config.step = StepOptions { loss: loss.clone(), ..args.device.step_options(gradient_sum) };
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
-        let settings = vec![("precision", config.step.precision.to_string())];
+        let mut settings = vec![("precision", config.step.precision.to_string())];
+        if args.output.load_model.is_none() {
+            settings.push(("metric", serde_json::to_string(&config.chosen_metric(&graphs)?)?));
+        }
         let run = RunIdentity {
             command: "graph",
             given: &args.given,
@@ -81,7 +83,7 @@ pub(crate) fn run<B: TrainingBackend>(
                 }
             }
         };
-        reporter.reporter.classification(&result)?;
+        reporter.reporter.seed_result(&result)?;
         reporter.reporter.write_report()
     })?;
     stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
@@ -135,7 +137,7 @@ fn evaluate<B: TrainingBackend>(
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<ClassificationResult> {
+) -> anyhow::Result<SeedResult> {
     let path = args.output.load_model.as_deref().context("--load-model is missing")?;
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
@@ -189,12 +191,11 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyh
     }
     let CrossValidationResult { protocol, metric, test, mean, deviation, epochs } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
-        result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)))?;
+        result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, metric.shown(Some(*test)))?;
     }
     result!(
-        "test {metric} {:.2} ± {:.2} % over {} folds; {protocol}: {}",
-        mean * 100.0,
-        deviation * 100.0,
+        "test {metric} {} over {} folds; {protocol}: {}",
+        metric.shown_with_deviation(*mean, *deviation),
         test.len(),
         protocol.explanation()
     )?;
@@ -222,8 +223,8 @@ struct GraphLine<'a> {
     cost: &'a EpochCost,
 }
 
-impl EpochText<ClassificationScores> for GraphText {
-    fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
+impl EpochText<SeedScores> for GraphText {
+    fn line(&self, report: &EpochReport<SeedScores>) -> impl Serialize {
         GraphLine {
             fold: report.fold,
             epoch: report.epoch,
@@ -237,14 +238,14 @@ impl EpochText<ClassificationScores> for GraphText {
         }
     }
 
-    fn words(&self, report: &EpochReport<ClassificationScores>, num_epochs: u64) -> String {
+    fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
         let cost = &report.cost;
         let fold = report.fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
         format!(
-            "{fold}epoch {}/{num_epochs}: loss {}, train {}, {} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
+            "{fold}epoch {}/{num_epochs}: loss {}, {}{} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
             report.epoch,
             number(report.loss),
-            percent(report.train_acc),
+            train(report),
             self.judge,
             valid(report),
             cost.seconds,

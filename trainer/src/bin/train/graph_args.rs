@@ -5,14 +5,14 @@ use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use crate::given_flags::GivenFlags;
-use crate::optimizer_args::{LossArgs, OptimizerArgs, ScheduleName};
+use crate::objective_args::ObjectiveArgs;
+use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::shared_flags::as_text;
 use crate::start_args::StartArgs;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, Readout};
 use edgecut_trainer::nn::Aggregation;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub(crate) struct GraphArgs {
     pub(crate) training: GraphTrainingArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(crate) loss: LossArgs,
+    pub(crate) objective: ObjectiveArgs,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
@@ -176,10 +176,6 @@ pub(crate) struct GraphTrainingArgs {
     /// L2 penalty on all parameters; for adamw, the decoupled weight decay
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
-    /// Metric on the validation graphs that selects the best epoch
-    #[arg(long, value_name = "accuracy|roc-auc|average-precision|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) metric: Metric,
     /// Random seed of initial weights, shuffling and dropout
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -272,7 +268,7 @@ impl GraphArgs {
             grad_clip: args.optimizer.grad_clip,
             accumulate_steps: args.optimizer.accumulate_steps,
             weight_decay: args.weight_decay,
-            metric: args.metric,
+            metric: self.objective.metric,
             seed: args.seed,
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),

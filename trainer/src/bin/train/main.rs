@@ -20,6 +20,7 @@ mod monitor;
 mod node;
 mod npy_numbers;
 mod npz;
+mod objective_args;
 mod optimizer_args;
 mod output_folder;
 mod place;

@@ -5,16 +5,14 @@ use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
 use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
-use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
+use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent, shown};
 use crate::saved_model::{check_data, check_flags};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::{
-    ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, StepOptions,
-    TrainingBackend,
+    EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -27,12 +25,17 @@ pub(crate) fn run<B: TrainingBackend>(
 ) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let mut config = NodeTrainingConfig { training, metric: args.metric };
+    let mut config = NodeTrainingConfig { training, metric: args.objective.metric };
+    let loss = args.objective.loss()?;
     let mut stopped = None;
     serving::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(job.gradient_sum) };
+        config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.num_epochs;
-        let settings = vec![("precision", config.training.step.precision.to_string())];
+        let mut settings = vec![("precision", config.training.step.precision.to_string())];
+        if args.output.load_model.is_none() {
+            let metric = config.chosen_metric(job.node.part().meta())?;
+            settings.push(("metric", serde_json::to_string(&metric)?));
+        }
         let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
         let run =
             RunIdentity { command: "node", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
@@ -68,7 +71,7 @@ pub(crate) fn run<B: TrainingBackend>(
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
         reporter.reporter.partition(data)?;
-        reporter.reporter.classification(&result)?;
+        reporter.reporter.seed_result(&result)?;
         reporter.reporter.write_report()
     })?;
     stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
@@ -80,7 +83,7 @@ fn evaluate<B: TrainingBackend>(
     job: &mut Serving<'_>,
     config: &NodeTrainingConfig,
     device: &B::Device,
-) -> anyhow::Result<ClassificationResult> {
+) -> anyhow::Result<SeedResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
@@ -89,16 +92,25 @@ fn evaluate<B: TrainingBackend>(
     Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
-/// Formats the scores on the validation data: the accuracy, and the metric that selects the best epoch.
-pub(crate) fn valid(report: &EpochReport<ClassificationScores>) -> String {
-    let accuracy = percent(report.valid.as_ref().and_then(|valid| valid.accuracy));
-    if report.metric == Metric::Accuracy.to_string() {
-        return accuracy;
-    }
-    format!("{accuracy}, {} {}", report.metric, percent(report.valid_metric))
+/// Formats the accuracy of the training batches, with a comma behind it; empty if the loss counts no correct predictions.
+pub(crate) fn train(report: &EpochReport<SeedScores>) -> String {
+    report.train_acc.map_or_else(String::new, |accuracy| format!("train {}, ", percent(Some(accuracy))))
 }
 
-/// The report of an epoch of node classification.
+/// Formats the scores on the validation data: the accuracy if it is defined, and the metric that selects the best epoch.
+pub(crate) fn valid(report: &EpochReport<SeedScores>) -> String {
+    let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
+    if report.metric == "accuracy" {
+        return percent(accuracy);
+    }
+    let metric = format!("{} {}", report.metric, shown(&report.metric, report.valid_metric));
+    match accuracy {
+        Some(accuracy) => format!("{}, {metric}", percent(Some(accuracy))),
+        None => metric,
+    }
+}
+
+/// The report of an epoch of a model for nodes.
 struct NodeText;
 
 /// An epoch's line in the metrics file.
@@ -115,8 +127,8 @@ struct NodeLine<'a> {
     cost: &'a EpochCost,
 }
 
-impl EpochText<ClassificationScores> for NodeText {
-    fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
+impl EpochText<SeedScores> for NodeText {
+    fn line(&self, report: &EpochReport<SeedScores>) -> impl Serialize {
         NodeLine {
             epoch: report.epoch,
             seeds: report.num_seeds,
@@ -129,12 +141,12 @@ impl EpochText<ClassificationScores> for NodeText {
         }
     }
 
-    fn words(&self, report: &EpochReport<ClassificationScores>, num_epochs: u64) -> String {
+    fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
         format!(
-            "epoch {}/{num_epochs}: loss {}, train {}, valid {}, {}",
+            "epoch {}/{num_epochs}: loss {}, {}valid {}, {}",
             report.epoch,
             number(report.loss),
-            percent(report.train_acc),
+            train(report),
             valid(report),
             cost(&report.cost),
         )

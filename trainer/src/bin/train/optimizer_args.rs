@@ -2,9 +2,7 @@
 
 use crate::args::not_negative;
 use crate::exit::UsageError;
-use crate::shared_flags::as_text;
 use clap::{Args, ValueEnum};
-use edgecut_trainer::nn::{ClassWeights, ClassificationLoss};
 use edgecut_trainer::{LrSchedule, OptimizerKind};
 use serde::Serialize;
 
@@ -75,31 +73,6 @@ pub(crate) struct OptimizerArgs {
     /// models with embeddings
     #[arg(long, aliases = ["gradient-accumulation-steps", "gradient_accumulation_steps"], value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) accumulate_steps: u64,
-}
-
-/// Flags of the loss of classification; equal on all ranks.
-#[derive(Clone, Debug, Args, Serialize)]
-#[command(next_help_heading = "Training")]
-pub(crate) struct LossArgs {
-    /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; balanced, for
-    /// weights in inverse proportion to the number of training labels; or equal
-    #[arg(long, value_name = "LIST|balanced", default_value_t)]
-    #[serde(serialize_with = "as_text")]
-    class_weights: ClassWeights,
-    /// Share of each training target that is spread evenly over all classes
-    #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share)]
-    label_smoothing: f64,
-}
-
-impl LossArgs {
-    pub(crate) fn loss(&self) -> ClassificationLoss {
-        ClassificationLoss { class_weights: self.class_weights.clone(), label_smoothing: self.label_smoothing }
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let value = not_negative(text)?;
-    if value <= 1.0 { Ok(value) } else { Err(format!("{text} is above 1")) }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

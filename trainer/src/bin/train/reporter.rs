@@ -18,8 +18,8 @@ use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
-    ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
-    WarmStartReport, resident_bytes,
+    EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, SeedResult, StepReport, WarmStartReport,
+    resident_bytes,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -158,7 +158,7 @@ impl Reporter {
                 kept.attempt,
                 kept.epoch,
                 kept.metric,
-                percent(kept.valid_metric)
+                shown(&kept.metric, kept.valid_metric)
             );
             self.said_kept = true;
             self.say(&text);
@@ -205,20 +205,26 @@ impl Reporter {
         self.line("partition", &PartitionLine { method: &meta.provenance.method, report: &meta.report })
     }
 
-    /// Reports the result of a node or graph classifier.
-    pub(crate) fn classification(&mut self, result: &ClassificationResult) -> anyhow::Result<()> {
+    /// Reports the result of a model for nodes or graphs.
+    pub(crate) fn seed_result(&mut self, result: &SeedResult) -> anyhow::Result<()> {
         if let Some(confusion) = &result.test_confusion {
             self.line("confusion", json!({ "split": "test", "counts": confusion.rows() }))?;
         }
         if !self.finish(result)? {
             return Ok(());
         }
-        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-        result!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc))?;
-        if result.metric != Metric::Accuracy {
-            let valid = percent(result.valid_metric);
-            let test = percent(result.test_metric);
-            result!("validation {metric} {valid}, test {metric} {test}", metric = result.metric)?;
+        let mut best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+        let metric = result.metric;
+        let is_accuracy = metric.name() == "accuracy";
+        // Numbers have no accuracy.
+        if is_accuracy || result.valid_acc.or(result.test_acc).is_some() {
+            let [valid, test] = [result.valid_acc, result.test_acc].map(percent);
+            result!("validation accuracy {valid}, test accuracy {test}{best}")?;
+            best.clear();
+        }
+        if !is_accuracy {
+            let [valid, test] = [result.valid_metric, result.test_metric].map(|value| metric.shown(value));
+            result!("validation {metric} {valid}, test {metric} {test}{best}")?;
         }
         Ok(())
     }
@@ -336,6 +342,11 @@ fn serve_metrics(port: u16, rank: &Rank, monitor: Arc<Monitor>) -> anyhow::Resul
     };
     let addr = SocketAddr::new(rank.listen_addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port);
     serve_status(addr, monitor).with_context(|| format!("--metrics-port: listen on {addr}"))
+}
+
+/// Formats the value of the metric of this name. All metrics of links are fractions.
+pub(crate) fn shown(metric: &str, value: Option<f64>) -> String {
+    metric.parse::<Metric>().map_or_else(|_| percent(value), |metric| metric.shown(value))
 }
 
 /// Formats a fraction as a percentage, or `-` if there is none.

@@ -68,6 +68,15 @@ impl Run {
         self.scores.as_ref().map(|scores| scores.valid)
     }
 
+    /// Returns a number that is greater for a better run, and lowest for a failed one.
+    fn rank(&self) -> f64 {
+        match &self.scores {
+            Some(scores) if scores.higher_is_better => scores.valid,
+            Some(scores) => -scores.valid,
+            None => f64::MIN,
+        }
+    }
+
     fn test(&self) -> Option<f64> {
         self.scores.as_ref()?.test
     }
@@ -98,7 +107,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
         runs.push(run);
     }
     // The sort is stable, so runs with equal scores keep their order.
-    runs.sort_by(|a, b| b.valid().unwrap_or(f64::MIN).total_cmp(&a.valid().unwrap_or(f64::MIN)));
+    runs.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
     if args.json {
         result!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?)?;
     } else {

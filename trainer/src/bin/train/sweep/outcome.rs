@@ -1,6 +1,6 @@
 //! The result of a run, as the run prints it.
 
-use edgecut_trainer::ClassificationResult;
+use edgecut_trainer::SeedResult;
 use edgecut_trainer::graph::CrossValidationResult;
 use edgecut_trainer::link::LinkResult;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(super) enum RunResult {
     Link(Box<LinkResult>),
     CrossValidation(CrossValidationResult),
-    Classification(ClassificationResult),
+    Seeds(SeedResult),
 }
 
 /// The scores of a run.
@@ -20,6 +20,9 @@ pub(super) enum RunResult {
 pub(super) struct Scores {
     /// The metric that selected the epoch.
     pub(super) metric: String,
+    /// True if greater values of the metric are better.
+    #[serde(skip)]
+    pub(super) higher_is_better: bool,
     /// The metric on the validation data, or the mean over the folds of a cross-validation.
     pub(super) valid: f64,
     /// The metric on the test data; `None` without test data.
@@ -41,12 +44,17 @@ impl RunResult {
                 (metric.to_string(), valid, result.test.get(metric), Some(result.best_epoch))
             }
             Self::CrossValidation(result) => (result.metric.to_string(), Some(result.mean), Some(result.mean), None),
-            Self::Classification(result) => {
+            Self::Seeds(result) => {
                 (result.metric.to_string(), result.valid_metric, result.test_metric, Some(result.best_epoch))
             }
         };
+        let higher_is_better = match self {
+            Self::Link(_) => true,
+            Self::CrossValidation(result) => result.metric.higher_is_better(),
+            Self::Seeds(result) => result.metric.higher_is_better(),
+        };
         match valid {
-            Some(valid) => Ok(Scores { metric, valid, test, best_epoch }),
+            Some(valid) => Ok(Scores { metric, higher_is_better, valid, test, best_epoch }),
             None => Err(format!(
                 "error: its result has no {metric} on the validation data: give it validation data, or another metric"
             )),
@@ -92,13 +100,18 @@ mod tests {
             let found = read(&LinkResult { best_epoch: 4, metric, valid, test }).expect("scores");
             assert_eq!(
                 found,
-                Scores { metric: name.into(), valid: 0.25, test: Some(0.75), best_epoch: Some(4) },
+                Scores {
+                    metric: name.into(),
+                    higher_is_better: true,
+                    valid: 0.25,
+                    test: Some(0.75),
+                    best_epoch: Some(4)
+                },
                 "the metric {name}"
             );
         }
-        for metric in ["accuracy", "roc-auc", "average-precision", "micro-f1", "macro-f1"] {
-            let metric: Metric = metric.parse().expect("a metric");
-            let mut result = ClassificationResult {
+        for metric in Metric::all() {
+            let mut result = SeedResult {
                 best_epoch: 3,
                 valid_acc: Some(0.1),
                 test_acc: None,
@@ -107,7 +120,9 @@ mod tests {
                 test_metric: None,
                 test_confusion: None,
             };
-            let expected = Scores { metric: metric.to_string(), valid: 0.5, test: None, best_epoch: Some(3) };
+            let higher_is_better = metric.higher_is_better();
+            let expected =
+                Scores { metric: metric.to_string(), higher_is_better, valid: 0.5, test: None, best_epoch: Some(3) };
             assert_eq!(read(&result), Ok(expected));
             result.valid_metric = None;
             assert!(read(&result).expect_err("no score").contains(&format!("no {metric} on the validation data")));
@@ -119,7 +134,13 @@ mod tests {
                 deviation: 0.125,
                 epochs: vec![1, 2],
             };
-            let expected = Scores { metric: metric.to_string(), valid: 0.625, test: Some(0.625), best_epoch: None };
+            let expected = Scores {
+                metric: metric.to_string(),
+                higher_is_better,
+                valid: 0.625,
+                test: Some(0.625),
+                best_epoch: None,
+            };
             assert_eq!(read(&folds), Ok(expected));
         }
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The weights of classes in a loss.
 ///
 /// ```
-/// use edgecut_trainer::nn::ClassWeights;
+/// use edgecut_trainer::loss::ClassWeights;
 /// assert_eq!("1,2.5".parse(), Ok(ClassWeights::Given(vec![1.0, 2.5])));
 /// assert_eq!(ClassWeights::Balanced.of_counts(&[30, 10]), ClassWeights::Given(vec![2.0 / 3.0, 2.0]));
 /// ```

@@ -1,0 +1,155 @@
+//! The loss of classification.
+
+use super::class_weights::ClassWeights;
+use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::fit::SeedTotals;
+use crate::ops::{GnnBackend, cross_entropy_sum};
+use crate::train_error::TrainError;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, TensorData};
+
+/// The loss of classification: a cross entropy whose classes may have weights and whose targets may be smoothed. It equals
+/// `torch.nn.CrossEntropyLoss(weight, label_smoothing)`.
+///
+/// With the weights `w`, the smoothing `e` and `K` classes, a seed of class `y` with the probabilities `p` has the loss
+/// `-(1 - e) w[y] log p[y] - e / K sum_c w[c] log p[c]` and the weight `w[y]` (Szegedy et al. 2016, section 7).
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::{CrossEntropy, Loss, Target};
+/// let loss = CrossEntropy { class_weights: "1,3".parse().unwrap(), label_smoothing: 0.0 };
+/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 0.0]], &Default::default());
+/// let result = loss.sum(logits, &Target::Classes(vec![0, 1]))?;
+/// assert_eq!(result.weight, 4.0);
+/// assert!((result.mean().into_scalar() - 2.0_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CrossEntropy {
+    /// The weights of the classes.
+    pub class_weights: ClassWeights,
+    /// The share of a target that is spread evenly over all classes, from 0 to 1.
+    pub label_smoothing: f64,
+}
+
+impl Loss for CrossEntropy {
+    const NAME: &'static str = "cross-entropy";
+    const ABOUT: &'static str = "cross entropy of classes; settings `class_weights` and `label_smoothing`";
+    const NEEDS: &'static str = "classes";
+
+    fn with_settings(settings: &mut LossSettings) -> Result<Self, String> {
+        let class_weights = settings.take("class_weights", ClassWeights::Equal)?;
+        let label_smoothing = settings.take("label_smoothing", 0.0)?;
+        if !(0.0..=1.0).contains(&label_smoothing) {
+            return Err(format!("`label_smoothing` {label_smoothing} of the loss cross-entropy is not from 0 to 1"));
+        }
+        Ok(Self { class_weights, label_smoothing })
+    }
+
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        if matches!(targets, OutputKind::Classes(_)) { Some(targets) } else { None }
+    }
+
+    fn default_metric(&self) -> &'static str {
+        "accuracy"
+    }
+
+    fn for_data(self, class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
+        if self.class_weights != ClassWeights::Balanced {
+            return Ok(self);
+        }
+        Ok(Self { class_weights: self.class_weights.of_counts(&class_counts()?), ..self })
+    }
+
+    fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
+        let Target::Classes(labels) = target else {
+            return Err(TargetError::OtherKind { loss: Self::NAME, needs: Self::NEEDS, found: "numbers" });
+        };
+        if *self == Self::default() {
+            return cross_entropy(outputs, labels);
+        }
+        self.weighted(outputs, labels)
+    }
+
+    fn accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        totals.accuracy()
+    }
+}
+
+/// Computes the cross entropy between logits and labels, and counts the correct predictions.
+///
+/// # Shapes
+/// - `logits`: `[num_seeds, num_classes]`
+/// - `labels`: `[num_seeds]`, from 0 to `num_classes - 1`
+///
+/// # Errors
+/// [`TargetError`] if the number of labels differs from the number of rows, or if a label is not a class.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::cross_entropy;
+/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 9.0]], &Default::default());
+/// let result = cross_entropy(logits, &[0, 1])?;
+/// assert_eq!((result.num_correct(), result.num_seeds), (2, 2));
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result<LossSum<B>, TargetError> {
+    check_labels(&logits, labels)?;
+    let num_seeds = labels.len();
+    let device = logits.device();
+    if num_seeds == 0 {
+        return Ok(LossSum::without_seeds(&device));
+    }
+    let (sum, totals) = cross_entropy_sum(logits, classes_of(labels, &device));
+    Ok(LossSum { sum, totals, num_seeds, weight: num_seeds as f64 })
+}
+
+/// Checks that each row of the logits has a label that is a class.
+fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(), TargetError> {
+    let [num_seeds, num_classes] = logits.dims();
+    if labels.len() != num_seeds {
+        return Err(TargetError::Count { labels: labels.len(), rows: num_seeds });
+    }
+    let is_class = |label: i64| usize::try_from(label).is_ok_and(|label| label < num_classes);
+    if let Some(row) = labels.iter().position(|&label| !is_class(label)) {
+        return Err(TargetError::NoSuchClass { row, label: labels[row], num_classes });
+    }
+    Ok(())
+}
+
+fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, Int> {
+    let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
+    Tensor::from_data(TensorData::new(classes, [labels.len()]), device)
+}
+
+impl CrossEntropy {
+    /// Computes the loss with weights and smoothing.
+    fn weighted<B: GnnBackend>(&self, logits: Tensor<B, 2>, labels: &[i64]) -> Result<LossSum<B>, TargetError> {
+        check_labels(&logits, labels)?;
+        let [num_seeds, num_classes] = logits.dims();
+        let device = logits.device();
+        let weights = match &self.class_weights {
+            ClassWeights::Equal => vec![1.0; num_classes],
+            ClassWeights::Balanced => return Err(TargetError::NotCounted),
+            ClassWeights::Given(weights) if weights.len() == num_classes => weights.clone(),
+            ClassWeights::Given(weights) => return Err(TargetError::Weights { weights: weights.len(), num_classes }),
+        };
+        if num_seeds == 0 {
+            return Ok(LossSum::without_seeds(&device));
+        }
+        let of_label = |&label: &i64| weights[label as usize];
+        let weight: f64 = labels.iter().map(of_label).sum();
+        let even = self.label_smoothing / num_classes as f64;
+        let mut targets: Vec<f64> = weights.iter().map(|weight| even * weight).collect::<Vec<_>>().repeat(num_seeds);
+        for (row, label) in targets.chunks_exact_mut(num_classes).zip(labels) {
+            row[*label as usize] += (1.0 - self.label_smoothing) * of_label(label);
+        }
+        let targets = Tensor::<B, 2>::from_data(TensorData::new(targets, [num_seeds, num_classes]), &device);
+        let (_, totals) = cross_entropy_sum(logits.clone(), classes_of(labels, &device));
+        let correct = totals.narrow(0, 1, 1);
+        let sum = (log_softmax(logits, 1) * targets).sum().neg();
+        let totals = Tensor::cat(vec![sum.clone().detach(), correct], 0);
+        Ok(LossSum { sum, totals, num_seeds, weight })
+    }
+}

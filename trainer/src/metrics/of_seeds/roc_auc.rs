@@ -1,0 +1,15 @@
+//! The area under the ROC curve.
+
+use crate::loss::OutputKind;
+use crate::metrics::metric::MetricEntry;
+use crate::metrics::scored_columns::ScoredColumns;
+
+pub(super) const ENTRY: MetricEntry = MetricEntry {
+    name: "roc-auc",
+    about: "area under the ROC curve of the second of two classes, or its mean over several labels",
+    higher_is_better: true,
+    is_share: true,
+    needs: "two classes, or labels",
+    accepts: |outputs| matches!(outputs, OutputKind::Classes(2) | OutputKind::Labels(_)),
+    start: |outputs| Box::new(ScoredColumns::new(outputs, |scored, world| scored.roc_auc_over_all_ranks(world))),
+};

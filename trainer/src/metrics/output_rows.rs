@@ -1,0 +1,63 @@
+//! The outputs of a model as plain numbers.
+
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+/// The outputs of a model for some seeds, `[num_seeds, columns]`, row by row.
+///
+/// ```
+/// use edgecut_trainer::metrics::OutputRows;
+/// let rows = OutputRows::new(&[0.0, 2.0, 2.0, f32::NAN], 2);
+/// assert_eq!(rows.classes().collect::<Vec<_>>(), [Some(1), None]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OutputRows<'a> {
+    values: &'a [f32],
+    columns: usize,
+}
+
+impl<'a> OutputRows<'a> {
+    /// Takes the values of rows with this number of columns.
+    pub fn new(values: &'a [f32], columns: usize) -> Self {
+        Self { values, columns: columns.max(1) }
+    }
+
+    /// Returns all values, row by row.
+    pub fn values(&self) -> &'a [f32] {
+        self.values
+    }
+
+    /// Returns the number of columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Returns the rows.
+    pub fn rows(&self) -> impl Iterator<Item = &'a [f32]> {
+        self.values.chunks_exact(self.columns)
+    }
+
+    /// Returns the class of each row, see [`class_of`].
+    pub fn classes(&self) -> impl Iterator<Item = Option<i64>> {
+        self.rows().map(class_of)
+    }
+}
+
+/// Returns the class with the greatest logit, the first of equal ones, or `None` if a logit is NaN.
+pub fn class_of(logits: &[f32]) -> Option<i64> {
+    let mut best = 0;
+    for (class, &logit) in logits.iter().enumerate() {
+        if logit.is_nan() {
+            return None;
+        }
+        if logit > logits[best] {
+            best = class;
+        }
+    }
+    Some(best as i64)
+}
+
+/// Copies the outputs of a model from its device.
+pub(crate) fn host_rows<B: Backend>(outputs: &Tensor<B, 2>) -> Vec<f32> {
+    outputs.clone().into_data().iter::<f32>().collect()
+}

@@ -1,0 +1,59 @@
+//! Metrics of scores: of the second of two classes, or of each of several labels.
+
+use super::metric::MetricState;
+use super::output_rows::OutputRows;
+use super::roc_auc::ScoredLabels;
+use crate::loss::{OutputKind, Target};
+use edgecut_cluster::{ClusterError, ProcessGroup};
+
+/// Computes a metric of the scores of all ranks; `None` if it is not defined on them.
+type OfScores = fn(ScoredLabels, &mut ProcessGroup) -> Result<Option<f64>, ClusterError>;
+
+/// The scores of this rank's seeds: one column for two classes, or a column for each label.
+pub(super) struct ScoredColumns {
+    columns: Vec<ScoredLabels>,
+    metric: OfScores,
+}
+
+impl ScoredColumns {
+    pub(super) fn new(outputs: OutputKind, metric: OfScores) -> Self {
+        let columns = if let OutputKind::Labels(labels) = outputs { labels } else { 1 };
+        Self { columns: vec![ScoredLabels::default(); columns], metric }
+    }
+}
+
+impl MetricState for ScoredColumns {
+    fn add(&mut self, outputs: &OutputRows<'_>, target: &Target) {
+        match target {
+            // The probability of class 1 grows with the difference of the two logits, so the difference is the score.
+            Target::Classes(labels) => {
+                for (row, &label) in outputs.rows().zip(labels) {
+                    let last = row.len() - 1;
+                    self.columns[0].push(row[last] - row[0], label == last as i64);
+                }
+            }
+            Target::Numbers { values, dim } => {
+                for (logits, labels) in outputs.rows().zip(values.chunks_exact(*dim)) {
+                    for ((scored, &logit), &label) in self.columns.iter_mut().zip(logits).zip(labels) {
+                        if !label.is_nan() {
+                            scored.push(logit, label > 0.5);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the mean over the columns on which the metric is defined, as the evaluators of OGB.
+    fn over_all_ranks(self: Box<Self>, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError> {
+        let mut sum = 0.0;
+        let mut num_defined = 0_u32;
+        for scored in self.columns {
+            if let Some(value) = (self.metric)(scored, world)? {
+                sum += value;
+                num_defined += 1;
+            }
+        }
+        Ok((num_defined > 0).then(|| sum / f64::from(num_defined)))
+    }
+}
