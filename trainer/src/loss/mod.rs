@@ -7,6 +7,7 @@
 
 mod class_weights;
 mod loss_sum;
+mod numbers;
 mod settings;
 mod target;
 

@@ -107,6 +107,14 @@ impl OutputKind {
         }
     }
 
+    /// Returns the meaning of outputs that approximate labels or numbers as numbers; `None` for classes.
+    pub fn as_numbers(self) -> Option<Self> {
+        match self {
+            Self::Classes(_) => None,
+            Self::Labels(width) | Self::Numbers(width) => Some(Self::Numbers(width)),
+        }
+    }
+
     /// Returns the number of classes, labels or numbers.
     pub fn width(self) -> usize {
         match self {

@@ -24,10 +24,10 @@ pub struct ClassCounts {
 
 /// The counters of one class.
 #[derive(Debug, Clone, Copy)]
-struct OfClass {
-    labelled: u64,
-    predicted: u64,
-    correct: u64,
+pub(super) struct OfClass {
+    pub(super) labelled: u64,
+    pub(super) predicted: u64,
+    pub(super) correct: u64,
 }
 
 impl ClassCounts {
@@ -134,16 +134,19 @@ impl ClassCounts {
     /// assert_eq!(counts.macro_f1(), Some(1.0 / 3.0));
     /// ```
     pub fn macro_f1(&self) -> Option<f64> {
-        let f1 = |class: OfClass| {
-            // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.
-            let both = class.labelled + class.predicted;
-            (both > 0).then(|| 2.0 * class.correct as f64 / both as f64)
-        };
+        // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.
+        self.mean_over_classes(|class| 2.0 * class.correct as f64 / (class.labelled + class.predicted) as f64)
+    }
+
+    /// Returns the mean of a measure over the classes that have seeds or predictions, or `None` if there are none.
+    pub(super) fn mean_over_classes(&self, measure: impl Fn(OfClass) -> f64) -> Option<f64> {
         let mut sum = 0.0;
         let mut classes = 0_u64;
-        for f1 in self.classes().filter_map(f1) {
-            sum += f1;
-            classes += 1;
+        for class in self.classes() {
+            if class.labelled + class.predicted > 0 {
+                sum += measure(class);
+                classes += 1;
+            }
         }
         (classes > 0).then(|| sum / classes as f64)
     }

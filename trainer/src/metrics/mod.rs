@@ -5,6 +5,7 @@
 
 mod class_counts;
 mod confusion;
+mod error_sums;
 mod gathered_scores;
 mod metric;
 mod of_seeds;
