@@ -18,4 +18,5 @@ metrics! {
     average_precision,
     micro_f1,
     macro_f1,
+    macro_precision,
 }
