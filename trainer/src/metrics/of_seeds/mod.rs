@@ -19,4 +19,5 @@ metrics! {
     micro_f1,
     macro_f1,
     macro_precision,
+    rmse,
 }

@@ -1,0 +1,19 @@
+//! The root mean squared error.
+
+use crate::loss::OutputKind;
+use crate::metrics::error_sums::ErrorSums;
+use crate::metrics::metric::MetricEntry;
+
+pub(super) const ENTRY: MetricEntry = MetricEntry {
+    name: "rmse",
+    about: "root of the mean squared error of the known numbers",
+    higher_is_better: false,
+    is_share: false,
+    needs: "numbers",
+    accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
+    start: |outputs| ErrorSums::state(outputs, root_mean_squared_error),
+};
+
+fn root_mean_squared_error(columns: &[ErrorSums]) -> Option<f64> {
+    ErrorSums::total(columns, |column| column.squared).map(f64::sqrt)
+}
