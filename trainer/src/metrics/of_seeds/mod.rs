@@ -20,4 +20,5 @@ metrics! {
     macro_f1,
     macro_precision,
     rmse,
+    mae,
 }

@@ -1,0 +1,19 @@
+//! The mean absolute error.
+
+use crate::loss::OutputKind;
+use crate::metrics::error_sums::ErrorSums;
+use crate::metrics::metric::MetricEntry;
+
+pub(super) const ENTRY: MetricEntry = MetricEntry {
+    name: "mae",
+    about: "mean absolute error of the known numbers",
+    higher_is_better: false,
+    is_share: false,
+    needs: "numbers",
+    accepts: |outputs| matches!(outputs, OutputKind::Numbers(_)),
+    start: |outputs| ErrorSums::state(outputs, mean_absolute_error),
+};
+
+fn mean_absolute_error(columns: &[ErrorSums]) -> Option<f64> {
+    ErrorSums::total(columns, |column| column.absolute)
+}
