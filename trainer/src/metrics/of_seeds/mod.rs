@@ -21,4 +21,5 @@ metrics! {
     macro_precision,
     rmse,
     mae,
+    r2,
 }
