@@ -176,6 +176,7 @@ macro_rules! losses {
 // The first loss that applies to the targets is the default.
 losses! {
     cross_entropy::CrossEntropy,
+    bce::BinaryCrossEntropy,
 }
 
 impl Default for AnyLoss {

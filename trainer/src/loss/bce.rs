@@ -1,0 +1,58 @@
+//! The loss of several labels.
+
+use super::numbers::Numbers;
+use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::fit::SeedTotals;
+use crate::ops::GnnBackend;
+use burn::tensor::Tensor;
+use burn::tensor::activation::log_sigmoid;
+
+/// The binary cross entropy of each known label, as `torch.nn.BCEWithLogitsLoss`. Each output is the logit of a label.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::{BinaryCrossEntropy, Loss, Target};
+/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 9.0, 0.0]], &Default::default());
+/// let target = Target::Numbers { values: vec![1.0, f32::NAN, 0.0], dim: 3 };
+/// let loss = BinaryCrossEntropy.sum(logits, &target)?;
+/// assert!((loss.mean().into_scalar() - 2.0_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinaryCrossEntropy;
+
+impl Loss for BinaryCrossEntropy {
+    const NAME: &'static str = "bce";
+    const ABOUT: &'static str = "binary cross entropy of each of several labels";
+    const NEEDS: &'static str = "labels that are 1, 0 or unknown";
+
+    fn with_settings(_settings: &mut LossSettings) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        if matches!(targets, OutputKind::Labels(_)) { Some(targets) } else { None }
+    }
+
+    fn default_metric(&self) -> &'static str {
+        "micro-f1"
+    }
+
+    fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
+        let labels = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        // The sum of the entropies of both outcomes, each weighted by its label.
+        let applies = log_sigmoid(outputs.clone()) * labels.values.clone();
+        let applies_not = log_sigmoid(outputs.clone().neg()) * labels.values.clone().neg().add_scalar(1.0);
+        let losses = labels.known(applies + applies_not).neg();
+        let predicted = outputs.greater_elem(0.0).float();
+        let wrong = labels.known((predicted - labels.values.clone()).abs()).sum().detach();
+        let mut loss = labels.sum(losses);
+        let correct = wrong.neg().add_scalar(loss.weight);
+        loss.totals = Tensor::cat(vec![loss.sum.clone().detach(), correct], 0);
+        Ok(loss)
+    }
+
+    fn accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        (totals.weight > 0.0).then(|| totals.correct / totals.weight)
+    }
+}
