@@ -177,6 +177,7 @@ macro_rules! losses {
 losses! {
     cross_entropy::CrossEntropy,
     bce::BinaryCrossEntropy,
+    mse::MeanSquaredError,
 }
 
 impl Default for AnyLoss {

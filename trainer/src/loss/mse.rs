@@ -1,0 +1,43 @@
+//! The mean squared error.
+
+use super::numbers::Numbers;
+use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::ops::GnnBackend;
+use burn::tensor::Tensor;
+
+/// The mean squared error of known numbers, as `torch.nn.MSELoss`.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::{Loss, MeanSquaredError, Target};
+/// let outputs = Tensor::<NdArray, 2>::from_data([[1.0, 5.0]], &Default::default());
+/// let target = Target::Numbers { values: vec![3.0, f32::NAN], dim: 2 };
+/// assert_eq!(MeanSquaredError.sum(outputs, &target)?.mean().into_scalar(), 4.0);
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeanSquaredError;
+
+impl Loss for MeanSquaredError {
+    const NAME: &'static str = "mse";
+    const ABOUT: &'static str = "mean squared error of numbers";
+    const NEEDS: &'static str = "numbers";
+
+    fn with_settings(_settings: &mut LossSettings) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        targets.as_numbers()
+    }
+
+    fn default_metric(&self) -> &'static str {
+        "rmse"
+    }
+
+    fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
+        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let errors = numbers.errors(outputs);
+        Ok(numbers.sum(errors.clone() * errors))
+    }
+}
