@@ -178,6 +178,7 @@ losses! {
     cross_entropy::CrossEntropy,
     bce::BinaryCrossEntropy,
     mse::MeanSquaredError,
+    mae::MeanAbsoluteError,
 }
 
 impl Default for AnyLoss {

@@ -1,0 +1,42 @@
+//! The mean absolute error.
+
+use super::numbers::Numbers;
+use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::ops::GnnBackend;
+use burn::tensor::Tensor;
+
+/// The mean absolute error of known numbers, as `torch.nn.L1Loss`.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::{Loss, MeanAbsoluteError, Target};
+/// let outputs = Tensor::<NdArray, 2>::from_data([[1.0], [5.0]], &Default::default());
+/// let target = Target::Numbers { values: vec![3.0, 4.0], dim: 1 };
+/// assert_eq!(MeanAbsoluteError.sum(outputs, &target)?.mean().into_scalar(), 1.5);
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeanAbsoluteError;
+
+impl Loss for MeanAbsoluteError {
+    const NAME: &'static str = "mae";
+    const ABOUT: &'static str = "mean absolute error of numbers";
+    const NEEDS: &'static str = "numbers";
+
+    fn with_settings(_settings: &mut LossSettings) -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        targets.as_numbers()
+    }
+
+    fn default_metric(&self) -> &'static str {
+        "mae"
+    }
+
+    fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
+        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        Ok(numbers.sum(numbers.errors(outputs).abs()))
+    }
+}
