@@ -179,6 +179,7 @@ losses! {
     bce::BinaryCrossEntropy,
     mse::MeanSquaredError,
     mae::MeanAbsoluteError,
+    huber::Huber,
 }
 
 impl Default for AnyLoss {

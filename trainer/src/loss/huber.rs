@@ -1,0 +1,54 @@
+//! The Huber loss.
+
+use super::numbers::Numbers;
+use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::ops::GnnBackend;
+use burn::tensor::Tensor;
+
+/// The Huber loss of known numbers, as `torch.nn.HuberLoss`: quadratic for errors up to `delta` and linear beyond, so
+/// that outliers weigh less (Huber, "Robust estimation of a location parameter", 1964).
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::loss::{Huber, Loss, Target};
+/// let outputs = Tensor::<NdArray, 2>::from_data([[1.0], [5.0]], &Default::default());
+/// let target = Target::Numbers { values: vec![0.0, 0.0], dim: 1 };
+/// assert_eq!(Huber { delta: 2.0 }.sum(outputs, &target)?.sum.into_scalar(), 0.5 + 2.0 * 4.0);
+/// # Ok::<(), edgecut_trainer::loss::TargetError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Huber {
+    /// The greatest error of the quadratic part, above 0.
+    pub delta: f64,
+}
+
+impl Loss for Huber {
+    const NAME: &'static str = "huber";
+    const ABOUT: &'static str = "Huber loss of numbers: squared up to an error of `delta` [default: 1], then linear";
+    const NEEDS: &'static str = "numbers";
+
+    fn with_settings(settings: &mut LossSettings) -> Result<Self, String> {
+        let delta = settings.take("delta", 1.0)?;
+        if delta > 0.0 && delta < f64::INFINITY {
+            Ok(Self { delta })
+        } else {
+            Err(format!("`delta` {delta} of the loss huber is not a finite number above 0"))
+        }
+    }
+
+    fn outputs(&self, targets: OutputKind) -> Option<OutputKind> {
+        targets.as_numbers()
+    }
+
+    fn default_metric(&self) -> &'static str {
+        "mae"
+    }
+
+    fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
+        let numbers = Numbers::new(&outputs, target, (Self::NAME, Self::NEEDS))?;
+        let errors = numbers.errors(outputs).abs();
+        let quadratic = errors.clone().clamp_max(self.delta);
+        let linear = errors - quadratic.clone();
+        Ok(numbers.sum((quadratic.clone() * quadratic).mul_scalar(0.5) + linear.mul_scalar(self.delta)))
+    }
+}
