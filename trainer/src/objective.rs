@@ -3,6 +3,7 @@
 use crate::fit::Selection;
 use crate::loss::{AnyLoss, OutputKind};
 use crate::metrics::Metric;
+use crate::model_file::SavedLoss;
 use crate::train_error::TrainError;
 
 /// A loss and a metric that fit the targets of a dataset.
@@ -44,6 +45,11 @@ impl Objective {
     /// Returns the metric that selects the best epoch.
     pub(crate) fn selection(&self) -> Selection {
         Selection { metric: self.metric.to_string(), higher_is_better: self.metric.higher_is_better() }
+    }
+
+    /// Returns the loss as a model file names it.
+    pub(crate) fn saved_loss(&self) -> SavedLoss {
+        SavedLoss { name: self.loss.name().to_owned(), outputs: Some(self.outputs) }
     }
 
     /// Returns the default metric as a setting, for errors.

@@ -111,7 +111,8 @@ where
     let metric = selection.metric.clone();
     let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, selection.clone(), world);
     if let Some(stored) = restored {
-        let run = Resumed { settings: &settings, selection: &selection, embeddings: task.embeddings_mut() };
+        let loss = task.saved_loss();
+        let run = Resumed { settings: &settings, selection: &selection, loss, embeddings: task.embeddings_mut() };
         (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
         if !progress.before.is_empty() {
             task.continue_epoch(progress.position.epoch, &progress.before, world)?;
@@ -203,6 +204,7 @@ where
                     epoch: epoch + 1,
                     selection: selection.clone(),
                     valid_metric,
+                    loss: task.saved_loss(),
                     model: ModelView::new(&candidate, &settings),
                     embeddings: task.embeddings().named_tables(),
                 };

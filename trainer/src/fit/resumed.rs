@@ -7,7 +7,7 @@ use super::task::Selection;
 use crate::checkpoint::RankState;
 use crate::embeddings::Embeddings;
 use crate::gradients::load_parameters;
-use crate::model_file::{Improved, ModelSettings, ModelView};
+use crate::model_file::{Improved, ModelSettings, ModelView, SavedLoss};
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -20,6 +20,7 @@ pub(super) struct Resumed<'a, C> {
     pub(super) settings: &'a C,
     /// The metric that selects the best epoch.
     pub(super) selection: &'a Selection,
+    pub(super) loss: Option<SavedLoss>,
     pub(super) embeddings: &'a mut Embeddings,
 }
 
@@ -72,6 +73,7 @@ impl<C: ModelSettings> Resumed<'_, C> {
             epoch: best.epoch,
             selection: self.selection.clone(),
             valid_metric: best.valid_metric,
+            loss: self.loss.clone(),
             model: ModelView::new(&model, self.settings),
             embeddings: self.embeddings.named_tables(),
         };

@@ -2,6 +2,7 @@
 
 use super::data_parallel::{Made, SeedTotals, StepGradients};
 use crate::embeddings::Embeddings;
+use crate::model_file::SavedLoss;
 use crate::models::Mode;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -99,8 +100,8 @@ where
         totals.accuracy()
     }
 
-    /// Returns the name of the loss, which saved models tell; `None` by default.
-    fn loss_name(&self) -> Option<String> {
+    /// Returns the loss, which saved models name; `None` by default.
+    fn saved_loss(&self) -> Option<SavedLoss> {
         None
     }
 

@@ -6,6 +6,7 @@ use super::evaluator::GraphEvaluator;
 use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
+use crate::model_file::SavedLoss;
 use crate::models::{GraphClassifier, GraphConvKind, Mode};
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
@@ -141,8 +142,8 @@ where
         self.evaluator.objective.loss.accuracy(totals)
     }
 
-    fn loss_name(&self) -> Option<String> {
-        Some(self.evaluator.objective.loss.name().to_owned())
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        Some(self.evaluator.objective.saved_loss())
     }
 
     fn embeddings(&self) -> &Embeddings {

@@ -8,6 +8,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::feature_cache::FeatureCache;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -158,6 +159,10 @@ where
         let mut left_out = [std::mem::take(&mut self.num_left_out)];
         world.all_reduce(&mut left_out, ReduceOp::Sum)?;
         Ok(left_out[0])
+    }
+
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        Some(SavedLoss { name: self.config.loss.to_string(), outputs: None })
     }
 
     fn embeddings(&self) -> &Embeddings {

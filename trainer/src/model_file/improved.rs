@@ -1,5 +1,6 @@
 //! The best model of a run so far.
 
+use super::saved_task::SavedLoss;
 use super::write::ModelView;
 use crate::fit::Selection;
 use edgecut_dist_sampler::DistEmbedding;
@@ -12,6 +13,8 @@ pub struct Improved<'a> {
     pub selection: Selection,
     /// The value of this metric on the validation data; `None` without validation data.
     pub valid_metric: Option<f64>,
+    /// The loss that the model was trained with, if the task has told it.
+    pub loss: Option<SavedLoss>,
     /// The model and its settings.
     pub model: ModelView<'a>,
     /// The embeddings that the model reads, for node types without features.

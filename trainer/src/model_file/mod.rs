@@ -18,7 +18,8 @@
 //!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
 //!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
-//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
+//!   further settings. `task` is a [`SavedTask`] as JSON; without it, the configuration tells the task, and the model
+//!   predicts classes or links. `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
 //!   and their files as JSON.
 //!
 //! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
@@ -35,6 +36,7 @@ mod model_origin;
 mod model_saver;
 mod read;
 mod saved_embeddings;
+mod saved_task;
 mod settings;
 mod shard_writer;
 mod tensor_name;
@@ -48,9 +50,10 @@ pub use error::ModelFileError;
 pub use improved::{Improved, NamedTable};
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
-pub use read::{Loaded, ModelTask, load_model, open_model, parse_model, read_network, task_of_model};
+pub use read::{Loaded, load_model, open_model, parse_model, read_network};
 pub(crate) use saved_embeddings::WantedRows;
 pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
+pub use saved_task::{ModelTask, SavedLoss, SavedTask};
 pub use settings::{LoadableConfig, ModelSettings};
 pub(crate) use tensor_name::{ModulePath, tensor_names};
 pub use trained_on::TrainedOn;

@@ -91,7 +91,12 @@ impl ModelSaver {
         let folder = shard_folder(&self.path)?;
         let index = if best.embeddings.is_empty() { None } else { Some(self.write_shards(best, &folder, world)?) };
         if world.rank() == 0 {
-            let notes = Notes { origin: Some(&origin), trained_on: self.trained_on.as_ref(), index: index.as_ref() };
+            let notes = Notes {
+                origin: Some(&origin),
+                trained_on: self.trained_on.as_ref(),
+                index: index.as_ref(),
+                loss: best.loss.as_ref(),
+            };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)
                 .map_err(|source| ModelFileError::Write { path: self.path.clone(), source })?;

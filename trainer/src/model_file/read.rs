@@ -3,6 +3,7 @@
 use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
+use super::saved_task::TASK;
 use super::settings::LoadableConfig;
 use super::tensor_name::ModulePath;
 use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
@@ -96,32 +97,6 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     Ok((model, config, embeddings))
 }
 
-/// The task that a model was trained for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelTask {
-    /// Classification of nodes: the settings are a [`ModelConfig`](crate::models::ModelConfig).
-    Node,
-    /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
-    Link,
-    /// Classification of whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
-    Graph,
-}
-
-/// Returns the task of a model, from the bytes of its file. `path` is the file for errors.
-///
-/// # Errors
-/// [`ModelFileError`] if the file has another format.
-pub fn task_of_model(bytes: &[u8], path: &Path) -> Result<ModelTask, ModelFileError> {
-    let (_, json) = open(bytes, path)?;
-    let config: serde_json::Value =
-        serde_json::from_str(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-    Ok(match config {
-        config if config.get("decoder").is_some() => ModelTask::Link,
-        config if config.get("conv").is_some() => ModelTask::Graph,
-        _ => ModelTask::Node,
-    })
-}
-
 /// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
 fn filled<B: Backend, M: Module<B>>(
     model: M,
@@ -131,7 +106,7 @@ fn filled<B: Backend, M: Module<B>>(
     file: &OpenFile<'_>,
     device: &B::Device,
 ) -> Result<(M, SavedEmbeddings), ModelFileError> {
-    let OpenFile { tensors, index, trained_on } = file;
+    let OpenFile { tensors, index, trained_on, .. } = file;
     let mut fill =
         Fill { place: ModulePath::default(), path, file: tensors, device, used: BTreeSet::new(), error: None };
     let model = model.map(&mut fill);
@@ -176,6 +151,8 @@ pub(super) struct OpenFile<'a> {
     pub(super) tensors: SafeTensors<'a>,
     pub(super) index: Option<EmbeddingIndex>,
     pub(super) trained_on: Option<TrainedOn>,
+    /// The JSON of the task, if the file has it.
+    pub(super) task: Option<String>,
 }
 
 /// Opens the bytes of a file. Also returns its configuration as JSON.
@@ -188,7 +165,8 @@ pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, St
     let index = index.map(|text| EmbeddingIndex::parse(text, path)).transpose()?;
     let tensors = SafeTensors::deserialize(bytes).map_err(format_error)?;
     let trained_on = TrainedOn::of_metadata(metadata, path)?;
-    Ok((OpenFile { tensors, index, trained_on }, config))
+    let task = metadata.and_then(|metadata| metadata.get(TASK)).cloned();
+    Ok((OpenFile { tensors, index, trained_on, task }, config))
 }
 
 /// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first

@@ -1,5 +1,6 @@
 //! The settings of a model that its file stores.
 
+use super::saved_task::ModelTask;
 use crate::models::{
     GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel, RelationalConfig,
 };
@@ -12,6 +13,11 @@ pub trait ModelSettings: Serialize {
     /// Returns the number of parameters of a model with these settings, which is checked when the model is saved. A
     /// number that overflows is `usize::MAX`. The default `None` skips the check.
     fn num_parameters(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the task of the model, which its file names; `None` by default.
+    fn task(&self) -> Option<ModelTask> {
         None
     }
 }
@@ -55,6 +61,10 @@ impl ModelSettings for ModelConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
+
+    fn task(&self) -> Option<ModelTask> {
+        Some(ModelTask::Node)
+    }
 }
 
 impl LoadableConfig for ModelConfig {
@@ -84,6 +94,10 @@ impl ModelSettings for LinkModelConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
+
+    fn task(&self) -> Option<ModelTask> {
+        Some(ModelTask::Link)
+    }
 }
 
 impl LoadableConfig for LinkModelConfig {
@@ -109,6 +123,10 @@ impl LoadableConfig for LinkModelConfig {
 impl ModelSettings for GraphNetConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+
+    fn task(&self) -> Option<ModelTask> {
+        Some(ModelTask::Graph)
     }
 }
 

@@ -4,6 +4,7 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX};
 use super::file_header::with_ordered_header;
 use super::model_origin::{ModelOrigin, ORIGIN};
+use super::saved_task::{ModelTask, SavedLoss, SavedTask, TASK};
 use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
 use super::trained_on::{TRAINED_ON, TrainedOn};
@@ -51,6 +52,7 @@ trait ModelParts {
     fn tensors(&self) -> BTreeMap<String, StoredTensor>;
     fn settings(&self) -> serde_json::Result<String>;
     fn num_parameters(&self) -> Option<usize>;
+    fn task(&self) -> Option<ModelTask>;
 }
 
 struct ModelAndSettings<'a, B, M, C> {
@@ -73,6 +75,10 @@ impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings
     fn num_parameters(&self) -> Option<usize> {
         self.settings.num_parameters()
     }
+
+    fn task(&self) -> Option<ModelTask> {
+        self.settings.task()
+    }
 }
 
 /// The optional metadata of a model file.
@@ -81,6 +87,7 @@ pub(super) struct Notes<'a> {
     pub(super) origin: Option<&'a ModelOrigin>,
     pub(super) trained_on: Option<&'a TrainedOn>,
     pub(super) index: Option<&'a EmbeddingIndex>,
+    pub(super) loss: Option<&'a SavedLoss>,
 }
 
 /// Makes the bytes of a model file.
@@ -108,6 +115,14 @@ pub(super) fn model_bytes(
         ("version".to_owned(), VERSION.to_owned()),
         ("config".to_owned(), model.parts.settings().map_err(json_error)?),
     ]);
+    if let Some(task) = model.parts.task() {
+        let task = SavedTask {
+            task,
+            loss: notes.loss.map(|loss| loss.name.clone()),
+            outputs: notes.loss.and_then(|loss| loss.outputs),
+        };
+        metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
+    }
     if let Some(origin) = notes.origin {
         metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
     }

@@ -6,6 +6,7 @@ use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
 use crate::feature_cache::FeatureCache;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
+use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::objective::Objective;
 use crate::ops::GnnBackend;
@@ -151,8 +152,8 @@ where
         self.evaluator.objective.loss.accuracy(totals)
     }
 
-    fn loss_name(&self) -> Option<String> {
-        Some(self.evaluator.objective.loss.name().to_owned())
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        Some(self.evaluator.objective.saved_loss())
     }
 
     fn embeddings(&self) -> &Embeddings {

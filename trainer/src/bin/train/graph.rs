@@ -7,7 +7,7 @@ use crate::model_bytes::read_on_rank_0;
 use crate::node::{train, valid};
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number};
-use crate::saved_model::{Setting, check_flags, check_graphs};
+use crate::saved_model::{Setting, check_flags, check_graphs, loss_of_model};
 use anyhow::{Context, anyhow, ensure};
 use edgecut_cli::result;
 use edgecut_cluster::{ProcessGroup, Termination};
@@ -144,7 +144,9 @@ fn evaluate<B: TrainingBackend>(
     check_flags(&args.given, path, &settings_of(config, &model_config))?;
     check_graphs(&bytes, path, graphs, model_config.num_classes)?;
     model.set_precision(config.step.precision);
-    let result = B::evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
+    let mut config = config.clone();
+    config.step.loss = loss_of_model(&bytes, path, config.step.loss.take())?;
+    let result = B::evaluate_graph(graphs, split, &config, (&model, &model_config), world, device);
     result.with_context(|| format!("evaluate {}", path.display()))
 }
 

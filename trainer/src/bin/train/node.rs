@@ -6,7 +6,7 @@ use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent, shown};
-use crate::saved_model::{check_data, check_flags};
+use crate::saved_model::{check_data, check_flags, loss_of_model};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
@@ -86,10 +86,12 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<SeedResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+    let mut config = config.clone();
+    config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
     check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
     model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+    Ok(B::evaluate_node(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Formats the accuracy of the training batches, with a comma behind it; empty if the loss counts no correct predictions.

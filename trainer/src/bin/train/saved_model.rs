@@ -6,7 +6,8 @@ use anyhow::bail;
 use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{GraphDataset, Meta};
-use edgecut_trainer::model_file::{ModelFileError, ModelTask, TrainedOn, task_of_model};
+use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
+use edgecut_trainer::model_file::{ModelFileError, ModelTask, SavedTask, TrainedOn};
 use std::path::Path;
 
 /// The sampling of an evaluation or prediction.
@@ -51,6 +52,27 @@ pub(crate) fn check_flags(given: &GivenFlags, path: &Path, settings: &[Setting])
     }
 }
 
+/// Returns the loss of the training of a saved model, by which it is evaluated; `given` by the flags must not be another.
+/// Files of earlier versions do not name it.
+///
+/// # Errors
+/// [`UsageError`] for another loss; a loss of a later version.
+pub(crate) fn loss_of_model(bytes: &[u8], path: &Path, given: Option<AnyLoss>) -> anyhow::Result<Option<AnyLoss>> {
+    let Some(saved) = SavedTask::of_file(bytes, path)?.loss else { return Ok(given) };
+    match given {
+        Some(given) if given.name() != saved => bail!(UsageError(format!(
+            "--loss {}: the model {} was trained with the loss {saved}: leave the flag out, or load another model",
+            given.name(),
+            path.display()
+        ))),
+        Some(given) => Ok(Some(given)),
+        None => match AnyLoss::new(LossSettings::named(&saved)) {
+            Ok(loss) => Ok(Some(loss)),
+            Err(why) => bail!("{}: {why}", path.display()),
+        },
+    }
+}
+
 /// Checks that a graph is like the one that a saved model was trained on, and tells on rank 0 what is not compared and
 /// what is not the same as in the training. `bytes` are those of the model file `path`. Every rank calls this.
 ///
@@ -64,7 +86,8 @@ pub(crate) fn check_data(
     world: &ProcessGroup,
 ) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
-    let is_classifier = task_of_model(bytes, path)? == ModelTask::Node;
+    let task = SavedTask::of_file(bytes, path)?;
+    let is_classifier = task.task == ModelTask::Node && matches!(task.outputs_or_classes(0), OutputKind::Classes(_));
     if let Some(what) = trained_on.as_ref().and_then(|trained| trained.difference(meta, is_classifier)) {
         bail!(ModelFileError::OtherData { path: path.to_owned(), what });
     }

@@ -18,11 +18,12 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) load_model: PathBuf,
-    /// Rows to write. For nodes and graphs: class, the class with the greatest logit; probability and logit, a column per
-    /// class; embedding, the output of a hidden layer. For models of `train link` also score, the scores of --pairs;
+    /// Rows to write. For nodes and graphs: prediction, which is the class with the greatest logit, 1 or 0 for each of
+    /// several labels, or the predicted numbers; class, the same for classes only; probability and logit, a column per class
+    /// or label; embedding, the output of a hidden layer. For models of `train link` also score, the scores of --pairs;
     /// top-k, the best destinations of --sources; relation, the decoder's vector of each edge type. table: the learned
     /// embeddings of --node-type
-    #[arg(long, value_enum, value_name = "class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Class, help_heading = "Prediction")]
+    #[arg(long, value_enum, value_name = "prediction|class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Prediction, help_heading = "Prediction")]
     pub(crate) output: Rows,
     /// Nodes to write: all, train, valid, test, or a .npy file of node ids
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
@@ -120,6 +121,7 @@ pub(crate) struct PredictArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rows {
+    Prediction,
     Class,
     Probability,
     Logit,

@@ -4,7 +4,7 @@ use super::args::{Format, PredictArgs, Rows};
 use super::request::Request::{self, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use anyhow::bail;
-use edgecut_trainer::model_file::{ModelTask, read_network, task_of_model};
+use edgecut_trainer::model_file::{ModelTask, SavedTask, read_network};
 
 /// A flag, whether it is given, and the requests that it applies to.
 type Flag = (&'static str, bool, &'static [Request]);
@@ -31,7 +31,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--top-k is missing: --output top-k needs the number of destinations per source"
     } else if request == Graphs && args.part.dataset.is_none() {
         "--dataset is missing: --graphs needs the name of the set of graphs, as train graph does"
-    } else if args.ogb_submission.is_some() && args.output != Rows::Class {
+    } else if args.ogb_submission.is_some() && ![Rows::Prediction, Rows::Class].contains(&args.output) {
         "--ogb-submission contains classes: leave out --output, or the submission"
     } else if args.ogb_submission.is_some() && args.nodes == "all" {
         "--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids"
@@ -40,7 +40,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     } else if request.reads_parts() && args.part.server_list().is_some() {
         "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
     } else if request == Nodes && is_of_graphs(args) {
-        "--load-model: the model classifies whole graphs: add --graphs all, and --dataset with the name of the set of \
+        "--load-model: the model is for whole graphs: add --graphs all, and --dataset with the name of the set of \
          graphs"
     } else {
         return Ok(());
@@ -48,11 +48,11 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     bail!(UsageError(wrong.into()))
 }
 
-/// Returns true if this process can read the model, and it classifies whole graphs. A process that cannot read it finds
+/// Returns true if this process can read the model, and it is for whole graphs. A process that cannot read it finds
 /// out when rank 0 has sent it.
 fn is_of_graphs(args: &PredictArgs) -> bool {
-    let task = read_network(&args.load_model).and_then(|bytes| task_of_model(&bytes, &args.load_model));
-    task.is_ok_and(|task| task == ModelTask::Graph)
+    let task = read_network(&args.load_model).and_then(|bytes| SavedTask::of_file(&bytes, &args.load_model));
+    task.is_ok_and(|saved| saved.task == ModelTask::Graph)
 }
 
 fn flags(args: &PredictArgs) -> Vec<Flag> {

@@ -4,12 +4,14 @@ use super::args::{Format, PredictArgs, Rows};
 use super::parquet_file::ParquetFile;
 use super::submission::Submission;
 use super::user_ids::UserColumn;
-use super::values::Values;
+use super::values::{Form, Values};
+use crate::exit::UsageError;
 use anyhow::Context;
 use bytemuck::Pod;
 use clap::ValueEnum;
 use edgecut_graph::{NpyElement, npy_header};
 use edgecut_output::OutputFile;
+use edgecut_trainer::loss::OutputKind;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,8 @@ pub(super) struct Columns {
     /// The name of the column of values, or the prefix of several columns.
     pub(super) value: &'static str,
     pub(super) shape: ValueShape,
+    /// The conversion of the numbers that were computed.
+    pub(super) form: Form,
 }
 
 /// The name of the column of the ids that users know.
@@ -69,17 +73,39 @@ pub(super) enum ValueShape {
 }
 
 impl Columns {
-    /// Returns the columns of rows that a model has computed, `width` numbers each.
-    pub(super) fn of_rows(ids: &'static [&'static str], rows: Rows, width: usize) -> Self {
-        let (value, shape) = match rows {
-            Rows::Class => ("class", ValueShape::Class),
-            Rows::Probability => ("probability", ValueShape::List(width)),
-            Rows::Logit => ("logit", ValueShape::List(width)),
-            Rows::Embedding | Rows::Table => ("embedding", ValueShape::List(width)),
-            Rows::Relation => ("relation", ValueShape::List(width)),
-            Rows::Score | Rows::TopK => ("score", ValueShape::Number),
+    /// Returns the columns of predictions, which are made of `outputs`, or of embeddings with `width` numbers.
+    ///
+    /// # Errors
+    /// [`UsageError`] if such outputs have no such rows.
+    pub(super) fn of_outputs(
+        ids: &'static [&'static str],
+        rows: Rows,
+        outputs: OutputKind,
+        width: usize,
+    ) -> Result<Self, UsageError> {
+        if rows == Rows::Embedding {
+            return Ok(Self::of_numbers(ids, "embedding", width));
+        }
+        let form = Form::new(rows, outputs)?;
+        let (value, shape) = match (rows, form) {
+            (_, Form::Class) => ("class", ValueShape::Class),
+            (_, Form::Labels) => ("label", ValueShape::List(width)),
+            (Rows::Logit, _) => ("logit", ValueShape::List(width)),
+            (_, Form::ClassProbabilities | Form::LabelProbabilities) => ("probability", ValueShape::List(width)),
+            (_, Form::Numbers) if width == 1 => ("value", ValueShape::Number),
+            (_, Form::Numbers) => ("value", ValueShape::List(width)),
         };
-        Self { ids, value, shape }
+        Ok(Self { ids, value, shape, form })
+    }
+
+    /// Returns the columns of rows of `width` numbers.
+    pub(super) fn of_numbers(ids: &'static [&'static str], value: &'static str, width: usize) -> Self {
+        Self { ids, value, shape: ValueShape::List(width), form: Form::Numbers }
+    }
+
+    /// Returns the columns of scores.
+    pub(super) fn of_scores(ids: &'static [&'static str]) -> Self {
+        Self { ids, value: "score", shape: ValueShape::Number, form: Form::Numbers }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Classes, probabilities, logits and embeddings of whole graphs.
+//! Predictions, probabilities, logits and embeddings of whole graphs.
 
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, write_ids};
 use super::ids::{Ids, check_ids};
 use super::model::{Data, Model, open};
 use super::ordered_rows::OrderedRows;
-use super::values::class_of;
+use super::values::class_or_none;
 use super::{PredictFlags, prepare_out};
 use crate::exit::UsageError;
 use crate::graph::load;
@@ -20,7 +20,7 @@ use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::GraphSource;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{GraphPredictionConfig, WantedGraphRows};
-use edgecut_trainer::models::GraphNetConfig;
+use edgecut_trainer::loss::OutputKind;
 use serde::Serialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
         let start = Instant::now();
         let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
-        let Model::Graph(model, config) = open::<B>(args, Data::Graphs(&dataset), world, device)? else {
+        let Model::Graph(model, config, outputs) = open::<B>(args, Data::Graphs(&dataset), world, device)? else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()
@@ -68,7 +68,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let output = OrderedRows {
             args,
             stem: "predictions",
-            columns: Columns::of_rows(&["graph_id"], args.output, width),
+            columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
             num_rows: num_graphs,
             width,
             block: BLOCK,
@@ -78,7 +78,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
             write_ids(&args.out.join("graph_ids.npy"), ids)?;
         }
-        let is_classified = is_classified(args, &dataset, &config);
+        let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());
         let mut right = 0;
         output.write(world, |rows: Range<usize>| {
             let graphs = selected.range(rows);
@@ -99,14 +99,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     })
 }
 
-/// Returns true if the classes of the model are those of the graphs.
-fn is_classified(args: &PredictArgs, dataset: &GraphDataset, config: &GraphNetConfig) -> bool {
-    args.output != Rows::Embedding && config.num_classes == dataset.classes().len()
-}
-
 /// Returns the number of graphs whose greatest logit is that of their class.
 fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usize) -> u64 {
-    let is_right = |(&graph, logits): (&u32, &[f32])| class_of(logits) == i64::from(dataset.class(graph as usize));
+    let is_right = |(&graph, logits): (&u32, &[f32])| class_or_none(logits) == i64::from(dataset.class(graph as usize));
     graphs.iter().zip(logits.chunks_exact(width)).filter(|row| is_right(*row)).count() as u64
 }
 

@@ -8,14 +8,15 @@ use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, task_of_model};
+use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
 
 /// A saved model, by its task.
 pub(super) enum Model<B: TrainingBackend> {
-    Node(NodeModel<B>, ModelConfig, SavedEmbeddings),
+    Node(NodeModel<B>, ModelConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
-    Graph(GraphNet<B>, GraphNetConfig),
+    Graph(GraphNet<B>, GraphNetConfig, OutputKind),
 }
 
 /// The data to predict for.
@@ -40,11 +41,16 @@ pub(super) fn open<B: TrainingBackend>(
         check_data(&bytes, path, meta, &Sampling::default(), world)?;
     }
     let precision = args.device.mixed_precision.unwrap_or_default();
-    Ok(match task_of_model(&bytes, path)? {
+    let saved = SavedTask::of_file(&bytes, path)?;
+    Ok(match saved.task {
         ModelTask::Node => {
             let (mut model, config, embeddings) = B::open_node_model(&bytes, path, device)?;
             model.set_precision(precision);
-            Model::Node(model, config, embeddings)
+            let num_outputs = match &config {
+                ModelConfig::Stack(stack) => stack.num_classes,
+                ModelConfig::Relational(net) => net.outputs.first().map_or(0, |output| output.channels),
+            };
+            Model::Node(model, config, embeddings, saved.outputs_or_classes(num_outputs))
         }
         ModelTask::Link => {
             let (mut model, config, embeddings) = B::open_link_model(&bytes, path, device)?;
@@ -57,7 +63,8 @@ pub(super) fn open<B: TrainingBackend>(
                 check_graphs(&bytes, path, graphs, config.num_classes)?;
             }
             model.set_precision(precision);
-            Model::Graph(model, config)
+            let outputs = saved.outputs_or_classes(config.num_classes);
+            Model::Graph(model, config, outputs)
         }
     })
 }
@@ -76,7 +83,7 @@ pub(super) fn open_link<B: TrainingBackend>(
     match open::<B>(args, data, world, device)? {
         Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
         Model::Node(..) | Model::Graph(..) => bail!(UsageError(format!(
-            "{flag} needs a model for links, and {} classifies: load a model of train link, or use --output class, \
+            "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
              probability, logit or embedding",
             args.load_model.display()
         ))),

@@ -1,4 +1,4 @@
-//! Classes, probabilities, logits and embeddings of nodes.
+//! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
@@ -6,11 +6,10 @@ use super::model::{Data, Model, open};
 use super::progress::Progress;
 use super::selection::Selection;
 use super::user_ids::UserIds;
-use super::values::{Values, class_of};
+use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
 use crate::place::Rank;
-use crate::reporter::percent;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
 use edgecut_cli::result;
@@ -19,6 +18,8 @@ use edgecut_dist_sampler::{DistRows, Wanted};
 use edgecut_graph::Split;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
+use edgecut_trainer::metrics::{Metric, OutputRows};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -37,7 +38,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: selection.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let rows = compute::<B>(args, scratch_dir, job, device)?;
+        let Computed { rows, columns, task } = compute::<B>(args, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
         let selected = selection.ids(&rows, job.world)?;
         if let Some(ids) = &selected
@@ -49,16 +50,24 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             let ids = submission.ids(args, selected.as_deref())?;
             submission.write(&args.out, &rows, &ids, job.world)?;
         }
-        let num_nodes = write(args, &rows, selected.as_deref(), job)?;
-        let accuracy = match args.output {
-            Rows::Embedding => [None; 3],
-            _ => accuracies(&rows, job)?,
-        };
+        let num_nodes = write(args, (&rows, columns), selected.as_deref(), job)?;
+        let mut scores = None;
+        if let Some(outputs) = task {
+            scores = scores_of(&rows, outputs, job)?;
+        }
         if job.world.rank() == 0 {
-            report(args, num_nodes, &accuracy, compute_seconds)?;
+            report(args, num_nodes, scores, compute_seconds)?;
         }
         Ok(())
     })
+}
+
+/// The rows of all nodes.
+struct Computed {
+    rows: DistRows,
+    columns: Columns,
+    /// The meaning of the rows; `None` for embeddings.
+    task: Option<OutputKind>,
 }
 
 /// Computes the rows of all nodes.
@@ -67,7 +76,7 @@ fn compute<B: TrainingBackend>(
     scratch_dir: PathBuf,
     job: &mut Serving<'_>,
     device: &B::Device,
-) -> anyhow::Result<DistRows> {
+) -> anyhow::Result<Computed> {
     let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let neighborhoods = match &args.num_neighbors {
         None => Neighborhoods::LayerWise(files),
@@ -86,8 +95,17 @@ fn compute<B: TrainingBackend>(
     let model = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+    let mut task = None;
     let rows = match model {
-        Model::Node(model, model_config, embeddings) => {
+        Model::Node(model, model_config, embeddings, outputs) => {
+            if args.output != Rows::Embedding {
+                let form = Form::new(args.output, outputs)?;
+                if args.ogb_submission.is_some() && form != Form::Class {
+                    let what = "--ogb-submission contains classes, which the model does not predict: leave it out";
+                    bail!(UsageError(what.into()));
+                }
+                task = Some(outputs);
+            }
             B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?
         }
         Model::Link(..) if args.output != Rows::Embedding => bail!(UsageError(format!(
@@ -98,26 +116,29 @@ fn compute<B: TrainingBackend>(
             B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
         }
         Model::Graph(..) => bail!(UsageError(format!(
-            "--load-model {}: the model classifies whole graphs: add --graphs all, and --dataset with the name of the set \
+            "--load-model {}: the model is for whole graphs: add --graphs all, and --dataset with the name of the set \
              of graphs",
             args.load_model.display()
         ))),
     };
     progress.finish();
-    Ok(rows)
+    let columns = match task {
+        Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
+        None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
+    };
+    Ok(Computed { rows, columns, task })
 }
 
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.
 fn write(
     args: &PredictArgs,
-    rows: &DistRows,
+    (rows, columns): (&DistRows, Columns),
     selected: Option<&[u32]>,
     job: &mut Serving<'_>,
 ) -> anyhow::Result<usize> {
     let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
-    let columns = Columns::of_rows(&["node_id"], args.output, rows.dim());
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank("predictions", rank, job.world.size());
@@ -129,7 +150,7 @@ fn write(
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
             let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
-            file.push_with_users(&[&ids], known.as_ref(), &values_of(args, rows, &nodes)?)?;
+            file.push_with_users(&[&ids], known.as_ref(), &values_of(columns, rows, &nodes)?)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -162,7 +183,7 @@ fn write(
             };
             let node = rows.node();
             let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
-            let values = values_of(args, rows, &nodes)?;
+            let values = values_of(columns, rows, &nodes)?;
             match file {
                 GatheredFile::Table(file, users) => {
                     let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
@@ -209,37 +230,48 @@ fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> an
 }
 
 /// Returns the values to write for nodes, which are global ids.
-fn values_of(args: &PredictArgs, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
+fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
     let values = rows.node().handle().block_on(rows.pull(nodes))?;
-    Ok(Values::of(values, rows.dim(), args.output))
+    Ok(Values::of(values, rows.dim(), columns.form))
 }
 
-/// Returns the accuracy on the training, validation and test nodes. Every rank must call this.
-fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<f64>; 3]> {
+/// A metric on the training, validation and test nodes.
+struct Scores {
+    metric: Metric,
+    values: [Option<f64>; 3],
+}
+
+/// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
+/// targets. Every rank must call this.
+fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut Serving<'_>) -> anyhow::Result<Option<Scores>> {
     let node = rows.node().clone();
     let node_type = rows.node_type();
-    let mut counts = [[0_u64; 2]; 3];
-    if node.part().meta().node_types[node_type.index()].num_classes > 0 {
-        for (split, counts) in Split::ALL.into_iter().zip(&mut counts) {
-            // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
-            let nodes = node.split_nodes(node_type, split)?;
-            let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
-            let wanted = Wanted { labels: true, ..Wanted::default() };
-            for nodes in nodes.chunks(BLOCK) {
-                let labels = node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?.labels;
-                let logits = node.handle().block_on(rows.pull(nodes))?;
-                let found = logits.chunks_exact(rows.dim()).map(class_of);
-                // NaN logits have no class, which is not the missing label of a node.
-                let is_right = |(found, label): &(i64, &i64)| found == *label && *found >= 0;
-                counts[0] += found.zip(&labels).filter(is_right).count() as u64;
-                counts[1] += labels.len() as u64;
-            }
+    let Some(targets) = OutputKind::of_nodes(&node.part().meta().node_types[node_type.index()]) else {
+        return Ok(None);
+    };
+    // Classes that the model does not know are wrong predictions. Labels can be predicted as numbers.
+    let fits = match (targets, outputs) {
+        (OutputKind::Classes(_), OutputKind::Classes(_)) => true,
+        _ => targets == outputs || targets.as_numbers() == Some(outputs),
+    };
+    let loss = AnyLoss::all_for(outputs).next().filter(|_| fits);
+    let Some(loss) = loss else { return Ok(None) };
+    let metric: Metric = loss.default_metric().parse()?;
+    let mut values = [None; 3];
+    for (split, value) in Split::ALL.into_iter().zip(&mut values) {
+        let mut state = metric.start(outputs);
+        // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
+        let nodes = node.split_nodes(node_type, split)?;
+        let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
+        let wanted = Wanted { labels: true, ..Wanted::default() };
+        for nodes in nodes.chunks(BLOCK) {
+            let target = Target::of_nodes(node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?);
+            let found = node.handle().block_on(rows.pull(nodes))?;
+            state.add(&OutputRows::new(&found, rows.dim()), &target);
         }
+        *value = state.over_all_ranks(job.world)?;
     }
-    let mut flat = counts.concat();
-    job.world.all_reduce(&mut flat, ReduceOp::Sum)?;
-    let share = |counts: &[u64]| (counts[1] > 0).then(|| counts[0] as f64 / counts[1] as f64);
-    Ok([share(&flat[..2]), share(&flat[2..4]), share(&flat[4..])])
+    Ok(Some(Scores { metric, values }))
 }
 
 /// The result that `--json` prints.
@@ -250,20 +282,50 @@ struct PredictResult<'a> {
     train_acc: Option<f64>,
     valid_acc: Option<f64>,
     test_acc: Option<f64>,
+    /// The metric of labels or numbers.
+    #[serde(flatten)]
+    of_metric: Option<OfMetric>,
     compute_seconds: f64,
 }
 
-fn report(args: &PredictArgs, nodes: usize, accuracy: &[Option<f64>; 3], compute_seconds: f64) -> anyhow::Result<()> {
-    let [train_acc, valid_acc, test_acc] = *accuracy;
-    let result = PredictResult { out: &args.out, nodes, train_acc, valid_acc, test_acc, compute_seconds };
+#[derive(Serialize)]
+struct OfMetric {
+    metric: Metric,
+    train_metric: Option<f64>,
+    valid_metric: Option<f64>,
+    test_metric: Option<f64>,
+}
+
+fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seconds: f64) -> anyhow::Result<()> {
+    let mut result = PredictResult {
+        out: &args.out,
+        nodes,
+        train_acc: None,
+        valid_acc: None,
+        test_acc: None,
+        of_metric: None,
+        compute_seconds,
+    };
+    if let Some(Scores { metric, values: [train, valid, test] }) = &scores {
+        if metric.name() == "accuracy" {
+            result.train_acc = *train;
+            result.valid_acc = *valid;
+            result.test_acc = *test;
+        } else {
+            let [train_metric, valid_metric, test_metric] = [*train, *valid, *test];
+            result.of_metric = Some(OfMetric { metric: *metric, train_metric, valid_metric, test_metric });
+        }
+    }
     if args.json {
         result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
         return Ok(());
     }
     result!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display())?;
-    if accuracy.iter().any(Option::is_some) {
-        let [train, valid, test] = accuracy.map(percent);
-        result!("accuracy: train {train}, validation {valid}, test {test}")?;
+    if let Some(Scores { metric, values }) = scores
+        && values.iter().any(Option::is_some)
+    {
+        let [train, valid, test] = values.map(|value| metric.shown(value));
+        result!("{metric}: train {train}, validation {valid}, test {test}")?;
     }
     Ok(())
 }

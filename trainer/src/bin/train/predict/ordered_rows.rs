@@ -40,7 +40,7 @@ impl OrderedRows<'_> {
             let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
-                push(&mut file, &(self.ids)(rows), &Values::of(values, self.width, args.output))?;
+                push(&mut file, &(self.ids)(rows), &Values::of(values, self.width, self.columns.form))?;
                 // Meeting at every block bounds the wait for a slow rank to the time of one block.
                 world.barrier()?;
             }
@@ -67,7 +67,7 @@ impl OrderedRows<'_> {
             let Some(file) = &mut file else { continue };
             for (of_rank, rows) in step.iter().enumerate() {
                 let values = if of_rank == 0 { mine.clone() } else { bytemuck::pod_collect_to_vec(&received[of_rank]) };
-                let values = Values::of(values, self.width, args.output);
+                let values = Values::of(values, self.width, self.columns.form);
                 match file {
                     Gathered::Array(file) => file.push(&values)?,
                     Gathered::Table(file) => push(file, &(self.ids)(rows.clone()), &values)?,

@@ -53,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let output = OrderedRows {
             args,
             stem: "scores",
-            columns: Columns::of_rows(&["src", "dst"], args.output, 1),
+            columns: Columns::of_scores(&["src", "dst"]),
             num_rows: pairs.sources.len(),
             width: 1,
             block: block[0] as usize,

@@ -26,8 +26,9 @@ impl Request {
             Rows::TopK => Self::TopK,
             Rows::Table => Self::Table,
             Rows::Relation => Self::Relations,
-            Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding if args.graphs.is_some() => Self::Graphs,
-            Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding => Self::Nodes,
+            Rows::Prediction | Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding => {
+                if args.graphs.is_some() { Self::Graphs } else { Self::Nodes }
+            }
         }
     }
 
@@ -39,8 +40,10 @@ impl Request {
     /// Returns the flags that make this request, for errors.
     pub(super) fn flags(self) -> &'static str {
         match self {
-            Self::Nodes => "rows of nodes (--output class, probability, logit or embedding)",
-            Self::Graphs => "rows of graphs (--graphs with --output class, probability, logit or embedding)",
+            Self::Nodes => "rows of nodes (--output prediction, class, probability, logit or embedding)",
+            Self::Graphs => {
+                "rows of graphs (--graphs with --output prediction, class, probability, logit or embedding)"
+            }
             Self::Pairs => "--output score",
             Self::TopK => "--output top-k",
             Self::Table => "--output table",

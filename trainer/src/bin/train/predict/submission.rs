@@ -1,7 +1,7 @@
 //! Submissions to the leaderboards of OGB's large-scale challenge.
 
 use super::args::PredictArgs;
-use super::values::class_of;
+use super::values::class_or_none;
 use crate::npy_numbers::read_numbers;
 use crate::npz::Npz;
 use anyhow::{Context, ensure};
@@ -82,7 +82,8 @@ impl Submission {
                 let nodes = node.handle().block_on(node.find_originals(rows.node_type(), ids))?;
                 let logits = node.handle().block_on(rows.pull(&nodes))?;
                 for logits in logits.chunks_exact(rows.dim()) {
-                    classes.push(class_of(logits).try_into().context("--ogb-submission: a class exceeds 16 bits")?);
+                    classes
+                        .push(class_or_none(logits).try_into().context("--ogb-submission: a class exceeds 16 bits")?);
                 }
             }
             // Meeting at every block bounds the wait for rank 0 to the time of one block.

@@ -57,14 +57,14 @@ fn write_table<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<usize> {
     let embeddings = match open::<B>(args, Data::None, world, device)? {
-        Model::Node(_, _, embeddings) | Model::Link(_, _, embeddings) => embeddings,
+        Model::Node(_, _, embeddings, _) | Model::Link(_, _, embeddings) => embeddings,
         Model::Graph(..) => bail!(
             "--output table: {} is a model for whole graphs, which has no embedding tables",
             args.load_model.display()
         ),
     };
     let size = table_of(args, &embeddings)?;
-    let columns = Columns::of_rows(&["node_id"], args.output, size.dim);
+    let columns = Columns::of_numbers(&["node_id"], "embedding", size.dim);
     let mut file = (world.rank() == 0).then(|| RowsFile::create(args, columns, size.num_nodes)).transpose()?;
     for first in (0..size.num_nodes).step_by(BLOCK) {
         if let Some(file) = &mut file {
@@ -119,7 +119,7 @@ fn write_relations<B: TrainingBackend>(
     if world.rank() != 0 {
         return Ok(num_types);
     }
-    let columns = Columns::of_rows(&["edge_type_id"], args.output, config.encoder.hidden_channels);
+    let columns = Columns::of_numbers(&["edge_type_id"], "relation", config.encoder.hidden_channels);
     let mut file = RowsFile::create(args, columns, num_types)?;
     let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
     file.push(&ids, Values::Numbers(rows.into_data().iter::<f32>().collect()))?;

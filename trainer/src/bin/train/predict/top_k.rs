@@ -96,7 +96,7 @@ impl TopKFile {
         top_k: usize,
         (rank, size): (usize, usize),
     ) -> anyhow::Result<Self> {
-        let columns = Columns::of_rows(&["src", "rank", "dst"], args.output, 1);
+        let columns = Columns::of_scores(&["src", "rank", "dst"]);
         if args.format != Format::Npy && !args.gather {
             let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns)?;
             return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });

@@ -1,6 +1,9 @@
 //! The values that are written for a node, a graph or a pair.
 
 use super::args::Rows;
+use crate::exit::UsageError;
+use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::metrics::class_of;
 
 /// Values, row by row.
 #[derive(Debug, PartialEq)]
@@ -11,30 +14,68 @@ pub(super) enum Values {
     Numbers(Vec<f32>),
 }
 
-impl Values {
-    /// Converts rows that the model has computed, `[nodes, width]`.
-    pub(super) fn of(rows: Vec<f32>, width: usize, kind: Rows) -> Self {
-        match kind {
-            Rows::Class => Self::Classes(rows.chunks_exact(width).map(class_of).collect()),
-            Rows::Logit | Rows::Embedding | Rows::Score | Rows::TopK | Rows::Table | Rows::Relation => {
-                Self::Numbers(rows)
-            }
-            Rows::Probability => {
-                let mut rows = rows;
-                rows.chunks_exact_mut(width).for_each(to_probabilities);
-                Self::Numbers(rows)
-            }
+/// The conversion of outputs into the values to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The class with the greatest logit.
+    Class,
+    /// 1 for each label whose logit is above 0, else 0.
+    Labels,
+    /// The probabilities of classes (softmax).
+    ClassProbabilities,
+    /// The probability of each label (logistic function).
+    LabelProbabilities,
+    /// The numbers themselves.
+    Numbers,
+}
+
+impl Form {
+    /// Returns the conversion of outputs with a meaning, for `--output`.
+    ///
+    /// # Errors
+    /// [`UsageError`] if such outputs have no such rows.
+    pub(super) fn new(rows: Rows, outputs: OutputKind) -> Result<Self, UsageError> {
+        use OutputKind::{Classes, Labels, Numbers};
+        let wrong = |name: &str, what: &str| {
+            let what = format!("--output {name}: the model predicts {what}: use --output prediction or embedding");
+            Err(UsageError(what))
+        };
+        match (rows, outputs) {
+            (Rows::Prediction | Rows::Class, Classes(_)) => Ok(Self::Class),
+            (Rows::Prediction, Labels(_)) => Ok(Self::Labels),
+            (Rows::Probability, Classes(_)) => Ok(Self::ClassProbabilities),
+            (Rows::Probability, Labels(_)) => Ok(Self::LabelProbabilities),
+            (Rows::Class, Labels(_)) => wrong("class", "several labels"),
+            (Rows::Class, Numbers(_)) => wrong("class", "numbers"),
+            (Rows::Probability, Numbers(_)) => wrong("probability", "numbers"),
+            (Rows::Logit, Numbers(_)) => wrong("logit", "numbers"),
+            _ => Ok(Self::Numbers),
         }
     }
 }
 
-/// Returns the class with the greatest logit, the first of equal ones, or -1 if a logit is NaN.
-pub(super) fn class_of(logits: &[f32]) -> i64 {
-    if logits.iter().any(|logit| logit.is_nan()) {
-        return -1;
+impl Values {
+    /// Converts rows that the model has computed, `[nodes, width]`.
+    pub(super) fn of(mut rows: Vec<f32>, width: usize, form: Form) -> Self {
+        match form {
+            Form::Class => return Self::Classes(rows.chunks_exact(width).map(class_or_none).collect()),
+            Form::Labels => rows.iter_mut().for_each(|logit| *logit = label_of(*logit)),
+            Form::ClassProbabilities => rows.chunks_exact_mut(width).for_each(to_probabilities),
+            Form::LabelProbabilities => rows.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
+            Form::Numbers => {}
+        }
+        Self::Numbers(rows)
     }
-    let best = (1..logits.len()).fold(0, |best, class| if logits[class] > logits[best] { class } else { best });
-    best as i64
+}
+
+/// Returns the class with the greatest logit, the first of equal ones, or -1 if a logit is NaN.
+pub(super) fn class_or_none(logits: &[f32]) -> i64 {
+    class_of(logits).unwrap_or(-1)
+}
+
+/// Returns 1 for a label that applies and 0 for one that does not, or NaN if the logit is.
+fn label_of(logit: f32) -> f32 {
+    if logit.is_nan() { logit } else { f32::from(u8::from(logit > 0.0)) }
 }
 
 /// Replaces logits by probabilities (softmax).
@@ -52,11 +93,25 @@ mod tests {
     #[test]
     fn logits_become_classes_and_probabilities() {
         let logits = vec![1.0, 3.0, 3.0, f32::NAN, 0.0, 0.0, 1e30, -1e30, 0.0];
-        assert_eq!(Values::of(logits.clone(), 3, Rows::Class), Values::Classes(vec![1, -1, 0]));
-        let Values::Numbers(shares) = Values::of(logits, 3, Rows::Probability) else { panic!("numbers") };
+        assert_eq!(Values::of(logits.clone(), 3, Form::Class), Values::Classes(vec![1, -1, 0]));
+        let Values::Numbers(shares) = Values::of(logits, 3, Form::ClassProbabilities) else { panic!("numbers") };
         let e = std::f32::consts::E;
         let expected = [1.0 / (1.0 + 2.0 * e * e), e * e / (1.0 + 2.0 * e * e)];
         assert!((shares[0] - expected[0]).abs() < 1e-6 && (shares[2] - expected[1]).abs() < 1e-6, "{shares:?}");
         assert_eq!(shares[6..], [1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn logits_of_labels_become_labels_and_probabilities() {
+        let logits = vec![-1.0, 0.0, 3.0, f32::NAN];
+        let Values::Numbers(labels) = Values::of(logits.clone(), 2, Form::Labels) else { panic!("numbers") };
+        assert_eq!(labels[..3], [0.0, 0.0, 1.0]);
+        let Values::Numbers(shares) = Values::of(logits, 2, Form::LabelProbabilities) else { panic!("numbers") };
+        assert!(
+            (shares[0] - 0.268_941_43).abs() < 1e-6 && shares[1] == 0.5 && labels[3].is_nan() && shares[3].is_nan()
+        );
+        let error = Form::new(Rows::Class, OutputKind::Labels(2)).expect_err("no classes").to_string();
+        assert!(error.contains("predicts several labels: use --output prediction"), "{error}");
+        assert_eq!(Form::new(Rows::Prediction, OutputKind::Numbers(1)).ok(), Some(Form::Numbers));
     }
 }

@@ -1,0 +1,79 @@
+//! The task of a saved model.
+
+use super::ModelFileError;
+use super::read::open;
+use crate::loss::OutputKind;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The key of the metadata of a model file under which the task is stored as JSON.
+pub(super) const TASK: &str = "task";
+
+/// The task that a model was trained for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelTask {
+    /// Prediction for nodes: the settings are a [`ModelConfig`](crate::models::ModelConfig).
+    Node,
+    /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
+    Link,
+    /// Prediction for whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
+    Graph,
+}
+
+/// The loss that a model is trained with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedLoss {
+    /// The name.
+    pub name: String,
+    /// The meaning of the model's outputs; `None` for links.
+    pub outputs: Option<OutputKind>,
+}
+
+/// The task of a saved model, and its loss.
+///
+/// ```
+/// use edgecut_trainer::loss::OutputKind;
+/// use edgecut_trainer::model_file::SavedTask;
+/// let task: SavedTask = serde_json::from_str(r#"{"task":"node","loss":"huber","outputs":{"numbers":2}}"#)?;
+/// assert_eq!(task.outputs_or_classes(2), OutputKind::Numbers(2));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedTask {
+    /// The task.
+    pub task: ModelTask,
+    /// The name of the loss; `None` if the file does not tell it, as files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<String>,
+    /// The meaning of the model's outputs; `None` for links, and if the file does not tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<OutputKind>,
+}
+
+impl SavedTask {
+    /// Returns the task of a model, from the bytes of its file. `path` is the file for errors. Files of earlier versions
+    /// do not name it; their models for nodes and graphs predict classes.
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if the file has another format.
+    pub fn of_file(bytes: &[u8], path: &Path) -> Result<Self, ModelFileError> {
+        let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
+        let (file, json) = open(bytes, path)?;
+        if let Some(task) = file.task {
+            return serde_json::from_str(&task).map_err(json_error);
+        }
+        let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
+        let task = match config {
+            config if config.get("decoder").is_some() => ModelTask::Link,
+            config if config.get("conv").is_some() => ModelTask::Graph,
+            _ => ModelTask::Node,
+        };
+        Ok(Self { task, loss: None, outputs: None })
+    }
+
+    /// Returns the meaning of the model's outputs, of which there are `num_outputs`: classes if the file does not tell it.
+    pub fn outputs_or_classes(&self, num_outputs: usize) -> OutputKind {
+        self.outputs.unwrap_or(OutputKind::Classes(num_outputs))
+    }
+}
