@@ -21,8 +21,12 @@ pub struct GraphBatch {
     pub feature_dim: usize,
     /// The label of each edge. Empty if edges have no labels.
     pub edge_labels: Vec<u32>,
-    /// The class of each graph.
+    /// The class of each graph; empty if graphs have targets.
     pub labels: Vec<i64>,
+    /// `[graphs.len(), target_dim]`, row-major: the numbers to predict for each graph, NaN where unknown.
+    pub targets: Vec<f32>,
+    /// The numbers to predict per graph, 0 if graphs have classes.
+    pub target_dim: usize,
 }
 
 impl GraphBatch {
@@ -49,6 +53,14 @@ impl GraphBatch {
         let in_32_bits = num_nodes.max(num_edges) < u32::MAX as usize;
         assert!(in_32_bits, "a batch of {num_nodes} nodes and {num_edges} edges exceeds 32-bit numbering");
         let feature_dim = dataset.feature_dim();
+        let mut labels = Vec::new();
+        let mut targets = Vec::new();
+        for &graph in &graphs {
+            match dataset.targets() {
+                Some(of_all) => targets.extend_from_slice(of_all.row(graph as usize)),
+                None => labels.push(i64::from(dataset.class(graph as usize))),
+            }
+        }
         let mut batch = Self {
             node_offsets: Vec::with_capacity(graphs.len() + 1),
             indptr: Vec::with_capacity(num_nodes + 1),
@@ -56,7 +68,9 @@ impl GraphBatch {
             features: Vec::with_capacity(num_nodes * feature_dim),
             feature_dim,
             edge_labels: Vec::new(),
-            labels: graphs.iter().map(|&graph| i64::from(dataset.class(graph as usize))).collect(),
+            labels,
+            targets,
+            target_dim: dataset.targets().map_or(0, |targets| targets.dim),
             graphs,
         };
         batch.node_offsets.push(0);
@@ -87,7 +101,8 @@ impl GraphBatch {
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
         let ids = [&self.graphs, &self.node_offsets, &self.indptr, &self.indices, &self.edge_labels];
-        ids.into_iter().map(bytes_held).sum::<usize>() + bytes_held(&self.features) + bytes_held(&self.labels)
+        let numbers = bytes_held(&self.features) + bytes_held(&self.targets);
+        ids.into_iter().map(bytes_held).sum::<usize>() + numbers + bytes_held(&self.labels)
     }
 
     /// Returns the number of edges of all graphs in the batch.

@@ -34,8 +34,8 @@ class GraphDataset(Membership):
         The numbers over all graphs. Each direction counts as an edge.
     classes : array of int64, [num_classes]
         The label of each class in the files, ascending.
-    y : array of int64, [num_graphs]
-        The class of each graph.
+    y : array of int64, [num_graphs]; or of float32, [num_graphs, T]
+        The class of each graph; or its numbers to predict, if the set has these and no classes.
     """
 
     def __init__(self, graphs: GraphSet, reopen: Callable[[], GraphDataset]) -> None:
@@ -47,7 +47,8 @@ class GraphDataset(Membership):
         self.num_nodes = graphs.num_nodes
         self.num_edges = graphs.num_edges
         self.classes = graphs.classes
-        self.y = graphs.labels
+        targets = graphs.targets
+        self.y = graphs.labels if targets is None else targets
 
     @property
     def num_classes(self) -> int:

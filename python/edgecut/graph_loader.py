@@ -62,6 +62,7 @@ class GraphDataLoader(EpochLoader):
     ``edge_index``   int64 [2, E]     sources and targets, numbered in the batch, by target
     ``edge_attr``    float32 [E, L]   one-hot labels of edges, if there are any
     ``y``            int64 [G]        classes of the graphs
+    ``y``            float32 [G, T]   numbers to predict, if the graphs have these and no classes
     ``batch``        int64 [N]        position of each node's graph
     ``ptr``          int64 [G + 1]    start of each graph's nodes
     ``input_id``     int64 [G]        number of each graph in the set

@@ -97,6 +97,9 @@ struct PreparedGraphs {
     /// The position of the graph of each node.
     batch: Vec<i64>,
     labels: Vec<i64>,
+    /// The targets of the graphs, row by row, in place of labels.
+    targets: Vec<f32>,
+    target_dim: usize,
     features: Vec<f32>,
     feature_dim: usize,
     /// All sources, then all destinations.
@@ -131,6 +134,8 @@ impl PreparedGraphs {
             edge_ptr,
             batch: graph_of,
             labels: batch.labels,
+            targets: batch.targets,
+            target_dim: batch.target_dim,
             features: batch.features,
             feature_dim: batch.feature_dim,
             ends,
@@ -151,7 +156,10 @@ impl PreparedBatch for PreparedGraphs {
         if self.edge_dim > 0 {
             set_matrix(&dict, "edge_attr", num_edges, self.edge_dim, self.edge_features)?;
         }
-        dict.set_item("y", self.labels.into_pyarray(py))?;
+        match self.target_dim {
+            0 => dict.set_item("y", self.labels.into_pyarray(py))?,
+            dim => set_matrix(&dict, "y", self.graphs.len(), dim, self.targets)?,
+        }
         dict.set_item("batch", self.batch.into_pyarray(py))?;
         dict.set_item("ptr", self.ptr.into_pyarray(py))?;
         dict.set_item("num_graphs", self.graphs.len())?;

@@ -11,7 +11,7 @@ use edgecut_graph::small_graphs::{
     FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, load_graphs, split_dataset, stratified_folds,
 };
 use edgecut_graph::{GraphDataset, GraphError};
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,6 +124,14 @@ impl GraphSet {
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Numbers<'py>> {
         Ok(numbers(py, self.0.get()?.graphs.labels()))
+    }
+
+    /// The numbers to predict for each graph, `[num_graphs, num_targets]`; none for graphs with classes.
+    #[getter]
+    fn targets<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
+        let Some(targets) = self.0.get()?.graphs.targets() else { return Ok(None) };
+        let flat = targets.values.to_vec().into_pyarray(py);
+        Ok(Some(flat.reshape([targets.values.len() / targets.dim, targets.dim])?))
     }
 
     /// Splits the graphs at random into sets for training, validation and test.

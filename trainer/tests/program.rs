@@ -23,6 +23,7 @@ mod shared_part;
 mod slurm;
 mod slurm_cluster;
 mod sweep;
+mod targets;
 mod traffic;
 mod truncated_part;
 mod unpartitioned;

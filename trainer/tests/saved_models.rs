@@ -113,6 +113,7 @@ impl Save {
         let improved = Improved {
             epoch: self.epoch,
             selection: Selection { metric: "accuracy".into(), higher_is_better: true },
+            loss: None,
             valid_metric: Some(self.valid_metric),
             model: ModelView::new(&model, &config),
             embeddings: embeddings.named_tables(),

@@ -87,7 +87,7 @@ impl NodeData {
             if self.labels.is_some() {
                 return Err("it has both labels and targets".into());
             }
-            targets.problem(self.num_nodes).map_or(Ok(()), Err)?;
+            targets.problem(self.num_nodes, "node").map_or(Ok(()), Err)?;
         }
         if let Some(times) = &self.times
             && times.len() != self.num_nodes

@@ -1,4 +1,4 @@
-//! Numbers that models predict for nodes.
+//! Numbers that models predict for nodes or graphs.
 
 use crate::memory::Buffer;
 use crate::scan::first_position;
@@ -78,24 +78,24 @@ impl Targets {
         row.is_some_and(|row| row.iter().any(|value| !value.is_nan()))
     }
 
-    /// Returns what is wrong with the targets of `num_nodes` nodes.
-    pub(crate) fn problem(&self, num_nodes: usize) -> Option<String> {
+    /// Returns what is wrong with the targets of `count` items, which are nodes or graphs.
+    pub(crate) fn problem(&self, count: usize, item: &str) -> Option<String> {
         if !(1..=MAX_TARGETS).contains(&self.dim) {
-            return Some(format!("{} targets per node, expected 1 to {MAX_TARGETS}", self.dim));
+            return Some(format!("{} targets per {item}, expected 1 to {MAX_TARGETS}", self.dim));
         }
-        if self.values.len() != num_nodes * self.dim {
-            return Some(format!("{} targets for {num_nodes} nodes with {} each", self.values.len(), self.dim));
+        if self.values.len() != count * self.dim {
+            return Some(format!("{} targets for {count} {item}s with {} each", self.values.len(), self.dim));
         }
         let at = self.kind.first_wrong(&self.values)?;
-        Some(wrong_target(at, self.dim, self.values[at], self.kind))
+        Some(wrong_target(at, item, self.dim, self.values[at], self.kind))
     }
 }
 
 /// Describes a value that [`TargetKind::first_wrong`] found.
-pub(crate) fn wrong_target(at: usize, dim: usize, value: f32, kind: TargetKind) -> String {
+pub(crate) fn wrong_target(at: usize, item: &str, dim: usize, value: f32, kind: TargetKind) -> String {
     let expected = match kind {
         TargetKind::Regression => "is infinite as a 32-bit float",
         TargetKind::MultiLabel => "is not 0, 1 or NaN",
     };
-    format!("target {} of node {} is {value}, which {expected}", at % dim, at / dim)
+    format!("target {} of {item} {} is {value}, which {expected}", at % dim, at / dim)
 }

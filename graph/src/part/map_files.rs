@@ -208,7 +208,7 @@ fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>,
 fn targets(path: PathBuf, rows: usize, TargetMeta { dim, kind }: TargetMeta) -> Result<Buffer<f32>, GraphError> {
     let targets: Buffer<f32> = array(path.clone(), &[rows, dim])?;
     match kind.first_wrong(&targets) {
-        Some(at) => Err(GraphError::format(path, wrong_target(at, dim, targets[at], kind))),
+        Some(at) => Err(GraphError::format(path, wrong_target(at, "node", dim, targets[at], kind))),
         None => Ok(targets),
     }
 }

@@ -3,16 +3,17 @@
 use super::format::{FORMAT_NAME, FORMAT_VERSION, GraphsMeta};
 use super::graph_data::check_offsets;
 use super::{GraphDataset, NodeLabels};
-use crate::GraphError;
 use crate::memory::Buffer;
 use crate::npy::{NpyElement, NpyWriter, map_features, map_npy, write_features};
+use crate::{GraphError, TargetMeta, Targets};
 use std::path::{Path, PathBuf};
 
 /// The file that describes a folder of graphs. It is written last, so a folder without it is incomplete.
 const META_FILE: &str = "GRAPHS.json";
 
 /// The names of the arrays, without the extension.
-const ARRAYS: [&str; 7] = ["node_offsets", "indptr", "indices", "labels", "features", "node_labels", "edge_labels"];
+const ARRAYS: [&str; 8] =
+    ["node_offsets", "indptr", "indices", "labels", "targets", "features", "node_labels", "edge_labels"];
 
 impl GraphDataset {
     /// Returns the number of bytes of the arrays that [`GraphDataset::write`] writes.
@@ -23,7 +24,8 @@ impl GraphDataset {
             .map_or(0, |features| features.num_rows() * features.dtype().row_bytes(features.dim()));
         let node_labels = self.node_labels.as_ref().map_or(0, |labels| labels.columns.len());
         let edge_labels = self.edge_labels.as_ref().map_or(0, |labels| labels.len());
-        let of_four = self.indices.len() + self.labels.len() + node_labels + edge_labels;
+        let targets = self.targets.as_ref().map_or(0, |targets| targets.values.len());
+        let of_four = self.indices.len() + self.labels.len() + targets + node_labels + edge_labels;
         (8 * (self.node_offsets.len() + self.indptr.len()) + 4 * of_four + features) as u64
     }
 
@@ -42,6 +44,9 @@ impl GraphDataset {
         put(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
         put(&file(dir, "indices"), &[self.indices.len()], &self.indices)?;
         put(&file(dir, "labels"), &[self.labels.len()], &self.labels)?;
+        if let Some(Targets { values, dim, .. }) = &self.targets {
+            put(&file(dir, "targets"), &[self.num_graphs(), *dim], values)?;
+        }
         if let Some(features) = &self.features {
             write_features(&file(dir, "features"), features)?;
         }
@@ -59,6 +64,7 @@ impl GraphDataset {
             features: self.features.as_ref().map(|features| (features.dim(), features.dtype())),
             node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.dim)),
             has_edge_labels: self.edge_labels.is_some(),
+            targets: self.targets.as_ref().map(Targets::meta),
         };
         let path = dir.join(META_FILE);
         let text = serde_json::to_vec_pretty(&meta).map_err(|e| GraphError::io(&path, e.into()))?;
@@ -93,6 +99,10 @@ impl GraphDataset {
             Some((per_node, dim)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, dim }),
             None => None,
         };
+        let targets = match meta.targets {
+            Some(TargetMeta { dim, kind }) => Some(Targets { values: map(dir, "targets")?, dim, kind }),
+            None => None,
+        };
         let dataset = Self {
             name: meta.dataset,
             node_offsets,
@@ -103,6 +113,7 @@ impl GraphDataset {
             edge_labels: meta.has_edge_labels.then(|| map(dir, "edge_labels")).transpose()?,
             labels: map(dir, "labels")?,
             classes: meta.classes,
+            targets,
         };
         dataset.check().map_err(|why| GraphError::format(dir, why))?;
         Ok(dataset)
@@ -131,7 +142,12 @@ impl GraphDataset {
         if self.classes.len() > self.num_graphs() {
             return Err(format!("{} classes for {} graphs", self.classes.len(), self.num_graphs()));
         }
-        if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
+        if let Some(targets) = &self.targets {
+            if !self.classes.is_empty() {
+                return Err("its graphs have both classes and numbers to predict".into());
+            }
+            targets.problem(self.num_graphs(), "graph").map_or(Ok(()), Err)?;
+        } else if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
             return Err(format!("the class of a graph is not below {}, the number of classes", self.classes.len()));
         }
         if self.edge_labels.as_ref().is_some_and(|labels| labels.len() != self.indices.len()) {

@@ -1,7 +1,7 @@
 //! The description of a folder of graphs, and the check of its format version.
 
-use crate::GraphError;
 use crate::memory::FeatureDtype;
+use crate::{GraphError, TargetMeta};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -21,6 +21,9 @@ pub(super) struct GraphsMeta {
     /// The number of labels per node, and the number of their columns.
     pub(super) node_labels: Option<(usize, usize)>,
     pub(super) has_edge_labels: bool,
+    /// The numbers to predict for each graph, if graphs have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) targets: Option<TargetMeta>,
 }
 
 impl GraphsMeta {

@@ -1,5 +1,6 @@
 //! The data that sets of graphs are made of, and its checks.
 
+use crate::Targets;
 use crate::memory::{Buffer, Features};
 
 /// The data of a set of graphs, with nodes numbered over all graphs.
@@ -28,8 +29,11 @@ pub struct GraphData {
     pub src: Vec<u32>,
     /// The destination of each edge, a node of the same graph, `[num_edges]`.
     pub dst: Vec<u32>,
-    /// The label of each graph, `[num_graphs]`. Labels are arbitrary numbers that become classes in ascending order.
+    /// The label of each graph, `[num_graphs]`. Labels are arbitrary numbers that become classes in ascending order. Empty
+    /// if graphs have targets.
     pub labels: Vec<i64>,
+    /// Numbers to predict for each graph, in place of labels.
+    pub targets: Option<Targets>,
     /// The features of nodes, if any.
     pub features: Option<Features>,
     /// The labels of nodes, if any.

@@ -1,10 +1,10 @@
-//! Sets of many small graphs, each with a class.
+//! Sets of many small graphs, each with a class or with numbers to predict.
 
 use super::graph_data::{GraphData, NodeLabels, check_edges, check_offsets, graph_of_nodes, group};
 use super::graph_view::GraphView;
-use crate::GraphError;
 use crate::classes::{check_num_classes, max_classes};
 use crate::memory::{Buffer, Features};
+use crate::{GraphError, Targets};
 use xxhash_rust::xxh3::Xxh3;
 
 /// A set of graphs, in memory or mapped. The in-edges of all nodes are stored end to end, with sources numbered within
@@ -32,6 +32,7 @@ pub struct GraphDataset {
     pub(super) edge_labels: Option<Buffer<u32>>,
     pub(super) labels: Buffer<u32>,
     pub(super) classes: Vec<i64>,
+    pub(super) targets: Option<Targets>,
 }
 
 impl GraphDataset {
@@ -41,13 +42,18 @@ impl GraphDataset {
     /// [`GraphError::Dataset`] naming the graph, node or edge that is inconsistent.
     pub fn new(name: &str, data: GraphData) -> Result<Self, GraphError> {
         let fail = |why: String| GraphError::Dataset { dataset: name.into(), why };
-        let GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels } = data;
+        let GraphData { node_offsets, src, dst, labels, targets, features, node_labels, edge_labels } = data;
         let num_nodes = check_offsets(&node_offsets).map_err(fail)?;
         let num_graphs = node_offsets.len() - 1;
         let rows = |what: &str, given: usize, expected: usize| {
             if given == expected { Ok(()) } else { Err(fail(format!("{given} {what}, expected {expected}"))) }
         };
-        rows("labels of graphs", labels.len(), num_graphs)?;
+        if let Some(targets) = &targets {
+            rows("labels of graphs with numbers to predict", labels.len(), 0)?;
+            targets.problem(num_graphs, "graph").map_or(Ok(()), |why| Err(fail(why)))?;
+        } else {
+            rows("labels of graphs", labels.len(), num_graphs)?;
+        }
         rows("destinations of edges", dst.len(), src.len())?;
         if let Some(labels) = &edge_labels {
             rows("labels of edges", labels.len(), src.len())?;
@@ -59,7 +65,8 @@ impl GraphDataset {
         classes.sort_unstable();
         classes.dedup();
         let class = |label: &i64| classes.partition_point(|other| other < label) as u32;
-        let labels: Vec<u32> = labels.iter().map(class).collect();
+        let mut labels: Vec<u32> = labels.iter().map(class).collect();
+        labels.resize(num_graphs, 0);
         let dataset = Self {
             name: name.into(),
             node_offsets: node_offsets.into(),
@@ -70,6 +77,7 @@ impl GraphDataset {
             edge_labels: grouped.edge_labels.map(Into::into),
             labels: labels.into(),
             classes,
+            targets,
         };
         dataset.check_nodes(num_nodes).map_err(fail)?;
         Ok(dataset)
@@ -174,12 +182,17 @@ impl GraphDataset {
         self.labels[graph]
     }
 
-    /// Returns the class of each graph.
+    /// Returns the class of each graph; 0 if graphs have targets.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// Returns the original label of each class, ascending.
+    /// Returns the numbers to predict for each graph, if graphs have them in place of classes.
+    pub fn targets(&self) -> Option<&Targets> {
+        self.targets.as_ref()
+    }
+
+    /// Returns the original label of each class, ascending; empty if graphs have targets.
     pub fn classes(&self) -> &[i64] {
         &self.classes
     }
@@ -194,6 +207,10 @@ impl GraphDataset {
         hash.update(bytemuck::cast_slice(&self.indices));
         hash.update(bytemuck::cast_slice(&self.labels));
         hash.update(bytemuck::cast_slice(&self.classes));
+        if let Some(targets) = &self.targets {
+            hash.update(&(targets.dim as u64).to_le_bytes());
+            hash.update(bytemuck::cast_slice(&targets.values));
+        }
         hash.update(&(self.feature_dim() as u64).to_le_bytes());
         if let Some(features) = &self.features {
             hash.update(features.bytes());

@@ -1,9 +1,9 @@
 //! Sets of graphs in the text format of TUDataset.
 
 use super::{GraphData, GraphDataset, NodeLabels};
-use crate::GraphError;
 use crate::memory::Features;
 use crate::readers::text::{Lines, bad_line, find_text, parse_file, quote, read_rows, whole};
+use crate::{GraphError, TargetKind, Targets};
 use std::path::{Path, PathBuf};
 
 /// The suffix of the file of edges, which identifies the layout.
@@ -17,6 +17,7 @@ const EDGES: &str = "_A.txt";
 /// | `NAME_A.txt` | an edge per line, each direction by itself, with nodes counted from 1 over all graphs |
 /// | `NAME_graph_indicator.txt` | the graph of each node, counted from 1 |
 /// | `NAME_graph_labels.txt` | the label of each graph |
+/// | `NAME_graph_attributes.txt` | without labels: one or several numbers to predict for each graph |
 /// | `NAME_node_labels.txt` | the labels of each node; optional |
 /// | `NAME_node_attributes.txt` | the features of each node; optional |
 /// | `NAME_edge_labels.txt` | the label of each edge; optional |
@@ -51,8 +52,14 @@ pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
     let graphs = RowCount { number: node_offsets.len() - 1, item: "graph", counted_by: "the indicator" };
     let nodes = RowCount { number: num_nodes, item: "node", counted_by: "the indicator" };
     let of_edges = RowCount { number: src.len(), item: "edge", counted_by: "the file of edges" };
-    let labels_file = files.require("graph_labels")?;
-    let labels = read_columns(&labels_file, graphs)?.single(&labels_file)?;
+    let mut labels = Vec::new();
+    let mut targets = None;
+    if let (None, Some(path)) = (files.find("graph_labels"), files.find("graph_attributes")) {
+        targets = Some(read_targets(&path, graphs)?);
+    } else {
+        let path = files.require("graph_labels")?;
+        labels = read_columns(&path, graphs)?.single(&path)?;
+    }
     let node_labels = files.find("node_labels").map(|path| read_columns(&path, nodes)).transpose()?;
     let edge_labels = match files.find("edge_labels") {
         Some(path) => {
@@ -63,7 +70,7 @@ pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
     };
     let features = files.find("node_attributes").map(|path| read_attributes(&path, nodes)).transpose()?.flatten();
     let node_labels = node_labels.map(LabelColumns::into_ones).filter(|labels| labels.per_node > 0);
-    GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels })
+    GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, targets, features, node_labels, edge_labels })
 }
 
 /// Returns the file of edges in a folder, if there is one. Fails if there are several.
@@ -258,6 +265,13 @@ fn ranks(values: &[i64]) -> (Vec<u32>, usize) {
     distinct.dedup();
     let rank = |value: &i64| distinct.partition_point(|other| other < value) as u32;
     (values.iter().map(rank).collect(), distinct.len())
+}
+
+/// Reads the numbers to predict for each graph.
+fn read_targets(path: &Path, rows: RowCount) -> Result<Targets, GraphError> {
+    let (values, dim) = read_rows(path)?;
+    rows.check(path, values.len().checked_div(dim).unwrap_or(0), "rows of numbers")?;
+    Ok(Targets { kind: TargetKind::of(&values), values: values.into(), dim })
 }
 
 fn read_attributes(path: &Path, rows: RowCount) -> Result<Option<Features>, GraphError> {

@@ -63,7 +63,8 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             return Ok(Self { input: None, target: Target::default() });
         }
         let num_nodes = batch.num_nodes();
-        let GraphBatch { node_offsets, indptr, indices, features, feature_dim, labels, .. } = batch;
+        let GraphBatch { node_offsets, indptr, indices, features, feature_dim, .. } = batch;
+        let target = Target::new(batch.labels, batch.targets, batch.target_dim);
         let degrees: Vec<u32> =
             if options.gcn_norm { indptr.windows(2).map(|ends| ends[1] - ends[0]).collect() } else { Vec::new() };
         let graph = Arc::new(BatchGraph::new(indptr, indices, num_nodes).map_err(TrainError::batch)?);
@@ -88,7 +89,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         if let Some(norm) = norm.map_err(TrainError::batch)? {
             input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
-        Ok(Self { input: Some(input), target: Target::Classes(labels) })
+        Ok(Self { input: Some(input), target })
     }
 
     /// Returns the model's input; `None` for a batch without graphs.

@@ -169,7 +169,7 @@ impl GraphTrainingConfig {
 
     /// Returns the loss and the metric, which fit the targets of the graphs.
     pub(super) fn objective(&self, graphs: &GraphDataset) -> Result<Objective, TrainError> {
-        let targets = OutputKind::Classes(graphs.classes().len());
+        let targets = OutputKind::of_graphs(graphs);
         Objective::new(self.step.loss.as_ref(), self.metric, targets, graphs.name())
     }
 

@@ -1,7 +1,7 @@
 //! The values that a model learns to predict.
 
 use edgecut_dist_sampler::NodeAttributes;
-use edgecut_graph::{NodeTypeMeta, TargetKind};
+use edgecut_graph::{GraphDataset, NodeTypeMeta, TargetKind, TargetMeta};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -100,10 +100,24 @@ impl OutputKind {
     /// Returns the meaning of the targets of a node type; `None` if it has neither classes nor numbers.
     pub fn of_nodes(nodes: &NodeTypeMeta) -> Option<Self> {
         match nodes.targets {
-            Some(targets) if targets.kind == TargetKind::MultiLabel => Some(Self::Labels(targets.dim)),
-            Some(targets) => Some(Self::Numbers(targets.dim)),
+            Some(targets) => Some(Self::of_targets(targets)),
             None if nodes.has_labels && nodes.num_classes > 0 => Some(Self::Classes(nodes.num_classes)),
             None => None,
+        }
+    }
+
+    /// Returns the meaning of the targets of a set of graphs.
+    pub fn of_graphs(graphs: &GraphDataset) -> Self {
+        match graphs.targets() {
+            Some(targets) => Self::of_targets(targets.meta()),
+            None => Self::Classes(graphs.classes().len()),
+        }
+    }
+
+    fn of_targets(TargetMeta { dim, kind }: TargetMeta) -> Self {
+        match kind {
+            TargetKind::MultiLabel => Self::Labels(dim),
+            TargetKind::Regression => Self::Numbers(dim),
         }
     }
 

@@ -12,6 +12,7 @@ mod link;
 mod loss;
 mod metrics;
 mod model_file;
+mod number_losses;
 mod ogb;
 mod parameter_counts;
 mod precision;

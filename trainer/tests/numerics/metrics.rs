@@ -2,7 +2,10 @@
 
 use crate::support::*;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_trainer::metrics::{ClassCounts, RankingMetrics, ScoredLabels, realistic_rank, roc_auc};
+use edgecut_trainer::loss::{OutputKind, Target};
+use edgecut_trainer::metrics::{
+    ClassCounts, Metric, OutputRows, RankingMetrics, ScoredLabels, realistic_rank, roc_auc,
+};
 
 /// Runs `work` on every rank of a job whose ranks are threads of this process. Returns the results by rank.
 fn on_ranks<T: Send>(world_size: usize, work: impl Fn(usize, &mut ProcessGroup) -> T + Sync) -> Vec<T> {
@@ -183,4 +186,110 @@ fn ranking_metrics_are_over_all_ranks() {
         assert_eq!((metrics.count(), metrics.hits()), (5, Some([0.2, 0.4, 0.8])));
         assert_close(&[metrics.mrr().expect("ranks")], &[mrr], 1e-14, "MRR");
     }
+}
+
+/// Computes a metric over two ranks that share the rows alternately, which must agree.
+fn over_two_ranks(name: &str, outputs: OutputKind, rows: &[f32], target: &Target) -> Option<f64> {
+    let metric: Metric = name.parse().expect("a metric");
+    let width = outputs.width();
+    let found = on_ranks(2, |rank, world| {
+        let mut state = metric.start(outputs);
+        for row in (rank..rows.len() / width).step_by(2) {
+            let target = match target {
+                Target::Classes(labels) => Target::Classes(vec![labels[row]]),
+                Target::Numbers { values, dim } => {
+                    Target::Numbers { values: values[row * dim..][..*dim].to_vec(), dim: *dim }
+                }
+            };
+            state.add(&OutputRows::new(&rows[row * width..][..width], width), &target);
+        }
+        state.over_all_ranks(world).expect("a job that works")
+    });
+    assert_eq!(found[0], found[1], "{name}");
+    found[0]
+}
+
+fn floats(draws: &mut Draws, count: usize) -> Vec<f32> {
+    (0..count).map(|_| draws.float() as f32).collect()
+}
+
+#[test]
+fn metrics_of_numbers_follow_their_definitions() {
+    let (seeds, columns) = (41, 3);
+    let mut draws = Draws(21);
+    // Far from 0, where sums of squares would cancel.
+    let mut numbers: Vec<f32> = floats(&mut draws, seeds * columns).into_iter().map(|value| 1000.0 + value).collect();
+    let outputs: Vec<f32> = numbers.iter().map(|value| value + 0.3 * draws.float() as f32).collect();
+    numbers.iter_mut().step_by(7).for_each(|value| *value = f32::NAN);
+    let known: Vec<(usize, f64, f64)> = (0..numbers.len())
+        .filter(|&at| !numbers[at].is_nan())
+        .map(|at| (at % columns, f64::from(outputs[at]), f64::from(numbers[at])))
+        .collect();
+    let mean = |of: &dyn Fn(&(usize, f64, f64)) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
+    let r2 = (0..columns).map(|column| {
+        let of_column: Vec<_> = known.iter().filter(|(of, ..)| *of == column).collect();
+        let mean = of_column.iter().map(|(_, _, number)| number).sum::<f64>() / of_column.len() as f64;
+        let left: f64 = of_column.iter().map(|(_, output, number)| (output - number).powi(2)).sum();
+        let all: f64 = of_column.iter().map(|(_, _, number)| (number - mean).powi(2)).sum();
+        1.0 - left / all
+    });
+    let r2 = r2.sum::<f64>() / columns as f64;
+    let target = Target::Numbers { values: numbers.clone(), dim: columns };
+    for (name, expected) in [
+        ("mae", mean(&|(_, output, number)| (output - number).abs())),
+        ("rmse", mean(&|(_, output, number)| (output - number).powi(2)).sqrt()),
+        ("r2", r2),
+    ] {
+        let found = over_two_ranks(name, OutputKind::Numbers(columns), &outputs, &target);
+        assert_close(&[found.expect("numbers")], &[expected], 1e-9, name);
+        let nothing = Target::Numbers { values: vec![f32::NAN; outputs.len()], dim: columns };
+        assert_eq!(over_two_ranks(name, OutputKind::Numbers(columns), &outputs, &nothing), None, "{name}");
+        let diverged = vec![f32::NAN; outputs.len()];
+        assert_eq!(over_two_ranks(name, OutputKind::Numbers(columns), &diverged, &target), None, "{name}");
+        assert_eq!(name.parse::<Metric>().expect("a metric").higher_is_better(), name == "r2");
+    }
+}
+
+#[test]
+fn metrics_of_labels_follow_their_definitions() {
+    let (seeds, labels) = (60, 4);
+    let mut draws = Draws(22);
+    let logits = floats(&mut draws, seeds * labels);
+    let mut values: Vec<f32> =
+        logits.iter().map(|logit| f32::from(u8::from(logit + draws.float() as f32 > 0.2))).collect();
+    values.iter_mut().step_by(9).for_each(|value| *value = f32::NAN);
+    let of_label = |label: usize| -> Vec<(f32, bool)> {
+        let at = (0..seeds).map(|seed| seed * labels + label).filter(|&at| !values[at].is_nan());
+        at.map(|at| (logits[at], values[at] > 0.5)).collect()
+    };
+    let count = |label: usize, of: &dyn Fn(bool, bool) -> bool| {
+        of_label(label).iter().filter(|(logit, applies)| of(*logit > 0.0, *applies)).count() as f64
+    };
+    let all = |of: &dyn Fn(bool, bool) -> bool| (0..labels).map(|label| count(label, of)).sum::<f64>();
+    let mean = |of: &dyn Fn(usize) -> f64| (0..labels).map(of).sum::<f64>() / labels as f64;
+    let f1 = |label: usize| 2.0 * count(label, &|p, y| p && y) / (count(label, &|p, _| p) + count(label, &|_, y| y));
+    let auc = |label: usize| {
+        let (scores, positive): (Vec<f32>, Vec<bool>) = of_label(label).into_iter().unzip();
+        roc_auc(&scores, &positive).expect("both kinds")
+    };
+    let target = Target::Numbers { values: values.clone(), dim: labels };
+    for (name, expected) in [
+        ("accuracy", all(&|p, y| p == y) / all(&|_, _| true)),
+        ("micro-f1", 2.0 * all(&|p, y| p && y) / (all(&|p, _| p) + all(&|_, y| y))),
+        ("macro-f1", mean(&f1)),
+        ("macro-precision", mean(&|label| count(label, &|p, y| p && y) / count(label, &|p, _| p))),
+        ("roc-auc", mean(&auc)),
+    ] {
+        let found = over_two_ranks(name, OutputKind::Labels(labels), &logits, &target);
+        assert_close(&[found.expect("labels")], &[expected], 1e-12, name);
+    }
+}
+
+#[test]
+fn precision_of_classes_follows_its_definition() {
+    // Class 2 is never predicted, and class 3 has neither seeds nor predictions.
+    let rows = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]].concat();
+    let target = Target::Classes(vec![0, 1, 1, 2]);
+    let found = over_two_ranks("macro-precision", OutputKind::Classes(4), &rows, &target);
+    assert_close(&[found.expect("seeds")], &[(0.5 + 0.5) / 3.0], 1e-14, "macro-precision");
 }

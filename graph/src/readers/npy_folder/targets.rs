@@ -64,7 +64,7 @@ pub(super) fn read_targets(space: &Workspace, path: &Path, nodes: RowCount) -> R
     };
     let kind = TargetKind::of(&values);
     match kind.first_wrong(&values) {
-        Some(at) => Err(GraphError::format(path, wrong_target(at, dim, values[at], kind))),
+        Some(at) => Err(GraphError::format(path, wrong_target(at, "node", dim, values[at], kind))),
         None => Ok(Some(Targets { values, dim, kind })),
     }
 }

@@ -16,6 +16,7 @@ use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, sp
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
 use edgecut_trainer::ops::Precision;
@@ -176,10 +177,14 @@ fn settings_of(config: &GraphTrainingConfig, saved: &GraphNetConfig) -> Vec<Sett
 /// Prints the size of the set of graphs.
 fn describe(reporter: &Reporter, graphs: &GraphDataset) {
     reporter.say(&format!(
-        "{}: {} graphs of {} classes, {} nodes, {} edges, {} features",
+        "{}: {} graphs {}, {} nodes, {} edges, {} features",
         graphs.name(),
         graphs.num_graphs(),
-        graphs.classes().len(),
+        match OutputKind::of_graphs(graphs) {
+            OutputKind::Classes(classes) => format!("of {classes} classes"),
+            OutputKind::Labels(labels) => format!("with {labels} labels"),
+            OutputKind::Numbers(numbers) => format!("with {numbers} numbers to predict"),
+        },
         graphs.num_nodes(),
         graphs.num_edges(),
         graphs.feature_dim()

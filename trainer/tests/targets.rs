@@ -1,0 +1,163 @@
+//! Numbers and several labels: training, evaluation of saved models, predictions and checkpoints with the program.
+
+use crate::programs;
+
+use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
+use programs::{error_of, fake_parts, node, predict, predicted, random_graph, run, stderr, trained, written_by};
+use serde_json::Value;
+use std::path::Path;
+
+/// Returns a graph whose nodes have two numbers that are linear in their features, one of which is often unknown; or two
+/// labels, which are the signs of the numbers.
+fn graph(kind: TargetKind) -> Dataset {
+    let mut graph = random_graph(3);
+    let nodes = &mut graph.node_types[0];
+    let features = nodes.features.as_ref().expect("features");
+    let mut values = Vec::new();
+    let mut row = vec![0.0_f32; features.dim()];
+    for node in 0..features.num_rows() {
+        features.copy_row(node, &mut row);
+        let numbers = [3.0 * row[0] - row[1], row[1] + 0.25];
+        let of_node = match kind {
+            TargetKind::Regression => numbers,
+            TargetKind::MultiLabel => numbers.map(|number| f32::from(u8::from(number > 0.5))),
+        };
+        values.extend([of_node[0], if node % 3 == 0 { f32::NAN } else { of_node[1] }]);
+    }
+    nodes.labels = None;
+    nodes.num_classes = 0;
+    nodes.targets = Some(Targets { values: values.into(), dim: 2, kind });
+    graph
+}
+
+fn number(result: &Value, name: &str) -> f64 {
+    result[name].as_f64().unwrap_or_else(|| panic!("{name} of {result}"))
+}
+
+/// Trains with some flags, and checks that the saved model is evaluated and predicts as it was trained. Returns the
+/// predictions of `output`.
+fn round_trip(parts: &Path, folder: &Path, flags: &[&str], output: &str) -> (Value, Vec<usize>, Vec<f32>) {
+    let model = folder.join("model.safetensors");
+    let flags = [&["--num-epochs", "60", "--encoder-decoder", "--dropout", "0"], flags].concat();
+    let result = trained("node", parts, &model, &flags);
+    assert!(result["valid_metric"].is_number(), "{result}");
+    let mut evaluation = node(parts);
+    evaluation.args(["--json", "--eval-num-neighbors", "-1,-1", "--load-model"]).arg(&model);
+    if let Some(metric) = result["metric"].as_str() {
+        evaluation.args(["--metric", metric]);
+    }
+    let evaluated = run(&mut evaluation);
+    assert!(evaluated.status.success(), "{}", stderr(&evaluated));
+    let evaluated: Value = serde_json::from_slice(&evaluated.stdout).expect("a result");
+    for score in ["valid_metric", "test_metric"] {
+        assert!((number(&evaluated, score) - number(&result, score)).abs() < 1e-5, "{evaluated} {result}");
+    }
+    let out = folder.join("predictions");
+    predicted(parts, &model, &out, &["--output", output]);
+    let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("predictions");
+    (result, shape, values.to_vec())
+}
+
+#[test]
+fn numbers_are_learned_and_predicted() {
+    let graph = graph(TargetKind::Regression);
+    let folder = tempfile::tempdir().expect("a folder");
+    let targets = graph.node_types[0].targets.as_ref().expect("targets");
+    for parts in [1, 2] {
+        let parts = written_by(&graph, parts);
+        for flags in [&[][..], &["--loss", "huber:delta=0.5", "--metric", "r2"], &["--loss", "mae"]] {
+            let (result, shape, values) = round_trip(&parts.path, folder.path(), flags, "prediction");
+            let name = result["metric"].as_str().expect("a metric");
+            assert_eq!(name, *flags.get(3).unwrap_or(&if flags.is_empty() { "rmse" } else { "mae" }));
+            assert!(result["valid_acc"].is_null(), "{result}");
+            let test = number(&result, "test_metric");
+            assert!(if name == "r2" { test > 0.6 } else { test < 0.4 }, "{flags:?}: {result}");
+            assert_eq!(shape, [600, 2]);
+            let known = values.iter().zip(&targets.values[..]).filter(|(_, target)| !target.is_nan());
+            let error: f32 = known.clone().map(|(value, target)| (value - target).abs()).sum::<f32>();
+            assert!(error / (known.count() as f32) < 0.4, "{flags:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn several_labels_are_learned_and_predicted() {
+    let graph = graph(TargetKind::MultiLabel);
+    let parts = written_by(&graph, 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    for metric in ["micro-f1", "roc-auc"] {
+        let (result, shape, values) = round_trip(&parts.path, folder.path(), &["--metric", metric], "prediction");
+        assert!(number(&result, "test_metric") > 0.75 && number(&result, "test_acc") > 0.75, "{result}");
+        assert_eq!(shape, [600, 2]);
+        assert!(values.iter().all(|&value| value == 0.0 || value == 1.0));
+    }
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("probabilities");
+    let result = predicted(&parts.path, &model, &out, &["--output", "probability"]);
+    assert_eq!((&result["metric"], &result["train_acc"]), (&"micro-f1".into(), &Value::Null));
+    assert!(number(&result, "test_metric") > 0.75, "{result}");
+    let (_, shares) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)) && shares.iter().any(|share| *share > 0.6));
+    let refused = predict(&parts.path, &model, &out, &["--output", "class", "--overwrite"]);
+    assert!(error_of(&refused).contains("--output class: the model predicts several labels: use --output prediction"));
+    // The metric of which lower values are better selects the lowest one.
+    let metrics = folder.path().join("metrics.jsonl");
+    let mut command = node(&parts.path);
+    command.args(["--loss", "mse", "--metric", "mae", "--json", "--metrics"]).arg(&metrics);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+    let epochs: Vec<f64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|line| line["event"] == "epoch")
+        .map(|line| number(&line, "valid_metric"))
+        .collect();
+    let lowest = epochs.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(number(&result, "valid_metric"), lowest);
+    assert_eq!(epochs[number(&result, "best_epoch") as usize - 1], lowest);
+}
+
+#[test]
+fn losses_and_metrics_that_do_not_fit_are_refused() {
+    let classes = fake_parts(1);
+    let numbers = written_by(&graph(TargetKind::Regression), 1);
+    for (parts, flags, expected) in [
+        (&classes, "--loss huber", "the loss huber needs numbers, but there are 10 classes: use --loss cross-entropy"),
+        (&classes, "--metric rmse", "metric rmse needs numbers, but there are 10 classes: use accuracy or micro-f1"),
+        (&classes, "--loss mse --label-smoothing 0.1", "the loss mse has no setting --label-smoothing: leave it out"),
+        (&classes, "--loss huber:delta=-1", "-1 of the loss huber is not a finite number above 0"),
+        (&classes, "--loss hinge", "unknown loss \"hinge\": expected cross-entropy"),
+        (
+            &numbers,
+            "--class-weights balanced",
+            "the loss cross-entropy needs classes, but there are 2 numbers to predict",
+        ),
+        (&numbers, "--metric accuracy", "metric accuracy needs classes or labels, but there are 2 numbers to predict"),
+    ] {
+        let output = run(node(&parts.path).args(flags.split(' ')));
+        assert!(error_of(&output).contains(expected), "{flags}: {}", stderr(&output));
+    }
+}
+
+/// The metric of a checkpoint is the one that the run has chosen, and the loss is part of its identity.
+#[test]
+fn checkpoints_are_those_of_a_loss() {
+    let parts = written_by(&graph(TargetKind::Regression), 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let with = |flags: &[&str]| {
+        let mut command = node(&parts.path);
+        command.args(["--num-epochs", "4", "--json", "--checkpoint-dir"]).arg(folder.path().join("state")).args(flags);
+        run(&mut command)
+    };
+    let first = with(&["--loss", "huber"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    let longer = with(&["--loss", "huber", "--metric", "mae", "--resume", "--num-epochs", "6"]);
+    assert!(longer.status.success(), "{}", stderr(&longer));
+    let whole = run(node(&parts.path).args(["--loss", "huber", "--num-epochs", "6", "--json"]));
+    assert_eq!(longer.stdout, whole.stdout);
+    let other = with(&["--loss", "huber:delta=2", "--resume"]);
+    let error = error_of(&other);
+    assert!(error.contains("--loss is \"huber:delta=2\", but it is \"huber\""), "{error}");
+}
