@@ -3,7 +3,7 @@
 
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-use edgecut_graph::{Features, GraphData, GraphDataset};
+use edgecut_graph::{Features, GraphData, GraphDataset, TargetKind, Targets};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ fn a_batch_is_its_graphs_side_by_side() {
         edge_labels: Some(vec![0, 1, 2, 3, 4]),
         ..GraphData::default()
     };
-    let dataset = GraphDataset::new("small", data).unwrap();
+    let dataset = GraphDataset::new("small", data.clone()).unwrap();
     let batch = GraphBatch::new(&dataset, vec![2, 1, 3, 0]);
     let expected = GraphBatch {
         graphs: vec![2, 1, 3, 0],
@@ -134,8 +134,17 @@ fn a_batch_is_its_graphs_side_by_side() {
         feature_dim: 1,
         edge_labels: vec![1, 4, 3, 0, 2],
         labels: vec![0, 2, 1, 0],
+        targets: Vec::new(),
+        target_dim: 0,
     };
     assert_eq!(batch, expected);
+    let values = (0..8).map(|value| value as f32 / 4.0).collect::<Vec<_>>();
+    let targets = Targets { kind: TargetKind::of(&values), values: values.into(), dim: 2 };
+    let with_numbers =
+        GraphDataset::new("small", GraphData { labels: vec![], targets: Some(targets), ..data }).unwrap();
+    let batch = GraphBatch::new(&with_numbers, vec![2, 1, 3, 0]);
+    let targets = vec![1.0, 1.25, 0.5, 0.75, 1.5, 1.75, 0.0, 0.25];
+    assert_eq!(batch, GraphBatch { labels: Vec::new(), targets, target_dim: 2, ..expected });
     let none = GraphBatch::new(&dataset, vec![]);
     assert_eq!((none.num_nodes(), none.node_offsets, none.indptr), (0, vec![0], vec![0]));
 }

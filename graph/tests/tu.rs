@@ -1,7 +1,7 @@
 //! Tests of sets of graphs in TUDataset's format: valid variations, all kinds of errors, and published sets.
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_folds, read_tu};
-use edgecut_graph::{GraphDataset, GraphError};
+use edgecut_graph::{GraphDataset, GraphError, TargetKind};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -20,6 +20,10 @@ impl Folder {
 
     fn put(&self, what: &str, text: &str) {
         fs::write(self.0.path().join(format!("SMALL_{what}.txt")), text).unwrap();
+    }
+
+    fn remove(&self, what: &str) {
+        fs::remove_file(self.0.path().join(format!("SMALL_{what}.txt"))).unwrap();
     }
 
     fn read(&self) -> Result<GraphDataset, GraphError> {
@@ -61,6 +65,32 @@ fn labels_and_attributes_of_nodes_and_labels_of_edges_come_with_them() {
     // The third node has in-edges from the second, the first and the fourth.
     assert_eq!(graphs.edge_labels_of(0).unwrap()[4..7], [0, 2, 2]);
     assert_eq!(graphs.edge_labels_of(2), Some(&[1, 0][..]));
+}
+
+#[test]
+fn graphs_without_labels_may_have_numbers_to_predict() {
+    let folder = Folder::new();
+    folder.put("graph_attributes", "0.5, 1\n-1.5, 0\n0,3\n");
+    // Labels come first.
+    assert!(folder.read().unwrap().targets().is_none());
+    folder.remove("graph_labels");
+    let graphs = folder.read().unwrap();
+    let targets = graphs.targets().unwrap();
+    assert_eq!((targets.dim, targets.kind, targets.row(1)), (2, TargetKind::Regression, &[-1.5, 0.0][..]));
+    assert_eq!((graphs.labels(), graphs.classes()), (&[0, 0, 0][..], &[][..]));
+    let dir = tempfile::tempdir().unwrap();
+    graphs.write(dir.path()).unwrap();
+    let mapped = GraphDataset::open(dir.path()).unwrap();
+    assert_eq!(mapped.targets().unwrap().values[..], targets.values[..]);
+    assert_eq!(mapped.fingerprint(), graphs.fingerprint());
+    folder.put("graph_attributes", "0, 1\n1, 0\n0,1\n");
+    let labels = folder.read().unwrap();
+    assert_eq!(labels.targets().unwrap().kind, TargetKind::MultiLabel);
+    assert_ne!(labels.fingerprint(), graphs.fingerprint());
+    folder.put("graph_attributes", "0, 1\n1, 0\n");
+    assert!(folder.why().contains("graph_attributes.txt: rows of numbers of graph 3 are missing"), "{}", folder.why());
+    folder.put("graph_attributes", "0\nnan\n1\n");
+    assert!(folder.why().contains("line 2"), "{}", folder.why());
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
-use programs::{error_of, fake_parts, node, predict, predicted, random_graph, run, stderr, trained, written_by};
+use programs::{
+    TRAIN, error_of, fake_parts, node, predict, predicted, random_graph, run, stderr, trained, unplace, written_by,
+};
 use serde_json::Value;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Returns a graph whose nodes have two numbers that are linear in their features, one of which is often unknown; or two
 /// labels, which are the signs of the numbers.
@@ -160,4 +163,79 @@ fn checkpoints_are_those_of_a_loss() {
     let other = with(&["--loss", "huber:delta=2", "--resume"]);
     let error = error_of(&other);
     assert!(error.contains("--loss is \"huber:delta=2\", but it is \"huber\""), "{error}");
+}
+
+/// Writes graphs of 3 to 12 nodes on a line, without labels. The numbers to predict are a tenth of the number of nodes, and the
+/// sum of their features.
+fn write_graphs(folder: &Path) -> Vec<[f32; 2]> {
+    const NUM_GRAPHS: usize = 200;
+    let [mut edges, mut indicator, mut features, mut numbers] = [(); 4].map(|()| String::new());
+    let mut targets = Vec::new();
+    let mut node = 0;
+    for graph in 0..NUM_GRAPHS {
+        let num_nodes = 3 + graph * 7 % 10;
+        let mut sum = 0.0;
+        for position in 0..num_nodes {
+            node += 1;
+            indicator += &format!("{}\n", graph + 1);
+            let feature = ((node as f32) * 0.7).sin() / 4.0;
+            sum += feature;
+            features += &format!("1, {feature}\n");
+            if position > 0 {
+                edges += &format!("{}, {node}\n{node}, {}\n", node - 1, node - 1);
+            }
+        }
+        let target = [num_nodes as f32 / 10.0, sum];
+        numbers += &format!("{}, {}\n", target[0], target[1]);
+        targets.push(target);
+    }
+    let files =
+        [("A", edges), ("graph_indicator", indicator), ("node_attributes", features), ("graph_attributes", numbers)];
+    std::fs::create_dir(folder.join("lines")).expect("a folder");
+    for (what, text) in files {
+        std::fs::write(folder.join(format!("lines/lines_{what}.txt")), text).expect("a file");
+    }
+    targets
+}
+
+#[test]
+fn numbers_of_whole_graphs_are_learned_and_predicted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let targets = write_graphs(folder.path());
+    let model = folder.path().join("model.safetensors");
+    let train_graph = |flags: &[&str]| -> Value {
+        let mut command = Command::new(TRAIN);
+        unplace(&mut command);
+        command.args(["graph", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path()).args(flags);
+        let output = run(command.args(["--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("a result")
+    };
+    let shape = ["--no-batch-norm", "--hidden-channels", "16", "--num-layers", "2", "--dropout", "0", "--lr", "0.005"];
+    let path = model.to_str().expect("UTF-8");
+    let flags = ["--num-epochs", "60", "--nproc-per-node", "2", "--loss", "huber", "--save-model", path];
+    let trained = train_graph(&[&shape[..], &flags].concat());
+    assert_eq!((&trained["metric"], &trained["valid_acc"]), (&"mae".into(), &Value::Null));
+    assert!(number(&trained, "test_metric") < 0.15, "{trained}");
+    let evaluated = train_graph(&["--load-model", path]);
+    assert!((number(&evaluated, "test_metric") - number(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
+    let out = folder.path().join("out");
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.args(["predict", "--graphs", "all", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path());
+    command.args(["--load-model", path, "--format", "csv", "--gather", "--out"]).arg(&out);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = std::fs::read_to_string(out.join("predictions.csv")).expect("predictions");
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("graph_id,value_0,value_1"));
+    let mut error = 0.0;
+    for (line, target) in lines.zip(&targets) {
+        let fields: Vec<f32> = line.split(',').map(|field| field.parse().expect("a number")).collect();
+        error += (fields[1] - target[0]).abs() + (fields[2] - target[1]).abs();
+    }
+    assert!(error / (2.0 * targets.len() as f32) < 0.15, "{error}");
+    // Folds are drawn without classes, and each is evaluated by the metric of the loss.
+    let folds = train_graph(&[&shape[..], &["--num-epochs", "5", "--folds", "3"]].concat());
+    assert_eq!((&folds["metric"], folds["test"].as_array().map(Vec::len)), (&"rmse".into(), Some(3)));
 }

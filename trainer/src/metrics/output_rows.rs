@@ -27,11 +27,6 @@ impl<'a> OutputRows<'a> {
         self.values
     }
 
-    /// Returns the number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
     /// Returns the rows.
     pub fn rows(&self) -> impl Iterator<Item = &'a [f32]> {
         self.values.chunks_exact(self.columns)

@@ -5,6 +5,7 @@ mod attention;
 mod dropout;
 mod flat_vectors;
 mod graphs;
+mod guide;
 mod layers;
 mod learning;
 mod linear;

@@ -215,7 +215,8 @@ fn floats(draws: &mut Draws, count: usize) -> Vec<f32> {
 
 #[test]
 fn metrics_of_numbers_follow_their_definitions() {
-    let (seeds, columns) = (41, 3);
+    let seeds = 41;
+    let columns = 3;
     let mut draws = Draws(21);
     // Far from 0, where sums of squares would cancel.
     let mut numbers: Vec<f32> = floats(&mut draws, seeds * columns).into_iter().map(|value| 1000.0 + value).collect();
@@ -252,7 +253,8 @@ fn metrics_of_numbers_follow_their_definitions() {
 
 #[test]
 fn metrics_of_labels_follow_their_definitions() {
-    let (seeds, labels) = (60, 4);
+    let seeds = 60;
+    let labels = 4;
     let mut draws = Draws(22);
     let logits = floats(&mut draws, seeds * labels);
     let mut values: Vec<f32> =

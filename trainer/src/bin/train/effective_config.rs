@@ -131,6 +131,7 @@ mod tests {
             "node --num-neighbors e0=15,10;5,5 --model gat --heads 8 --lr-schedule cosine --optimizer sgd --momentum 0.5",
             "node --eval-num-neighbors 5,5,5 --class-weights balanced",
             "node --eval layer-wise --class-weights 1,2.5",
+            "node --loss huber:delta=2.5 --metric rmse",
             "node --freeze layers.0,encoders",
             "node --cache-ratio 0.2 --time-attr edge_time --temporal-strategy last --hold-out-edges latest:0.1,0.2",
             "link --eval-negatives all --edge-types a,b --reverse-types a=b,c=d --decoder distmult --n3-weight 0.1",

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
 use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
+use std::error::Error;
 use std::ffi::OsStr;
 
 /// Flags of the loss and the metric of nodes and of whole graphs; equal on all ranks.
@@ -55,12 +56,15 @@ impl ObjectiveArgs {
     }
 }
 
+/// The error of a value.
+type ParseError = Box<dyn Error + Send + Sync>;
+
 /// A parser of values that a list describes, which help and errors show.
 #[derive(Clone)]
 struct Named<T> {
     /// The names and descriptions.
     all: Vec<(&'static str, &'static str)>,
-    parse: fn(String) -> Result<T, String>,
+    parse: fn(String) -> Result<T, ParseError>,
 }
 
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
@@ -80,12 +84,12 @@ fn metrics() -> Vec<(&'static str, &'static str)> {
     Metric::all().map(|metric| (metric.name(), metric.about())).collect()
 }
 
-fn parse_metric(name: String) -> Result<Metric, String> {
-    name.parse::<Metric>().map_err(|error| error.to_string())
+fn parse_metric(name: String) -> Result<Metric, ParseError> {
+    Ok(name.parse()?)
 }
 
 /// Parses a loss and checks its settings.
-fn parse_loss(text: String) -> Result<LossSettings, String> {
+fn parse_loss(text: String) -> Result<LossSettings, ParseError> {
     let settings: LossSettings = text.parse()?;
     AnyLoss::new(settings.clone())?;
     Ok(settings)
