@@ -16,8 +16,8 @@ pub(crate) struct Objective {
 }
 
 impl Objective {
-    /// Checks a loss and a metric against the targets. Without a loss, it is the default one of the targets; without a
-    /// metric, that of the loss.
+    /// Checks a loss and a metric against the targets. `None` selects the default loss of the targets, and the default
+    /// metric of the loss.
     ///
     /// # Errors
     /// [`TrainError::Config`] if the loss does not fit the targets, or the metric the outputs.

@@ -143,7 +143,7 @@ fn wrong_requests_for_graphs_are_refused_with_one_error() {
     write_npy(&list, &[2], &[3_i64, 1000]).expect("a list");
     let list = list.to_str().expect("UTF-8");
     for (model, flags, status, words) in [
-        (&model, vec![], 2, &["--load-model", "classifies whole graphs", "add --graphs all"][..]),
+        (&model, vec![], 2, &["--load-model", "the model is for whole graphs", "add --graphs all"][..]),
         (&model, vec!["--graphs", list], 1, &["list.npy", "graph 1000", "there are 1000"]),
         (&model, vec!["--graphs", "some"], 1, &["--graphs", "all or a .npy file"]),
         (&model, vec!["--graphs", "all", "--nodes", "test"], 2, &["--nodes applies to"]),

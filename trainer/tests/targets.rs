@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Returns a graph whose nodes have two numbers that are linear in their features, one of which is often unknown; or two
-/// labels, which are the signs of the numbers.
+/// Returns a graph whose nodes have two numbers that are linear in their features, or two labels that tell whether these
+/// numbers are large. The second value is often unknown.
 fn graph(kind: TargetKind) -> Dataset {
     let mut graph = random_graph(3);
     let nodes = &mut graph.node_types[0];
@@ -74,11 +74,12 @@ fn numbers_are_learned_and_predicted() {
             assert_eq!(name, *flags.get(3).unwrap_or(&if flags.is_empty() { "rmse" } else { "mae" }));
             assert!(result["valid_acc"].is_null(), "{result}");
             let test = number(&result, "test_metric");
-            assert!(if name == "r2" { test > 0.6 } else { test < 0.4 }, "{flags:?}: {result}");
+            // A constant has an error of 2, and an R2 of 0.
+            assert!(if name == "r2" { test > 0.8 } else { test < 0.8 }, "{flags:?}: {result}");
             assert_eq!(shape, [600, 2]);
             let known = values.iter().zip(&targets.values[..]).filter(|(_, target)| !target.is_nan());
             let error: f32 = known.clone().map(|(value, target)| (value - target).abs()).sum::<f32>();
-            assert!(error / (known.count() as f32) < 0.4, "{flags:?}: {error}");
+            assert!(error / (known.count() as f32) < 0.8, "{flags:?}: {error}");
         }
     }
 }
@@ -90,7 +91,7 @@ fn several_labels_are_learned_and_predicted() {
     let folder = tempfile::tempdir().expect("a folder");
     for metric in ["micro-f1", "roc-auc"] {
         let (result, shape, values) = round_trip(&parts.path, folder.path(), &["--metric", metric], "prediction");
-        assert!(number(&result, "test_metric") > 0.75 && number(&result, "test_acc") > 0.75, "{result}");
+        assert!(number(&result, "test_metric") > 0.65 && number(&result, "test_acc") > 0.7, "{result}");
         assert_eq!(shape, [600, 2]);
         assert!(values.iter().all(|&value| value == 0.0 || value == 1.0));
     }
@@ -98,12 +99,12 @@ fn several_labels_are_learned_and_predicted() {
     let out = folder.path().join("probabilities");
     let result = predicted(&parts.path, &model, &out, &["--output", "probability"]);
     assert_eq!((&result["metric"], &result["train_acc"]), (&"micro-f1".into(), &Value::Null));
-    assert!(number(&result, "test_metric") > 0.75, "{result}");
+    assert!(number(&result, "test_metric") > 0.65, "{result}");
     let (_, shares) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)) && shares.iter().any(|share| *share > 0.6));
     let refused = predict(&parts.path, &model, &out, &["--output", "class", "--overwrite"]);
     assert!(error_of(&refused).contains("--output class: the model predicts several labels: use --output prediction"));
-    // The metric of which lower values are better selects the lowest one.
+    // The lowest error selects the best epoch.
     let metrics = folder.path().join("metrics.jsonl");
     let mut command = node(&parts.path);
     command.args(["--loss", "mse", "--metric", "mae", "--json", "--metrics"]).arg(&metrics);

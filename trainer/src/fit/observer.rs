@@ -19,8 +19,8 @@ pub struct EpochReport<S> {
     pub epoch: u64,
     /// The mean training loss over the seeds of all ranks.
     pub loss: Option<f64>,
-    /// The accuracy of the training batches, each measured before its update. For links, the fraction of training edges
-    /// that scored above all of their negatives.
+    /// The accuracy of the training batches, each measured before its update; `None` if the loss does not count correct
+    /// predictions. For links, the fraction of training edges that scored above all of their negatives.
     pub train_acc: Option<f64>,
     /// The number of training seeds over all ranks: nodes, edges or graphs.
     pub num_seeds: u64,

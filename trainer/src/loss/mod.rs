@@ -25,8 +25,8 @@ use std::fmt;
 
 /// A loss of the outputs for seeds, compared with their targets.
 ///
-/// The sum over the seeds and the sum of their weights are all that ranks exchange, so the mean over all ranks, and over
-/// several accumulated batches, is that of one large batch.
+/// Ranks exchange the sum over the seeds and the sum of their weights only. The mean over all ranks and accumulated batches
+/// therefore equals the mean over one large batch.
 pub trait Loss: Clone + fmt::Debug + PartialEq + Into<AnyLoss> {
     /// The name, for example `cross-entropy`.
     const NAME: &'static str;

@@ -90,7 +90,7 @@ impl Target {
 pub enum OutputKind {
     /// One of this number of classes. Outputs are a logit per class.
     Classes(usize),
-    /// This number of labels, each of which applies or not. Outputs are a logit per label.
+    /// This number of labels; each applies or does not. Outputs are a logit per label.
     Labels(usize),
     /// This number of numbers, which the outputs approximate.
     Numbers(usize),

@@ -114,8 +114,7 @@ impl ClassCounts {
         (seeds > 0).then(|| correct as f64 / seeds as f64)
     }
 
-    /// Returns F1 over all decisions about labels, of which a seed may have several; `None` without labels and
-    /// predictions.
+    /// Returns F1 over all decisions about labels. A seed may have several labels. `None` without labels and predictions.
     pub(super) fn micro_f1_of_labels(&self) -> Option<f64> {
         let both: u64 = self.classes().map(|label| label.labelled + label.predicted).sum();
         let correct: u64 = self.classes().map(|label| label.correct).sum();

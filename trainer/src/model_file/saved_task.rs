@@ -72,7 +72,7 @@ impl SavedTask {
         Ok(Self { task, loss: None, outputs: None })
     }
 
-    /// Returns the meaning of the model's outputs, of which there are `num_outputs`: classes if the file does not tell it.
+    /// Returns the meaning of the model's `num_outputs` outputs: classes if the file does not tell it.
     pub fn outputs_or_classes(&self, num_outputs: usize) -> OutputKind {
         self.outputs.unwrap_or(OutputKind::Classes(num_outputs))
     }

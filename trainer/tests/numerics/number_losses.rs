@@ -11,7 +11,7 @@ type Grad = Autodiff<NdArray<f64>>;
 const SEEDS: usize = 7;
 const COLUMNS: usize = 3;
 
-/// Returns a target of numbers or labels, some of which are unknown. None is close to where a loss has an edge.
+/// Returns a target of numbers or labels. Some values are unknown. No value is close to where a loss has an edge.
 fn target(draws: &mut Draws, are_labels: bool) -> Vec<f32> {
     let mut values = Vec::new();
     for position in 0..SEEDS * COLUMNS {

@@ -20,7 +20,7 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, value_name = "NAME[:SETTINGS]", value_parser = Named { all: AnyLoss::ALL.to_vec(), parse: parse_loss })]
     #[serde(serialize_with = "as_text_if_given")]
     loss: Option<LossSettings>,
-    /// Metric on the validation data that selects the best epoch [default: that of the loss, accuracy for classes]
+    /// Metric on the validation data that selects the best epoch [default: chosen by the loss; accuracy for classes]
     #[arg(long, value_name = "NAME", value_parser = Named { all: metrics(), parse: parse_metric })]
     #[serde(serialize_with = "as_text_if_given")]
     pub(crate) metric: Option<Metric>,
