@@ -25,7 +25,7 @@ fn graph(kind: TargetKind) -> Dataset {
             TargetKind::Regression => numbers,
             TargetKind::MultiLabel => numbers.map(|number| f32::from(u8::from(number > 0.5))),
         };
-        values.extend([of_node[0], if node % 3 == 0 { f32::NAN } else { of_node[1] }]);
+        values.extend([of_node[0], if node % 4 == 0 { f32::NAN } else { of_node[1] }]);
     }
     nodes.labels = None;
     nodes.num_classes = 0;
@@ -37,15 +37,18 @@ fn number(result: &Value, name: &str) -> f64 {
     result[name].as_f64().unwrap_or_else(|| panic!("{name} of {result}"))
 }
 
+/// The flags of a model of the features alone, which learns the numbers and labels exactly.
+const ALONE: [&str; 2] = ["--model", "embedding"];
+
 /// Trains with some flags, and checks that the saved model is evaluated and predicts as it was trained. Returns the
-/// predictions of `output`.
-fn round_trip(parts: &Path, folder: &Path, flags: &[&str], output: &str) -> (Value, Vec<usize>, Vec<f32>) {
+/// predictions.
+fn round_trip(parts: &Path, folder: &Path, model_flags: &[&str], flags: &[&str]) -> (Value, Vec<usize>, Vec<f32>) {
     let model = folder.join("model.safetensors");
-    let flags = [&["--num-epochs", "60", "--encoder-decoder", "--dropout", "0"], flags].concat();
+    let flags = [&["--num-epochs", "60", "--dropout", "0"], model_flags, flags].concat();
     let result = trained("node", parts, &model, &flags);
     assert!(result["valid_metric"].is_number(), "{result}");
     let mut evaluation = node(parts);
-    evaluation.args(["--json", "--eval-num-neighbors", "-1,-1", "--load-model"]).arg(&model);
+    evaluation.args(["--json", "--eval-num-neighbors", "-1,-1"]).args(model_flags).arg("--load-model").arg(&model);
     if let Some(metric) = result["metric"].as_str() {
         evaluation.args(["--metric", metric]);
     }
@@ -56,7 +59,7 @@ fn round_trip(parts: &Path, folder: &Path, flags: &[&str], output: &str) -> (Val
         assert!((number(&evaluated, score) - number(&result, score)).abs() < 1e-5, "{evaluated} {result}");
     }
     let out = folder.join("predictions");
-    predicted(parts, &model, &out, &["--output", output]);
+    predicted(parts, &model, &out, &[]);
     let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("predictions");
     (result, shape, values.to_vec())
 }
@@ -69,17 +72,21 @@ fn numbers_are_learned_and_predicted() {
     for parts in [1, 2] {
         let parts = written_by(&graph, parts);
         for flags in [&[][..], &["--loss", "huber:delta=0.5", "--metric", "r2"], &["--loss", "mae"]] {
-            let (result, shape, values) = round_trip(&parts.path, folder.path(), flags, "prediction");
+            // A stack of convolutions also sees the numbers of neighbors, which are noise.
+            let is_stack = flags.is_empty();
+            let model: &[&str] = if is_stack { &[] } else { &ALONE };
+            let (result, shape, values) = round_trip(&parts.path, folder.path(), model, flags);
             let name = result["metric"].as_str().expect("a metric");
             assert_eq!(name, *flags.get(3).unwrap_or(&if flags.is_empty() { "rmse" } else { "mae" }));
             assert!(result["valid_acc"].is_null(), "{result}");
             let test = number(&result, "test_metric");
             // A constant has an error of 2, and an R2 of 0.
-            assert!(if name == "r2" { test > 0.8 } else { test < 0.8 }, "{flags:?}: {result}");
+            let most = if is_stack { 1.0 } else { 0.3 };
+            assert!(if name == "r2" { test > 0.9 } else { test < most }, "{flags:?}: {result}");
             assert_eq!(shape, [600, 2]);
             let known = values.iter().zip(&targets.values[..]).filter(|(_, target)| !target.is_nan());
             let error: f32 = known.clone().map(|(value, target)| (value - target).abs()).sum::<f32>();
-            assert!(error / (known.count() as f32) < 0.8, "{flags:?}: {error}");
+            assert!(f64::from(error) / (known.count() as f64) < most, "{flags:?}: {error}");
         }
     }
 }
@@ -90,8 +97,8 @@ fn several_labels_are_learned_and_predicted() {
     let parts = written_by(&graph, 2);
     let folder = tempfile::tempdir().expect("a folder");
     for metric in ["micro-f1", "roc-auc"] {
-        let (result, shape, values) = round_trip(&parts.path, folder.path(), &["--metric", metric], "prediction");
-        assert!(number(&result, "test_metric") > 0.65 && number(&result, "test_acc") > 0.7, "{result}");
+        let (result, shape, values) = round_trip(&parts.path, folder.path(), &ALONE, &["--metric", metric]);
+        assert!(number(&result, "test_metric") > 0.9 && number(&result, "test_acc") > 0.9, "{result}");
         assert_eq!(shape, [600, 2]);
         assert!(values.iter().all(|&value| value == 0.0 || value == 1.0));
     }
@@ -99,7 +106,7 @@ fn several_labels_are_learned_and_predicted() {
     let out = folder.path().join("probabilities");
     let result = predicted(&parts.path, &model, &out, &["--output", "probability"]);
     assert_eq!((&result["metric"], &result["train_acc"]), (&"micro-f1".into(), &Value::Null));
-    assert!(number(&result, "test_metric") > 0.65, "{result}");
+    assert!(number(&result, "test_metric") > 0.9, "{result}");
     let (_, shares) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)) && shares.iter().any(|share| *share > 0.6));
     let refused = predict(&parts.path, &model, &out, &["--output", "class", "--overwrite"]);
