@@ -2,7 +2,7 @@
 //!
 //! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed
 //!   dropout, all with gradients;
-//! - [`nn`]: layers;
+//! - [`nn`]: the layers of models: convolutions, dense layers and decoders;
 //! - [`loss`]: the losses of nodes and of whole graphs, and their targets;
 //! - [`metrics`]: evaluation metrics over all ranks;
 //! - [`models`]: complete networks for node classification, link prediction and graph classification;
