@@ -1,6 +1,6 @@
 //! The scores of a model on the nodes or graphs of a split.
 
-use crate::fit::{Made, Outputs, SeedBatch, run_evaluation};
+use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
 use crate::loss::OutputKind;
 use crate::metrics::{ConfusionMatrix, Metric, MetricState, OutputRows, host_rows};
 use crate::objective::Objective;
@@ -83,7 +83,7 @@ impl ScoreState {
 /// many batches: ranks meet at each batch, which bounds the wait for a slow rank to the time of one batch.
 pub(crate) fn scores_of_batches<B: GnnBackend, M, T: SeedBatch<B, M>>(
     model: &M,
-    batches: impl IntoIterator<Item = Made<T>>,
+    batches: impl IntoIterator<Item = BatchResult<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
     mut state: ScoreState,
     world: &mut ProcessGroup,

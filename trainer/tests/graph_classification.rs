@@ -17,7 +17,7 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    EpochReport, Improved, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
+    BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
     step_gradients,
 };
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Observer<SeedScores> for Counts {
         Ok(())
     }
 
-    fn improved(&mut self, _: &Improved<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
+    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

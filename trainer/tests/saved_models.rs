@@ -14,7 +14,7 @@ use edgecut_trainer::model_file::{
 use edgecut_trainer::models::{GraphSchema, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
-    EmbeddingTable, Embeddings, Improved, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
+    BestModel, EmbeddingTable, Embeddings, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
 };
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Save {
             let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
             config = NodeModelConfig::new(kind, 1, 1, 2, 1).into();
         }
-        let improved = Improved {
+        let improved = BestModel {
             epoch: self.epoch,
             selection: Selection { metric: "accuracy".into(), higher_is_better: true },
             loss: None,

@@ -169,7 +169,7 @@ impl StepOptions {
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         let forward = forward_seeds(model, batch, mode, self.loss.as_ref())?;
-        exchange(model, forward, None, self, world)
+        backward_and_all_reduce(model, forward, None, self, world)
     }
 
     /// Like [`StepOptions::step_gradients`], for a model that reads embeddings. Also updates the embeddings with the
@@ -188,7 +188,7 @@ impl StepOptions {
     ) -> Result<StepGradients, TrainError> {
         let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
         let forward = forward_seeds(model, batch, mode, self.loss.as_ref())?;
-        exchange(model, forward, Some((embeddings, pulled, lr)), self, world)
+        backward_and_all_reduce(model, forward, Some((embeddings, pulled, lr)), self, world)
     }
 }
 
@@ -221,7 +221,7 @@ fn forward_seeds<B: AutodiffBackend + GnnBackend, M>(
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
-pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
+pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     forward: Forward<B>,
     embedded: Option<(&mut Embeddings, PulledRows<B>, f64)>,
@@ -292,7 +292,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
 /// A batch that cannot be made or does not match the model, or a failure of the job.
 pub fn evaluate<B: GnnBackend, M, T: SeedBatch<B, M>>(
     model: &M,
-    batches: impl IntoIterator<Item = Made<T>>,
+    batches: impl IntoIterator<Item = BatchResult<T>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     let mut totals = SeedTotals::default();
@@ -313,13 +313,13 @@ pub fn evaluate<B: GnnBackend, M, T: SeedBatch<B, M>>(
 }
 
 /// An item of a loader: a batch, or the error from sampling it or from converting it into tensors.
-pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
+pub type BatchResult<T> = Result<Result<T, TrainError>, LoaderError>;
 
 /// Computes the outputs for batches, for an evaluation. Calls `fill` for each batch, and `judge` with the outputs for its
 /// seeds, or with `None` for a batch without seeds. All ranks have as many batches, so `judge` may use collectives.
 pub(crate) fn run_evaluation<B: GnnBackend, M, T: SeedBatch<B, M>>(
     model: &M,
-    batches: impl IntoIterator<Item = Made<T>>,
+    batches: impl IntoIterator<Item = BatchResult<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
     mut judge: impl FnMut(Option<Outputs<B>>) -> Result<(), TrainError>,
 ) -> Result<(), TrainError> {

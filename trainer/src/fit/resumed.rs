@@ -7,7 +7,7 @@ use super::task::Selection;
 use crate::checkpoint::RankState;
 use crate::embeddings::Embeddings;
 use crate::gradients::load_parameters;
-use crate::model_file::{Improved, ModelSettings, ModelView, SavedLoss};
+use crate::model_file::{BestModel, ModelSettings, ModelView, SavedLoss};
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -69,7 +69,7 @@ impl<C: ModelSettings> Resumed<'_, C> {
         observer: &mut dyn Observer<S>,
     ) -> Result<(), TrainError> {
         let model = best.restore(model.valid(), self.embeddings, world)?;
-        let improved = Improved {
+        let improved = BestModel {
             epoch: best.epoch,
             selection: self.selection.clone(),
             valid_metric: best.valid_metric,

@@ -3,7 +3,7 @@
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::embeddings::Embeddings;
-use crate::fit::{AutodiffTurn, Forward, StepGradients, exchange};
+use crate::fit::{AutodiffTurn, Forward, StepGradients, backward_and_all_reduce};
 use crate::loss::LossSum;
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, matmul};
@@ -66,7 +66,7 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
         }
     };
     let embedded = Some((embeddings, pulled, config.training.embedding_lr));
-    exchange(model, forward, embedded, &config.training.step, world)
+    backward_and_all_reduce(model, forward, embedded, &config.training.step, world)
 }
 
 /// Scores all pairs of a batch.

@@ -3,7 +3,7 @@
 use super::task::NodeData;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
-use crate::fit::{Made, Outputs, SeedBatch};
+use crate::fit::{BatchResult, Outputs, SeedBatch};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::loss::Target;
 use crate::models::Mode;
@@ -13,7 +13,7 @@ use crate::training_config::TrainingConfig;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{DistGraph, DistRows, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistRows, NodeFields};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl LayerWise {
         rows: &'a DistRows,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> Result<impl Iterator<Item = Made<Computed<B>>> + use<'a, B>, TrainError> {
+    ) -> Result<impl Iterator<Item = BatchResult<Computed<B>>> + use<'a, B>, TrainError> {
         // Ranks that share parts divide their nodes as a loader does.
         let share = self.node.seed_share();
         let nodes = self.node.split_nodes(self.seed_type, split)?;
@@ -98,7 +98,7 @@ fn computed<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -
         return Ok(Computed(None));
     }
     let node = rows.node();
-    let wanted = Wanted { labels: true, ..Wanted::default() };
+    let wanted = NodeFields { labels: true, ..NodeFields::default() };
     let target = Target::of_nodes(node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?);
     let values = node.handle().block_on(rows.pull(nodes))?;
     let values = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);

@@ -5,7 +5,7 @@ use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
 use crate::node::{train, valid};
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number};
 use crate::saved_model::{Setting, check_flags, check_graphs, loss_of_model};
 use anyhow::{Context, anyhow, ensure};

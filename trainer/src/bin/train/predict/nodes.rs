@@ -9,12 +9,12 @@ use super::user_ids::UserIds;
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
-use crate::place::Rank;
-use crate::serving::{self, Serving};
+use crate::graph_session::{self, GraphSession};
+use crate::process_role::Rank;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
-use edgecut_dist_sampler::{DistRows, Wanted};
+use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::Split;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
@@ -36,7 +36,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    serving::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
         let Computed { rows, columns, task } = compute::<B>(args, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
@@ -74,7 +74,7 @@ struct Computed {
 fn compute<B: TrainingBackend>(
     args: &PredictArgs,
     scratch_dir: PathBuf,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<Computed> {
     let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
@@ -134,7 +134,7 @@ fn write(
     args: &PredictArgs,
     (rows, columns): (&DistRows, Columns),
     selected: Option<&[u32]>,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
     let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
@@ -222,7 +222,7 @@ enum GatheredFile {
 
 /// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
 fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
-    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let node = rows.node();
     let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
     let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
@@ -243,7 +243,7 @@ struct Scores {
 
 /// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
 /// targets. Every rank must call this.
-fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut Serving<'_>) -> anyhow::Result<Option<Scores>> {
+fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -> anyhow::Result<Option<Scores>> {
     let node = rows.node().clone();
     let node_type = rows.node_type();
     let Some(targets) = OutputKind::of_nodes(&node.part().meta().node_types[node_type.index()]) else {
@@ -263,7 +263,7 @@ fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut Serving<'_>) -> any
         // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
         let nodes = node.split_nodes(node_type, split)?;
         let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
-        let wanted = Wanted { labels: true, ..Wanted::default() };
+        let wanted = NodeFields { labels: true, ..NodeFields::default() };
         for nodes in nodes.chunks(BLOCK) {
             let target = Target::of_nodes(node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?);
             let found = node.handle().block_on(rows.pull(nodes))?;
