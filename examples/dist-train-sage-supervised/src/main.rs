@@ -7,7 +7,7 @@ use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     ClassificationScores, Cpu, EpochReport, NodeTrainingConfig, Observer, TrainingBackend, TrainingConfig,
@@ -52,7 +52,7 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
         batch_size: args.batch_size,
         num_epochs: args.epochs,
         lr: 0.01,
-        ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
+        ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
     let mut report = Report { rank: cluster.rank() };

@@ -7,7 +7,7 @@ use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig, ServiceConfig, ServiceListener, Token};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, ServerList};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     ClassificationScores, Cpu, EpochReport, NodeTrainingConfig, Observer, TrainingBackend, TrainingConfig,
@@ -89,7 +89,7 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
         batch_size: 512,
         num_epochs,
         lr: 0.001,
-        ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
+        ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
     let mut report = Report { is_first: cluster.rank() == 0 };

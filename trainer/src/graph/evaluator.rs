@@ -8,7 +8,7 @@ use crate::classification_scores::{ClassificationScores, ClassificationState};
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, run_evaluation};
 use crate::metrics::Metric;
-use crate::models::{GraphClassifier, GraphConvKind};
+use crate::models::GraphClassifier;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
@@ -37,7 +37,7 @@ impl<B: GnnBackend> GraphEvaluator<B> {
         device: &B::Device,
         world: &ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let gcn_norm = config.conv == GraphConvKind::Gcn;
+        let gcn_norm = config.conv.needs_gcn_norm();
         let loader = |graph_ids: &[u32]| {
             let graph_ids = graph_ids.to_vec();
             GraphDataLoader::new(Arc::clone(graphs), graph_ids, config.eval_loader(), world.rank(), world.size())

@@ -6,7 +6,7 @@ use super::evaluator::GraphEvaluator;
 use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
-use crate::models::{GraphClassifier, GraphConvKind, Mode};
+use crate::models::{GraphClassifier, Mode};
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -48,7 +48,7 @@ where
     ) -> Result<Self, TrainError> {
         check_share(graphs, split, world)?;
         config.check_metric(graphs)?;
-        let gcn_norm = config.conv == GraphConvKind::Gcn;
+        let gcn_norm = config.conv.needs_gcn_norm();
         let train = split.train.clone();
         let train_labels = || {
             let mut counts = vec![0; graphs.classes().len()];

@@ -77,9 +77,3 @@ fn embedding_name(node_type: &str) -> String {
 fn original_ids_name(node_type: &str) -> String {
     format!("{ORIGINAL_IDS}{node_type}")
 }
-
-/// Returns whether a container contributes to the names of tensors. Enums do not, because the configuration determines
-/// their variant.
-fn is_named(container_type: &str) -> bool {
-    !container_type.starts_with("Enum:")
-}

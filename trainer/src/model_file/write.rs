@@ -147,8 +147,8 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
         self.place.enter(name, container_type);
     }
 
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.place.exit(container_type);
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.place.exit();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {

@@ -1,6 +1,7 @@
 //! The command `train graph`.
 
 use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
+use crate::conv_args::{ConvArgs, OnGraphs};
 use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
@@ -17,7 +18,7 @@ use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::model_file::TrainedOn;
-use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
+use edgecut_trainer::models::GraphNetConfig;
 use edgecut_trainer::ops::Precision;
 use edgecut_trainer::{
     ClassificationResult, ClassificationScores, EpochCost, EpochReport, StepOptions, TrainingBackend,
@@ -139,7 +140,7 @@ fn evaluate<B: TrainingBackend>(
     let path = args.output.load_model.as_deref().context("--load-model is missing")?;
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
-    check_flags(&args.given, path, &settings_of(config, &model_config))?;
+    check_flags(&args.given, path, &settings_of(&args.training.conv, config, &model_config))?;
     check_graphs(&bytes, path, graphs, model_config.num_classes)?;
     model.set_precision(config.step.precision);
     let result = B::evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
@@ -147,25 +148,13 @@ fn evaluate<B: TrainingBackend>(
 }
 
 /// Returns the settings of a saved model that the flags name as well.
-fn settings_of(config: &GraphTrainingConfig, saved: &GraphNetConfig) -> Vec<Setting> {
-    let [(model, own), (saved_model, of_saved)] = [config.conv, saved.conv].map(|conv| match conv {
-        GraphConvKind::Gin { mlp_layers, learn_epsilon } => ("gin", (mlp_layers, learn_epsilon, None)),
-        GraphConvKind::Gcn => ("gcn", (0, false, None)),
-        GraphConvKind::Sage { aggregation } => ("sage", (0, false, Some(aggregation))),
-    });
-    let mut settings = vec![
-        Setting::new("model", model, saved_model),
-        Setting::new("num_layers", config.num_layers, saved.num_layers),
-        Setting::new("hidden_channels", config.hidden_channels, saved.hidden_channels),
-        Setting::new("pooling", config.pooling, saved.pooling),
-        Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)),
-        Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm),
-    ];
-    if model == saved_model {
-        settings.push(Setting::new("mlp_layers", own.0, of_saved.0));
-        settings.push(Setting::new("learn_epsilon", own.1, of_saved.1));
-        settings.push(Setting::new("aggregation", format!("{:?}", own.2), format!("{:?}", of_saved.2)));
-    }
+fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &GraphNetConfig) -> Vec<Setting> {
+    let mut settings = conv.settings_of(saved.conv, saved.num_layers);
+    settings.push(Setting::new("num_layers", config.num_layers, saved.num_layers));
+    settings.push(Setting::new("hidden_channels", config.hidden_channels, saved.hidden_channels));
+    settings.push(Setting::new("pooling", config.pooling, saved.pooling));
+    settings.push(Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)));
+    settings.push(Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm));
     settings
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::checkpoint_args::CheckpointArgs;
+use crate::conv_args::{ConvArgs, OnGraphs};
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use crate::given_flags::GivenFlags;
@@ -13,21 +14,10 @@ use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::{GraphConvKind, Readout};
+use edgecut_trainer::models::Readout;
 use edgecut_trainer::nn::Aggregation;
 use serde::Serialize;
 use std::path::PathBuf;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GraphModelName {
-    /// Graph isomorphism network
-    Gin,
-    /// Graph convolutional network
-    Gcn,
-    /// GraphSAGE
-    Sage,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -119,25 +109,15 @@ pub(crate) struct GraphDataArgs {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct GraphTrainingArgs {
-    /// Model to train
-    #[arg(long, value_enum, default_value_t = GraphModelName::Gin)]
-    pub(crate) model: GraphModelName,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) conv: ConvArgs<OnGraphs>,
     /// Number of convolutions
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_layers: u32,
     /// Width of the hidden layers
     #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
-    /// Dense layers in each MLP of gin
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) mlp_layers: u32,
-    /// Learn the epsilon of gin; without this flag it is 0
-    #[arg(long)]
-    pub(crate) learn_epsilon: bool,
-    /// Neighbor aggregation of GraphSAGE
-    #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) aggregation: Aggregation,
     /// Pooling of the nodes of a graph into one vector
     #[arg(long, value_name = "sum|mean|max", default_value_t = Aggregation::Sum)]
     #[serde(serialize_with = "as_text")]
@@ -244,13 +224,6 @@ impl GraphArgs {
     /// [`UsageError`] for flags that have no effect on each other.
     pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
         let args = &self.training;
-        let conv = match args.model {
-            GraphModelName::Gin => {
-                GraphConvKind::Gin { mlp_layers: args.mlp_layers as usize, learn_epsilon: args.learn_epsilon }
-            }
-            GraphModelName::Gcn => GraphConvKind::Gcn,
-            GraphModelName::Sage => GraphConvKind::Sage { aggregation: args.aggregation },
-        };
         let by_count = Packing::Graphs(args.batch_size as usize);
         Ok(GraphTrainingConfig {
             num_layers: args.num_layers as usize,
@@ -277,7 +250,7 @@ impl GraphArgs {
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
             freeze: args.start.freeze.clone(),
-            ..GraphTrainingConfig::new(conv)
+            ..GraphTrainingConfig::new(args.conv.kind())
         })
     }
 }
@@ -287,12 +260,13 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
+    use edgecut_trainer::models::{ConvKind, GinSettings};
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
         let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
         let Command::Graph(args) = cli.command else { panic!("another command") };
-        let gin = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+        let gin = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
         assert_eq!(
             format!("{:?}", args.config().expect("a configuration")),
             format!("{:?}", GraphTrainingConfig::new(gin))

@@ -3,6 +3,7 @@
 
 mod args;
 mod checkpoint_args;
+mod conv_args;
 mod device;
 mod dialect;
 mod effective_config;

@@ -1,6 +1,7 @@
 //! The flags of the model and its training.
 
 use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability, ratio};
+use crate::conv_args::{ConvArgs, OnNodes};
 use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
@@ -13,9 +14,8 @@ use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind};
-use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
-use edgecut_trainer::ops::AttentionVersion;
+use edgecut_trainer::models::ModelConfig;
+use edgecut_trainer::nn::RelationAggregation;
 use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
 use serde::Serialize;
 
@@ -27,48 +27,13 @@ pub(crate) enum EvalName {
     LayerWise,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ModelName {
-    /// GraphSAGE
-    Sage,
-    /// Graph convolutional network; homogeneous graphs only, without --time-attr and --weighted
-    Gcn,
-    /// Graph attention network
-    Gat,
-    /// Graph attention network v2: the attention ranking of neighbors depends on the destination node
-    Gatv2,
-    /// Relational graph convolutional network
-    Rgcn,
-    /// No convolution: node embeddings, or features after one dense layer. Ignores --num-neighbors
-    Embedding,
-}
-
 /// Flags of the model and its training; equal on all ranks.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
-    /// Model to train
-    #[arg(long, value_enum, default_value_t = ModelName::Sage)]
-    pub(crate) model: ModelName,
-    /// Neighbor aggregation of GraphSAGE
-    #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) aggregation: Aggregation,
-    /// Attention heads of gat and gatv2; must divide --hidden-channels [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    heads: Option<u32>,
-    /// Dropout probability of the attention weights
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
-    pub(crate) attention_dropout: f64,
-    /// Basis decomposition of rgcn: number of basis matrices, whose weighted sums are the weights of the edge types
-    /// [default: a separate weight matrix per edge type]
-    #[arg(long, value_name = "N", conflicts_with = "num_blocks", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) num_bases: Option<u32>,
-    /// Block-diagonal decomposition of rgcn: number of blocks in the weight matrix of an edge type; must divide
-    /// --hidden-channels
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) num_blocks: Option<u32>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) conv: ConvArgs<OnNodes>,
     /// Add the input of each hidden layer to its output. Layers that read features or compute classes are excluded,
     /// since their widths differ
     #[arg(long)]
@@ -175,7 +140,6 @@ pub(crate) struct TrainingArgs {
     pub(crate) eval_every: u64,
 }
 
-const DEFAULT_HEADS: u32 = 4;
 /// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
 /// aggregates some 20 million of them in a second.
 const MOST_EVALUATED_EDGES: u64 = 20_000_000;
@@ -190,28 +154,6 @@ impl TrainingArgs {
         self.num_epochs.unwrap_or(DEFAULT_NUM_EPOCHS)
     }
 
-    fn kind(&self) -> ModelKind {
-        match self.model {
-            ModelName::Sage | ModelName::Embedding => ModelKind::Sage { aggregation: self.aggregation },
-            ModelName::Gcn => ModelKind::Gcn,
-            ModelName::Gat => self.gat(AttentionVersion::V1),
-            ModelName::Gatv2 => self.gat(AttentionVersion::V2),
-            ModelName::Rgcn => ModelKind::Rgcn {
-                decomposition: match (self.num_bases, self.num_blocks) {
-                    (Some(num_bases), _) => Decomposition::Basis { num_bases: num_bases as usize },
-                    (_, Some(num_blocks)) => Decomposition::BlockDiagonal { num_blocks: num_blocks as usize },
-                    (None, None) => Decomposition::None,
-                },
-            },
-        }
-    }
-
-    fn gat(&self, version: AttentionVersion) -> ModelKind {
-        let heads = self.heads.unwrap_or(DEFAULT_HEADS) as usize;
-        let attention_dropout = self.attention_dropout;
-        ModelKind::Gat(GatSettings { heads, version, attention_dropout, projection_bias: true })
-    }
-
     /// Returns the configuration of the model and its training.
     ///
     /// # Errors
@@ -224,7 +166,6 @@ impl TrainingArgs {
     ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
         self.check_sampling(sampling)?;
-        self.check_model()?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -237,7 +178,7 @@ impl TrainingArgs {
             bail!(UsageError(what.into()));
         }
         let eval_num_neighbors = match &self.eval_num_neighbors {
-            Some(given) if self.model != ModelName::Embedding => given.value.clone(),
+            Some(given) if !self.conv.is_embedding() => given.value.clone(),
             _ => num_neighbors.clone(),
         };
         if eval_num_neighbors.num_hops() != layers {
@@ -248,7 +189,7 @@ impl TrainingArgs {
             )));
         }
         Ok(TrainingConfig {
-            kind: self.kind(),
+            kind: self.conv.kind(),
             hidden_channels: self.hidden_channels as usize,
             dropout: self.dropout,
             input_dropout: self.input_dropout,
@@ -297,7 +238,7 @@ impl TrainingArgs {
             self.eval_num_neighbors.is_some() || is_layer_wise || self.num_neighbors.names_types() || sampling.weighted;
         // Each seed of a batch would have a neighborhood of its own.
         let is_disjoint = sampling.disjoint || sampling.time_attr.is_some();
-        if is_chosen || is_disjoint || self.model == ModelName::Embedding {
+        if is_chosen || is_disjoint || self.conv.is_embedding() {
             return None;
         }
         let num_hops = self.num_neighbors.value.num_hops();
@@ -315,77 +256,35 @@ impl TrainingArgs {
         Some(CpuCache { size, ranking: self.cache_ranking })
     }
 
-    /// Rejects a GCN with temporal or weighted sampling. Its symmetric normalization uses in-degrees of the whole graph
-    /// and is unbiased only for uniformly sampled neighbors.
+    /// Rejects temporal and weighted sampling for models that scale messages by in-degrees of the whole graph, which is
+    /// unbiased only for uniformly sampled neighbors.
     fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
-        if self.model != ModelName::Gcn {
+        if !self.conv.kind().needs_gcn_norm() {
             return Ok(());
         }
         let why = if sampling.time_attr.is_some() {
-            "--model gcn does not support --time-attr: a GCN scales messages by in-degrees of the whole graph, which \
-             count edges later than the seed"
+            "does not support --time-attr: it scales messages by in-degrees of the whole graph, which count edges later \
+             than the seed"
         } else if sampling.weighted {
-            "--model gcn does not support --weighted: the sum over sampled neighbors is unbiased only if they are \
-             sampled uniformly"
+            "does not support --weighted: the sum over sampled neighbors is unbiased only if they are sampled \
+             uniformly"
         } else {
             return Ok(());
         };
-        bail!(UsageError(format!("{why}; choose another --model (sage, gat, gatv2) or leave out the other flag")))
-    }
-
-    /// Rejects flags that have no effect on the chosen model.
-    fn check_model(&self) -> anyhow::Result<()> {
-        use ModelName::{Gat, Gatv2, Rgcn, Sage};
-        for (flag, is_given, models) in [
-            ("--aggregation", self.aggregation != Aggregation::Mean, &[Sage][..]),
-            ("--heads", self.heads.is_some(), &[Gat, Gatv2]),
-            ("--attention-dropout", self.attention_dropout > 0.0, &[Gat, Gatv2]),
-            ("--num-bases", self.num_bases.is_some(), &[Rgcn]),
-            ("--num-blocks", self.num_blocks.is_some(), &[Rgcn]),
-        ] {
-            if is_given && !models.contains(&self.model) {
-                let name =
-                    |model: &ModelName| model.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
-                let models: Vec<String> = models.iter().map(name).collect();
-                let model = name(&self.model);
-                let what = format!(
-                    "{flag} has no effect on --model {model}: leave it out, or choose --model {}",
-                    models.join(" or ")
-                );
-                bail!(UsageError(what));
-            }
-        }
-        Ok(())
+        let model = self.conv.model();
+        bail!(UsageError(format!("--model {model} {why}; choose another --model or leave out the other flag")))
     }
 
     /// Returns the settings of a saved model that the flags name as well.
     pub(crate) fn settings_of(&self, saved: &ModelConfig) -> Vec<Setting> {
-        let kind = saved.kind();
         let (num_layers, hidden_channels, residual, layer_norm) = match saved {
             ModelConfig::Stack(stack) => (stack.num_layers, stack.hidden_channels, stack.residual, stack.layer_norm),
             ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
         };
-        let own_model = name_of_kind(self.kind(), self.num_neighbors().num_hops());
-        let mut settings = vec![
-            Setting::new("model", own_model, name_of_kind(kind, num_layers)),
-            Setting::new("hidden_channels", self.hidden_channels, hidden_channels),
-            Setting::new("residual", self.residual, residual),
-            Setting::new("layer_norm", self.layer_norm, layer_norm),
-        ];
-        match (self.kind(), kind) {
-            (ModelKind::Sage { aggregation: own }, ModelKind::Sage { aggregation }) => {
-                settings.push(Setting::new("aggregation", own, aggregation));
-            }
-            (ModelKind::Gat(own), ModelKind::Gat(saved)) => {
-                settings.push(Setting::new("heads", own.heads, saved.heads))
-            }
-            (ModelKind::Rgcn { decomposition: own }, ModelKind::Rgcn { decomposition }) => {
-                let [own, saved] = [own, decomposition].map(numbers_of);
-                settings.push(Setting::new("num_bases", own[0], saved[0]));
-                settings.push(Setting::new("num_blocks", own[1], saved[1]));
-            }
-            _ => {}
-        }
+        let mut settings = self.conv.settings_of(saved.kind(), num_layers);
+        settings.push(Setting::new("hidden_channels", self.hidden_channels, hidden_channels));
+        settings.push(Setting::new("residual", self.residual, residual));
+        settings.push(Setting::new("layer_norm", self.layer_norm, layer_norm));
         if let ModelConfig::Relational(network) = saved {
             let saved = network.relation_aggregation;
             settings.push(Setting::new("relation_aggregation", self.relation_aggregation, saved));
@@ -396,33 +295,8 @@ impl TrainingArgs {
     }
 
     fn num_neighbors(&self) -> NumNeighbors {
-        match self.model {
-            ModelName::Embedding => Vec::new().into(),
-            _ => self.num_neighbors.value.clone(),
-        }
+        if self.conv.is_embedding() { Vec::new().into() } else { self.num_neighbors.value.clone() }
     }
-}
-
-/// Returns the number of bases and of blocks of a decomposition, 0 if it has none.
-fn numbers_of(decomposition: Decomposition) -> [usize; 2] {
-    match decomposition {
-        Decomposition::None => [0, 0],
-        Decomposition::Basis { num_bases } => [num_bases, 0],
-        Decomposition::BlockDiagonal { num_blocks } => [0, num_blocks],
-    }
-}
-
-/// Returns the name that `--model` has for a kind of model.
-fn name_of_kind(kind: ModelKind, num_layers: usize) -> String {
-    let name = match kind {
-        _ if num_layers == 0 => ModelName::Embedding,
-        ModelKind::Sage { .. } => ModelName::Sage,
-        ModelKind::Gcn => ModelName::Gcn,
-        ModelKind::Gat(GatSettings { version: AttentionVersion::V1, .. }) => ModelName::Gat,
-        ModelKind::Gat(GatSettings { version: AttentionVersion::V2, .. }) => ModelName::Gatv2,
-        ModelKind::Rgcn { .. } => ModelName::Rgcn,
-    };
-    name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 #[cfg(test)]
@@ -431,6 +305,7 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
     use edgecut_dist_sampler::SamplerConfig;
+    use edgecut_trainer::models::{ConvKind, SageSettings};
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
@@ -438,7 +313,7 @@ mod tests {
         let Command::Node(args) = cli.command else { panic!("another command") };
         let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
         let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
-        let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+        let kind = ConvKind::Sage(SageSettings::default());
         let expected =
             TrainingConfig { dropout: 0.5, num_epochs: 100, patience: Some(20), ..TrainingConfig::new(kind, sampler) };
         assert_eq!(format!("{config:?}"), format!("{expected:?}"));

@@ -4,13 +4,46 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
 
+use super::flags::ModelName;
 use super::gcn_norm::GcnNorm;
 use super::order::Order;
-use super::weight_init::WeightInit;
+use super::{Conv, ConvInput, ConvSettings, ConvShape, Network};
+use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, linear};
 
-/// The settings of a [`GcnConv`].
+/// The settings of a graph convolutional network, which has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GcnSettings;
+
+impl ConvSettings for GcnSettings {
+    const NAME: &'static str = "gcn";
+    const MODELS: &'static [ModelName] = &[ModelName {
+        name: "gcn",
+        help: "Graph convolutional network; homogeneous graphs only, without --time-attr and --weighted",
+        preset: &[],
+    }];
+    const NEEDS_GCN_NORM: bool = true;
+
+    fn refusal(network: Network) -> Option<&'static str> {
+        match network {
+            Network::Stack | Network::WholeGraphs => None,
+            Network::Typed => Some(
+                "a GCN takes homogeneous graphs with features, without `encoder_decoder`, and classifies nodes only: \
+                 use sage, gat, gatv2 or rgcn",
+            ),
+        }
+    }
+}
+
+impl GcnSettings {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GcnConv<B> {
+        GcnConvConfig::new(shape.in_channels, shape.out_channels).init(init, device)
+    }
+}
+
+/// The settings of a [`GcnConv`] as a layer of its own.
 ///
 /// ```
 /// use edgecut_trainer::Cpu;
@@ -69,9 +102,16 @@ impl GcnConvConfig {
     }
 }
 
-impl<B: Backend> GcnConv<B> {
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
+impl<B: Backend> Conv<B> for GcnConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        let norm = input.edges.gcn_norm.expect("the batch of a GCN has its normalisation");
+        self.forward(input.x, input.block, norm, input.activation)
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
         self.precision = precision;
     }
 }

@@ -4,14 +4,108 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
 
-use super::weight_init::WeightInit;
+use super::flags::{ConvFlag, FlagKind, FlagValues, ModelName, settings_of};
+use super::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, HiddenActivation};
+use crate::nn::weight_init::WeightInit;
 use crate::ops::{
     Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, Linear, Precision, gat_attention,
     gatv2_attention, linear,
 };
 
-/// The settings of a [`GatConv`].
+/// The settings of a graph attention network.
+///
+/// ```
+/// use edgecut_trainer::models::NodeModelConfig;
+/// use edgecut_trainer::nn::{ConvKind, GatSettings};
+/// use edgecut_trainer::ops::AttentionVersion;
+/// let version = AttentionVersion::V2;
+/// let gat = |heads| GatSettings { heads, version, attention_dropout: 0.0, projection_bias: true };
+/// let config = |heads| NodeModelConfig::new(ConvKind::Gat(gat(heads)), 16, 8, 3, 2);
+/// assert!(config(4).validate().is_ok());
+/// assert!(config(3).validate().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatSettings {
+    /// Number of attention heads of hidden layers. It must divide the hidden channels.
+    pub heads: usize,
+    /// Formula of the edges' scores.
+    pub version: AttentionVersion,
+    /// Probability of dropout of the attention weights.
+    pub attention_dropout: f64,
+    /// True if the two projections of [`AttentionVersion::V2`] have biases, as in PyG. Older model files lack this
+    /// entry; their projections have no biases.
+    #[serde(default)]
+    pub projection_bias: bool,
+}
+
+impl ConvSettings for GatSettings {
+    const NAME: &'static str = "gat";
+    const MODELS: &'static [ModelName] = &[
+        ModelName { name: "gat", help: "Graph attention network", preset: &[("version", "v1")] },
+        ModelName {
+            name: "gatv2",
+            help: "Graph attention network v2: the attention ranking of neighbors depends on the destination node",
+            preset: &[("version", "v2")],
+        },
+    ];
+    const FLAGS: &'static [ConvFlag] = &[
+        ConvFlag {
+            name: "heads",
+            help: "Attention heads of gat and gatv2; must divide --hidden-channels",
+            kind: FlagKind::Count,
+            default: Some("4"),
+        },
+        ConvFlag {
+            name: "attention_dropout",
+            help: "Dropout probability of the attention weights of gat and gatv2",
+            kind: FlagKind::Probability,
+            default: Some("0"),
+        },
+    ];
+    const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Elu;
+
+    fn check(&self, channels: usize) -> Result<(), String> {
+        let Self { heads, attention_dropout, .. } = *self;
+        if heads == 0 {
+            return Err("heads is 0, it must be at least 1".into());
+        }
+        if !channels.is_multiple_of(heads) {
+            return Err(format!("{heads} heads do not divide {channels} hidden channels"));
+        }
+        if !(0.0..1.0).contains(&attention_dropout) {
+            return Err(format!("attention_dropout is {attention_dropout}, it must be at least 0 and below 1"));
+        }
+        Ok(())
+    }
+
+    fn from_flags(mut values: FlagValues) -> Result<Self, String> {
+        values.insert("projection_bias".into(), true.into());
+        settings_of(values)
+    }
+}
+
+impl GatSettings {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
+        let ConvShape { in_channels, out_channels, role, .. } = shape;
+        let heads = if role == ConvRole::Output { 1 } else { self.heads };
+        let config = GatConvConfig::new(in_channels, out_channels / heads, heads)
+            .with_version(self.version)
+            .with_attention_dropout(self.attention_dropout);
+        match role {
+            ConvRole::Hidden | ConvRole::Output => config.with_projection_bias(self.projection_bias),
+            ConvRole::EdgeType { between_types } => config
+                .with_dst_channels(if between_types { Some(in_channels) } else { None })
+                .with_self_edges(false)
+                .with_bias(false),
+        }
+        .init(init, device)
+    }
+}
+
+/// The settings of a [`GatConv`] as a layer of its own.
 ///
 /// ```
 /// use burn::backend::NdArray;
@@ -35,6 +129,9 @@ pub struct GatConvConfig {
     /// Formula of the edges' scores.
     #[config(default = "AttentionVersion::V2")]
     pub version: AttentionVersion,
+    /// Probability of dropout of the attention weights, which [`Conv::convolve`] applies.
+    #[config(default = 0.0)]
+    pub attention_dropout: f64,
     /// True to concatenate the outputs of the heads, false to average them.
     #[config(default = true)]
     pub concat: bool,
@@ -97,6 +194,7 @@ struct Settings {
     concat: bool,
     negative_slope: f64,
     self_edges: bool,
+    attention_dropout: f64,
     precision: Precision,
 }
 
@@ -122,15 +220,26 @@ impl GatConvConfig {
         let attention_src = vector();
         let attention_dst = additive.then(vector);
         let bias = self.bias.then(|| init.zeros([if self.concat { width } else { channels }], device));
-        let &Self { version, concat, negative_slope, self_edges, .. } = self;
-        let settings = Settings { version, concat, negative_slope, self_edges, precision: Precision::default() };
+        let &Self { version, concat, negative_slope, self_edges, attention_dropout, .. } = self;
+        let precision = Precision::default();
+        let settings = Settings { version, concat, negative_slope, self_edges, attention_dropout, precision };
         GatConv { weight_src, weight_dst, bias_src, bias_dst, attention_src, attention_dst, bias, settings }
     }
 }
 
-impl<B: Backend> GatConv<B> {
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
+impl<B: Backend> Conv<B> for GatConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        let dropout = input.pass.mask(self.settings.attention_dropout);
+        input.activation.apply(match input.x_dst {
+            Some(x_dst) => self.forward_between(input.x, x_dst, input.block, dropout),
+            None => self.forward(input.x, input.block, dropout),
+        })
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
         self.settings.precision = precision;
     }
 }

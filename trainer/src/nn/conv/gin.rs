@@ -4,14 +4,61 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
 
-use super::mlp::Mlp;
-use super::mode::Mode;
+use super::flags::{ConvFlag, FlagKind, ModelName};
 use super::order::Order;
-use super::weight_init::WeightInit;
+use super::{Conv, ConvInput, ConvSettings, ConvShape};
+use crate::nn::mlp::Mlp;
+use crate::nn::mode::Mode;
+use crate::nn::prefix;
+use crate::nn::weight_init::WeightInit;
 use crate::ops::{Block, GnnBackend, Precision, Reduce, aggregate};
 
-/// The settings of a [`GinConv`].
+/// The settings of a graph isomorphism network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GinSettings {
+    /// Number of dense layers of each MLP.
+    pub mlp_layers: usize,
+    /// True if epsilon is learned. Otherwise it is 0.
+    pub learn_epsilon: bool,
+}
+
+impl ConvSettings for GinSettings {
+    const NAME: &'static str = "gin";
+    const MODELS: &'static [ModelName] = &[ModelName { name: "gin", help: "Graph isomorphism network", preset: &[] }];
+    const FLAGS: &'static [ConvFlag] = &[
+        ConvFlag {
+            name: "mlp_layers",
+            help: "Dense layers in each MLP of gin",
+            kind: FlagKind::Count,
+            default: Some("2"),
+        },
+        ConvFlag {
+            name: "learn_epsilon",
+            help: "Learn the epsilon of gin; without this flag it is 0",
+            kind: FlagKind::Switch,
+            default: None,
+        },
+    ];
+
+    fn check(&self, _channels: usize) -> Result<(), String> {
+        if self.mlp_layers == 0 { Err("mlp_layers is 0, it must be at least 1".into()) } else { Ok(()) }
+    }
+}
+
+impl GinSettings {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GinConv<B> {
+        GinConvConfig::new(shape.in_channels, shape.out_channels)
+            .with_mlp_layers(self.mlp_layers)
+            .with_batch_norm(shape.batch_norm)
+            .with_learn_epsilon(self.learn_epsilon)
+            .init(init, device)
+    }
+}
+
+/// The settings of a [`GinConv`] as a layer of its own.
 ///
 /// ```
 /// use edgecut_trainer::Cpu;
@@ -75,9 +122,19 @@ impl GinConvConfig {
     }
 }
 
-impl<B: Backend> GinConv<B> {
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
+impl<B: Backend> Conv<B> for GinConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        let ConvInput { x, x_dst, block, pass, activation, .. } = input;
+        activation.apply(match x_dst {
+            Some(x_dst) => self.mlp.forward(self.with_neighbors(x, x_dst, block), pass.mode),
+            None => self.forward(x, block, pass.mode),
+        })
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
         self.mlp.set_precision(precision);
     }
 }
@@ -106,20 +163,23 @@ impl<B: GnnBackend> GinConv<B> {
     /// In the cases of [`GinConv::forward`].
     pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, mode: Mode, order: Order) -> Tensor<B, 2> {
         match order {
-            Order::AggregateFirst => self.mlp.forward(self.with_neighbors(x, block), mode),
+            Order::AggregateFirst => {
+                let x_dst = prefix(x.clone(), block.num_dst());
+                self.mlp.forward(self.with_neighbors(x, x_dst, block), mode)
+            }
             Order::TransformFirst => {
                 let first = &self.mlp.layers[0];
-                let sums = self.with_neighbors(first.product(x), block) + first.bias.val().unsqueeze();
+                let x = first.product(x);
+                let x_dst = prefix(x.clone(), block.num_dst());
+                let sums = self.with_neighbors(x, x_dst, block) + first.bias.val().unsqueeze();
                 self.mlp.after_first(sums, mode)
             }
         }
     }
 
-    /// Returns `(1 + epsilon) x + sum of the neighbors`.
-    fn with_neighbors(&self, x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-        let [_, width] = x.dims();
-        let sums = aggregate(x.clone(), block, &Reduce::Sum);
-        let own = if block.num_dst() == block.num_src() { x } else { x.slice([0..block.num_dst(), 0..width]) };
+    /// Returns `(1 + epsilon) own + sum of the neighbors`.
+    fn with_neighbors(&self, x: Tensor<B, 2>, own: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+        let sums = aggregate(x, block, &Reduce::Sum);
         match &self.epsilon {
             Some(epsilon) => sums + own * epsilon.val().add_scalar(1.0).unsqueeze(),
             None => sums + own,

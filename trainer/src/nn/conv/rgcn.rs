@@ -4,13 +4,100 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
 
+use super::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
+use super::hetero::HeteroShape;
 use super::incoming::Incoming;
 use super::relation_weights::{Decomposition, RelationWeights};
-use super::weight_init::WeightInit;
+use super::{ConvSettings, Network, TypedConv, TypedConvInput};
+use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
 
-/// The settings of an [`RgcnConv`].
+/// The settings of a relational graph convolutional network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RgcnSettings {
+    /// Decomposition of the weights of edge types.
+    pub decomposition: Decomposition,
+}
+
+impl ConvSettings for RgcnSettings {
+    const NAME: &'static str = "rgcn";
+    const MODELS: &'static [ModelName] =
+        &[ModelName { name: "rgcn", help: "Relational graph convolutional network", preset: &[] }];
+    const FLAGS: &'static [ConvFlag] = &[
+        ConvFlag {
+            name: "num_bases",
+            help: "Basis decomposition of rgcn: number of basis matrices, whose weighted sums are the weights of the \
+                   edge types [default: a separate weight matrix per edge type]",
+            kind: FlagKind::Count,
+            default: None,
+        },
+        ConvFlag {
+            name: "num_blocks",
+            help: "Block-diagonal decomposition of rgcn: number of blocks in the weight matrix of an edge type; must \
+                   divide --hidden-channels",
+            kind: FlagKind::Count,
+            default: None,
+        },
+    ];
+
+    fn check(&self, channels: usize) -> Result<(), String> {
+        match self.decomposition.problem(channels, channels) {
+            Some(what) => Err(what),
+            None => Ok(()),
+        }
+    }
+
+    fn refusal(network: Network) -> Option<&'static str> {
+        match network {
+            Network::Typed => None,
+            Network::Stack => Some("an R-GCN is a network over typed edges: use a RelationalConfig"),
+            Network::WholeGraphs => Some("an R-GCN is a network over typed edges, which whole graphs do not have"),
+        }
+    }
+
+    fn from_flags(values: FlagValues) -> Result<Self, String> {
+        let number = |name: &str| values.get(name).and_then(|value| value.as_u64()).map(|number| number as usize);
+        let decomposition = match (number("num_bases"), number("num_blocks")) {
+            (Some(_), Some(_)) => return Err("it has either --num-bases or --num-blocks".into()),
+            (Some(num_bases), None) => Decomposition::Basis { num_bases },
+            (None, Some(num_blocks)) => Decomposition::BlockDiagonal { num_blocks },
+            (None, None) => Decomposition::None,
+        };
+        Ok(Self { decomposition })
+    }
+
+    fn to_flags(&self) -> FlagValues {
+        let mut values = FlagValues::new();
+        match self.decomposition {
+            Decomposition::None => {}
+            Decomposition::Basis { num_bases } => {
+                values.insert("num_bases".into(), num_bases.into());
+            }
+            Decomposition::BlockDiagonal { num_blocks } => {
+                values.insert("num_blocks".into(), num_blocks.into());
+            }
+        }
+        values
+    }
+}
+
+impl RgcnSettings {
+    pub(super) fn init_typed<B: Backend>(
+        self,
+        shape: &HeteroShape<'_>,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> RgcnConv<B> {
+        RgcnConvConfig::new(shape.edge_types.len(), shape.channels, shape.channels)
+            .with_decomposition(self.decomposition)
+            .init(init, device)
+    }
+}
+
+/// The settings of an [`RgcnConv`] as a layer of its own.
 ///
 /// ```
 /// use burn::backend::NdArray;
@@ -81,9 +168,15 @@ impl RgcnConvConfig {
     }
 }
 
-impl<B: Backend> RgcnConv<B> {
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
+impl<B: Backend> TypedConv<B> for RgcnConv<B> {
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        self.forward(input.x_dst, input.incoming)
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
         self.precision = precision;
     }
 }

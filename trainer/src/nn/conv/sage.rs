@@ -4,20 +4,53 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
 
 use super::aggregation::Aggregation;
+use super::flags::{ConvFlag, FlagKind, ModelName};
 use super::order::Order;
-use super::weight_init::WeightInit;
+use super::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape};
+use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, aggregate_with_self, linear};
 
-/// The settings of a [`SageConv`].
+/// The settings of GraphSAGE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SageSettings {
+    /// Aggregation of the neighbors.
+    pub aggregation: Aggregation,
+}
+
+impl ConvSettings for SageSettings {
+    const NAME: &'static str = "sage";
+    const MODELS: &'static [ModelName] = &[ModelName { name: "sage", help: "GraphSAGE", preset: &[] }];
+    const FLAGS: &'static [ConvFlag] = &[ConvFlag {
+        name: "aggregation",
+        help: "Neighbor aggregation of sage",
+        kind: FlagKind::Word(&["mean", "sum", "max"]),
+        default: Some("mean"),
+    }];
+}
+
+impl SageSettings {
+    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
+        let is_message = matches!(shape.role, ConvRole::EdgeType { .. });
+        SageConvConfig::new(shape.in_channels, shape.out_channels)
+            .with_aggregation(self.aggregation)
+            .with_bias(!is_message)
+            .with_root_weight(!is_message)
+            .init(init, device)
+    }
+}
+
+/// The settings of a [`SageConv`] as a layer of its own.
 ///
 /// ```
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::nn::{Aggregation, SageConvConfig, WeightInit};
 /// let config = SageConvConfig::new(16, 8).with_aggregation(Aggregation::Max).with_bias(false);
 /// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
-/// assert_eq!(layer.weight_self.dims(), [16, 8]);
+/// assert_eq!(layer.weight_neighbors.dims(), [16, 8]);
 /// assert!(layer.bias.is_none());
 /// ```
 #[derive(Config, Debug)]
@@ -32,6 +65,9 @@ pub struct SageConvConfig {
     /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
+    /// True to add the node's own row times `W_self`.
+    #[config(default = true)]
+    pub root_weight: bool,
 }
 
 /// A GraphSAGE layer, `out = activation(aggregated · W_neighbors + x[:num_dst] · W_self + b)` (Hamilton, Ying and
@@ -56,8 +92,9 @@ pub struct SageConvConfig {
 pub struct SageConv<B: Backend> {
     /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_l.weight`, transposed.
     pub weight_neighbors: Param<Tensor<B, 2>>,
-    /// Weights for the node itself, `[in_channels, out_channels]`; PyG's `lin_r.weight`, transposed.
-    pub weight_self: Param<Tensor<B, 2>>,
+    /// Weights for the node itself, `[in_channels, out_channels]`; PyG's `lin_r.weight`, transposed. `None` for the
+    /// messages of an edge type.
+    pub weight_self: Option<Param<Tensor<B, 2>>>,
     /// `[out_channels]`; PyG's `lin_l.bias`.
     pub bias: Option<Param<Tensor<B, 1>>>,
     aggregation: Aggregation,
@@ -71,7 +108,7 @@ impl SageConvConfig {
         let bound = WeightInit::kaiming_bound(self.in_channels);
         SageConv {
             weight_neighbors: init.uniform(shape, bound, device),
-            weight_self: init.uniform(shape, bound, device),
+            weight_self: self.root_weight.then(|| init.uniform(shape, bound, device)),
             bias: self.bias.then(|| init.uniform([self.out_channels], bound, device)),
             aggregation: self.aggregation,
             precision: Precision::default(),
@@ -79,9 +116,15 @@ impl SageConvConfig {
     }
 }
 
-impl<B: Backend> SageConv<B> {
-    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
-    pub fn set_precision(&mut self, precision: Precision) {
+impl<B: Backend> Conv<B> for SageConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        self.forward(input.x, input.block, input.activation)
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
         self.precision = precision;
     }
 }
@@ -138,19 +181,30 @@ impl<B: GnnBackend> SageConv<B> {
         let reduce = self.aggregation.reduce();
         let [fan_in, _] = self.weight_neighbors.dims();
         let weight_neighbors = self.weight_neighbors.val();
-        let weight_self = self.weight_self.val();
+        let weight_self = self.weight_self.as_ref().map(Param::val);
         let bias = self.bias.as_ref().map(Param::val);
-        if order == Order::TransformFirst && self.aggregation.is_linear() {
-            let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
-            let product = Linear { activation: Activation::Identity, precision: self.precision };
-            let own = linear(own, weight_self, bias, product);
-            let neighbors = linear(x, weight_neighbors, None, product);
-            activation.apply(aggregate(neighbors, block, &reduce) + own)
-        } else {
-            // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
-            let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
-            let rows = aggregate_with_self(x, block, &reduce);
-            linear(rows, weight, bias, Linear { activation, precision: self.precision })
+        let product = Linear { activation: Activation::Identity, precision: self.precision };
+        let fused = Linear { activation, precision: self.precision };
+        let transforms_first = order == Order::TransformFirst && self.aggregation.is_linear();
+        match (weight_self, transforms_first) {
+            (Some(weight_self), true) => {
+                let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
+                let own = linear(own, weight_self, bias, product);
+                activation.apply(aggregate(linear(x, weight_neighbors, None, product), block, &reduce) + own)
+            }
+            (Some(weight_self), false) => {
+                // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
+                let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
+                linear(aggregate_with_self(x, block, &reduce), weight, bias, fused)
+            }
+            (None, true) => {
+                let neighbors = aggregate(linear(x, weight_neighbors, None, product), block, &reduce);
+                activation.apply(match bias {
+                    Some(bias) => neighbors + bias.unsqueeze(),
+                    None => neighbors,
+                })
+            }
+            (None, false) => linear(aggregate(x, block, &reduce), weight_neighbors, bias, fused),
         }
     }
 }
