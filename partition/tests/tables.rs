@@ -812,7 +812,10 @@ fn edges_are_held_out_by_shares_or_by_files() {
     with(json!({"task_type": "link_prediction", "custom_split_filenames": split}));
     folder.write("valid.json", "[\"u0\", \"v0\"]\n[\"u1\",\"v0\"]\n");
     folder.write("test.json", "[\"u1\", \"v0\"]\n[\"u2\",\"v0\"]\n");
-    let (made, _) = folder.made("files", &[]);
+    let why = "test.json: row 1: u1, v0: the list valid has it as well: leave it in one list";
+    let error = folder.fails(&[]);
+    assert!(error.contains(why), "{error}");
+    let (made, _) = folder.made("files", &["--on-bad-rows", "drop"]);
     assert_eq!(made["edge_types"][0]["held_out"], json!([2, 1]));
     assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
     assert_eq!(made["edge_types"][0]["num_edges"], 497);

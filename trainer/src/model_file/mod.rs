@@ -18,7 +18,8 @@
 //!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
 //!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
-//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
+//!   further settings. `pyg_layers` describes layers that the Python package does not know ([`PygLayer`] as JSON).
+//!   `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
 //!   and their files as JSON.
 //!
 //! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
@@ -60,6 +61,8 @@ pub use write::{ModelView, save_model};
 
 #[cfg(doc)]
 use crate::models::{GraphNetConfig, LinkModelConfig, ModelConfig};
+#[cfg(doc)]
+use crate::nn::PygLayer;
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";

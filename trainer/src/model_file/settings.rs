@@ -3,6 +3,7 @@
 use crate::models::{
     GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel, RelationalConfig,
 };
+use crate::nn::PygLayer;
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use serde::Serialize;
@@ -13,6 +14,12 @@ pub trait ModelSettings: Serialize {
     /// number that overflows is `usize::MAX`. The default `None` skips the check.
     fn num_parameters(&self) -> Option<usize> {
         None
+    }
+
+    /// Returns the layers of PyG that compute the same as the model's convolutions, if the Python package needs their
+    /// description.
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        Vec::new()
     }
 }
 
@@ -55,6 +62,13 @@ impl ModelSettings for ModelConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        match self {
+            Self::Stack(config) => config.pyg_layers(),
+            Self::Relational(config) => config.pyg_layers(),
+        }
+    }
 }
 
 impl LoadableConfig for ModelConfig {
@@ -84,6 +98,10 @@ impl ModelSettings for LinkModelConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.encoder.pyg_layers()
+    }
 }
 
 impl LoadableConfig for LinkModelConfig {
@@ -109,6 +127,10 @@ impl LoadableConfig for LinkModelConfig {
 impl ModelSettings for GraphNetConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.pyg_layers()
     }
 }
 

@@ -8,6 +8,7 @@ use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::{FORMAT, ModelFileError, VERSION, embedding_name};
+use crate::nn::PygLayer;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -51,6 +52,7 @@ trait ModelParts {
     fn tensors(&self) -> BTreeMap<String, StoredTensor>;
     fn settings(&self) -> serde_json::Result<String>;
     fn num_parameters(&self) -> Option<usize>;
+    fn pyg_layers(&self) -> Vec<PygLayer>;
 }
 
 struct ModelAndSettings<'a, B, M, C> {
@@ -73,7 +75,14 @@ impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings
     fn num_parameters(&self) -> Option<usize> {
         self.settings.num_parameters()
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.settings.pyg_layers()
+    }
 }
+
+/// The entry of the metadata with the layers of PyG.
+const PYG_LAYERS: &str = "pyg_layers";
 
 /// The optional metadata of a model file.
 #[derive(Default)]
@@ -108,6 +117,10 @@ pub(super) fn model_bytes(
         ("version".to_owned(), VERSION.to_owned()),
         ("config".to_owned(), model.parts.settings().map_err(json_error)?),
     ]);
+    let pyg_layers = model.parts.pyg_layers();
+    if !pyg_layers.is_empty() {
+        metadata.insert(PYG_LAYERS.to_owned(), serde_json::to_string(&pyg_layers).map_err(json_error)?);
+    }
     if let Some(origin) = notes.origin {
         metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
     }

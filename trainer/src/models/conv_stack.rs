@@ -9,9 +9,7 @@ use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::node_model::NodeClassifier;
 use super::node_model_config::NodeModelConfig;
-use crate::nn::{
-    AnyConv, Conv, ConvInput, ConvRole, ConvShape, EdgeData, HiddenActivation, LayerPass, Mode, WeightInit, prefix,
-};
+use crate::nn::{AnyConv, Conv, ConvInput, EdgeData, HiddenActivation, LayerPass, Mode, WeightInit, prefix};
 use crate::ops::{Activation, GnnBackend, Precision, dropout, masked};
 
 /// A stack of convolutions from features to classes, with activations, dropout, residuals and normalisation between
@@ -34,14 +32,7 @@ impl<B: Backend> ConvStack<B> {
     pub(super) fn new(config: &NodeModelConfig, init: &mut WeightInit, device: &B::Device) -> Self {
         let mut layers = Vec::with_capacity(config.num_layers);
         let mut norms = Vec::new();
-        for layer in 0..config.num_layers {
-            let is_last = layer + 1 == config.num_layers;
-            let shape = ConvShape {
-                in_channels: if layer == 0 { config.in_channels } else { config.hidden_channels },
-                out_channels: if is_last { config.num_classes } else { config.hidden_channels },
-                role: if is_last { ConvRole::Output } else { ConvRole::Hidden },
-                batch_norm: false,
-            };
+        for (layer, shape) in config.layer_shapes().enumerate() {
             layers.push(config.kind.init(shape, init, device));
             if config.layer_norm && layer > 0 {
                 norms.push(init.layer_norm(config.hidden_channels, device));

@@ -7,9 +7,7 @@ use burn::tensor::backend::Backend;
 use super::graph_input::{GraphClassifier, GraphInput};
 use super::graph_net_config::{GraphNetConfig, Readout};
 use super::model_error::ModelError;
-use crate::nn::{
-    AnyConv, BatchNorm, Conv, ConvInput, ConvRole, ConvShape, Dense, EdgeData, LayerPass, Mode, WeightInit,
-};
+use crate::nn::{AnyConv, BatchNorm, Conv, ConvInput, Dense, EdgeData, LayerPass, Mode, WeightInit};
 use crate::ops::{Activation, GnnBackend, Precision, masked, pool};
 
 /// A model that classifies whole graphs: a stack of `[convolution, batch normalisation, ReLU]`, pooling, dropout, and a
@@ -50,13 +48,7 @@ impl<B: Backend> GraphNet<B> {
     pub(super) fn new(config: &GraphNetConfig, init: &mut WeightInit, device: &B::Device) -> Self {
         let hidden = config.hidden_channels;
         let mut layers = Vec::with_capacity(config.num_layers);
-        for layer in 0..config.num_layers {
-            let shape = ConvShape {
-                in_channels: if layer == 0 { config.in_channels } else { hidden },
-                out_channels: hidden,
-                role: ConvRole::Hidden,
-                batch_norm: config.batch_norm,
-            };
+        for shape in config.layer_shapes() {
             layers.push(config.conv.init(shape, init, device));
         }
         let norms = if config.batch_norm { config.num_layers } else { 0 };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::graph_net::GraphNet;
 use super::model_error::ModelError;
-use crate::nn::{Aggregation, ConvKind, Network, WeightInit};
+use crate::nn::{Aggregation, ConvKind, ConvRole, ConvShape, Network, PygLayer, WeightInit};
 
 /// The node rows that are pooled for the output of a graph.
 ///
@@ -136,6 +136,21 @@ impl GraphNetConfig {
         WeightInit::count(|init| {
             GraphNet::<NdArray>::new(self, init, &Default::default());
         })
+    }
+
+    /// Returns the shape of each convolution.
+    pub(super) fn layer_shapes(&self) -> impl Iterator<Item = ConvShape> {
+        (0..self.num_layers).map(|layer| ConvShape {
+            in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
+            out_channels: self.hidden_channels,
+            role: ConvRole::Hidden,
+            batch_norm: self.batch_norm,
+        })
+    }
+
+    /// Returns the layers of PyG that compute the same as the convolutions; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.layer_shapes().filter_map(|shape| self.conv.pyg(shape)).collect()
     }
 
     /// Returns the number of columns of a graph's pooled row, or `None` if it overflows.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::conv_stack::ConvStack;
 use super::model_error::ModelError;
 use super::node_model::NodeModel;
-use crate::nn::{ConvKind, Network, WeightInit};
+use crate::nn::{ConvKind, ConvRole, ConvShape, Network, PygLayer, WeightInit};
 
 /// The settings of a [`NodeModel`] for homogeneous graphs, which is a stack of convolutions. Its model file stores them
 /// in addition to the weights.
@@ -188,6 +188,24 @@ impl NodeModelConfig {
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
         self.validate()?;
         Ok(NodeModel::Stack(ConvStack::new(self, &mut WeightInit::new(seed), device)))
+    }
+
+    /// Returns the shape of each convolution.
+    pub(super) fn layer_shapes(&self) -> impl Iterator<Item = ConvShape> {
+        (0..self.num_layers).map(|layer| {
+            let is_last = layer + 1 == self.num_layers;
+            ConvShape {
+                in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
+                out_channels: if is_last { self.num_classes } else { self.hidden_channels },
+                role: if is_last { ConvRole::Output } else { ConvRole::Hidden },
+                batch_norm: false,
+            }
+        })
+    }
+
+    /// Returns the layers of PyG that compute the same as the convolutions; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.layer_shapes().filter_map(|shape| self.kind.pyg(shape)).collect()
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
 use super::relational_net::RelationalNet;
-use crate::nn::{ConvKind, Network, RelationAggregation, WeightInit};
+use crate::nn::{ConvKind, HeteroConv, Network, PygLayer, RelationAggregation, WeightInit};
 
 /// The settings of a [`RelationalNet`], which its model file stores in addition to the weights.
 ///
@@ -138,6 +138,13 @@ impl RelationalConfig {
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<RelationalNet<B>, ModelError> {
         self.validate()?;
         Ok(RelationalNet::new(self, &mut WeightInit::new(seed), device))
+    }
+
+    /// Returns the layers of PyG that compute the same as a layer, by edge type; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        let shapes =
+            self.graph.edge_ends().into_iter().map(|ends| HeteroConv::<NdArray>::shape_of(ends, self.hidden_channels));
+        shapes.filter_map(|shape| self.kind.pyg(shape)).collect()
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.

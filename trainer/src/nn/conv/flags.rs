@@ -82,7 +82,7 @@ impl FlagKind {
 /// Makes settings from values by the names of their fields. Settings without fields ignore an empty list.
 pub(super) fn settings_of<S: DeserializeOwned>(values: FlagValues) -> Result<S, String> {
     let value = if values.is_empty() { Value::Null } else { Value::Object(values) };
-    serde_json::from_value(value).map_err(|error| error.to_string())
+    serde_json::from_value(value).map_err(|error| format!("settings of the model: {error}"))
 }
 
 /// Returns the fields of settings that are flags.

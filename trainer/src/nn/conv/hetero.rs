@@ -70,6 +70,12 @@ struct Settings {
 }
 
 impl<B: Backend> HeteroConv<B> {
+    /// Returns the shape of the convolution from one node type to another.
+    pub(crate) fn shape_of((src, dst): (usize, usize), channels: usize) -> ConvShape {
+        let role = ConvRole::EdgeType { between_types: src != dst };
+        ConvShape { in_channels: channels, out_channels: channels, role, batch_norm: false }
+    }
+
     /// Makes the layer with a convolution of `kind` per edge type.
     pub(super) fn new(kind: ConvKind, shape: &HeteroShape<'_>, init: &mut WeightInit, device: &B::Device) -> Self {
         let &HeteroShape { edge_types, num_node_types, channels, combine } = shape;
@@ -77,9 +83,7 @@ impl<B: Backend> HeteroConv<B> {
         let mut entering = vec![0_usize; num_node_types];
         for &(src, dst) in edge_types {
             entering[dst] += 1;
-            let role = ConvRole::EdgeType { between_types: src != dst };
-            let shape = ConvShape { in_channels: channels, out_channels: channels, role, batch_norm: false };
-            relations.push(kind.init(shape, init, device));
+            relations.push(kind.init(Self::shape_of((src, dst), channels), init, device));
         }
         let mut own = Vec::with_capacity(num_node_types);
         let mut scales = Vec::with_capacity(num_node_types);

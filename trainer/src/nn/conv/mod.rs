@@ -1,37 +1,27 @@
-//! Convolutions: one file and one line of the registry each.
+//! Convolutions: one file and an entry of the registry each.
 //!
 //! A convolution has settings that implement [`ConvSettings`] and a layer that implements [`Conv`]. The
 //! [registry](registry) lists them. Models, flags, model files and the Python package take all convolutions from there.
 
 mod aggregation;
 mod flags;
-mod gat;
-mod gcn;
 mod gcn_norm;
-mod gin;
 mod hetero;
 mod incoming;
 mod order;
 mod registry;
 mod relation_aggregation;
 mod relation_weights;
-mod rgcn;
-mod sage;
 
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
-pub use gat::{GatConv, GatConvConfig, GatSettings};
-pub use gcn::{GcnConv, GcnConvConfig, GcnSettings};
 pub use gcn_norm::{GcnNorm, GcnNormError};
-pub use gin::{GinConv, GinConvConfig, GinSettings};
 pub use hetero::{HeteroConv, HeteroShape};
 pub use incoming::Incoming;
 pub use order::Order;
-pub use registry::{AnyConv, AnyTypedConv, ConvKind};
+pub use registry::*;
 pub use relation_aggregation::{ParseRelationAggregationError, RelationAggregation};
 pub use relation_weights::{Decomposition, RelationWeights};
-pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
-pub use sage::{SageConv, SageConvConfig, SageSettings};
 
 use std::fmt::Debug;
 
@@ -71,6 +61,13 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
         None
     }
 
+    /// Returns the layer of PyG that computes the same. Model files store it, and the Python package makes the layer
+    /// from it. The package knows the layers of [`SageSettings`], [`GcnSettings`], [`GatSettings`], [`GinSettings`] and
+    /// [`RgcnSettings`] itself.
+    fn pyg(&self, _shape: ConvShape) -> Option<PygLayer> {
+        None
+    }
+
     /// Makes the settings from the values of [`FLAGS`](Self::FLAGS) and a preset.
     ///
     /// # Errors
@@ -83,6 +80,17 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     fn to_flags(&self) -> FlagValues {
         flags::values_of(self, Self::FLAGS)
     }
+}
+
+/// A layer of PyG with the names of its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PygLayer {
+    /// Class in `torch_geometric.nn`.
+    pub class: &'static str,
+    /// Keyword arguments of the constructor.
+    pub arguments: FlagValues,
+    /// Names of parameters: in the model file, and in the layer.
+    pub tensors: Vec<(&'static str, &'static str)>,
 }
 
 /// A convolution over edges of one type.
@@ -160,7 +168,10 @@ pub enum ConvRole {
     /// The output of a stack.
     Output,
     /// The messages over one edge type. [`HeteroConv`] sums the messages of all edge types, and adds the own rows of
-    /// the destinations times weights, and a bias. The convolution has neither.
+    /// the destinations times weights, and a bias.
+    ///
+    /// Invariant: the message of a destination without edges is 0, so that it does not depend on the other nodes of a
+    /// batch. A batch may lack the edge type.
     EdgeType {
         /// True if sources and destinations have different node types.
         between_types: bool,

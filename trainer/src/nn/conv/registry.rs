@@ -1,5 +1,17 @@
 //! The registry of convolutions.
 
+mod gat;
+mod gcn;
+mod gin;
+mod rgcn;
+mod sage;
+
+pub use gat::{GatConv, GatConvConfig, GatSettings};
+pub use gcn::{GcnConv, GcnConvConfig, GcnSettings};
+pub use gin::{GinConv, GinConvConfig, GinSettings};
+pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
+pub use sage::{SageConv, SageConvConfig, SageSettings};
+
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -126,6 +138,14 @@ macro_rules! convolutions {
                 match refusal {
                     Some(what) => Err(ModelError::Settings { what: what.into() }),
                     None => Ok(()),
+                }
+            }
+
+            /// Returns the layer of PyG that computes the same, if the Python package needs its description.
+            pub fn pyg(self, shape: ConvShape) -> Option<PygLayer> {
+                match self {
+                    $(Self::$variant(settings) => settings.pyg(shape),)*
+                    $(Self::$typed(settings) => settings.pyg(shape),)*
                 }
             }
 

@@ -6,11 +6,11 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
-use super::hetero::HeteroShape;
-use super::incoming::Incoming;
-use super::relation_weights::{Decomposition, RelationWeights};
-use super::{ConvSettings, Network, TypedConv, TypedConvInput};
+use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
+use crate::nn::conv::hetero::HeteroShape;
+use crate::nn::conv::incoming::Incoming;
+use crate::nn::conv::relation_weights::{Decomposition, RelationWeights};
+use crate::nn::conv::{ConvSettings, Network, TypedConv, TypedConvInput};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
 
@@ -85,7 +85,7 @@ impl ConvSettings for RgcnSettings {
 }
 
 impl RgcnSettings {
-    pub(super) fn init_typed<B: Backend>(
+    pub(in crate::nn::conv) fn init_typed<B: Backend>(
         self,
         shape: &HeteroShape<'_>,
         init: &mut WeightInit,

@@ -6,8 +6,8 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::flags::{ConvFlag, FlagKind, FlagValues, ModelName, settings_of};
-use super::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, HiddenActivation};
+use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName, settings_of};
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, HiddenActivation};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{
     Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, Linear, Precision, gat_attention,
@@ -88,7 +88,12 @@ impl ConvSettings for GatSettings {
 }
 
 impl GatSettings {
-    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
+    pub(in crate::nn::conv) fn init<B: Backend>(
+        self,
+        shape: ConvShape,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> GatConv<B> {
         let ConvShape { in_channels, out_channels, role, .. } = shape;
         let heads = if role == ConvRole::Output { 1 } else { self.heads };
         let config = GatConvConfig::new(in_channels, out_channels / heads, heads)

@@ -6,10 +6,10 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::flags::ModelName;
-use super::gcn_norm::GcnNorm;
-use super::order::Order;
-use super::{Conv, ConvInput, ConvSettings, ConvShape, Network};
+use crate::nn::conv::flags::ModelName;
+use crate::nn::conv::gcn_norm::GcnNorm;
+use crate::nn::conv::order::Order;
+use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, Network};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, linear};
 
@@ -38,7 +38,12 @@ impl ConvSettings for GcnSettings {
 }
 
 impl GcnSettings {
-    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GcnConv<B> {
+    pub(in crate::nn::conv) fn init<B: Backend>(
+        self,
+        shape: ConvShape,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> GcnConv<B> {
         GcnConvConfig::new(shape.in_channels, shape.out_channels).init(init, device)
     }
 }

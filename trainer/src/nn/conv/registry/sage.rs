@@ -6,10 +6,10 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::aggregation::Aggregation;
-use super::flags::{ConvFlag, FlagKind, ModelName};
-use super::order::Order;
-use super::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape};
+use crate::nn::conv::aggregation::Aggregation;
+use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
+use crate::nn::conv::order::Order;
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, aggregate_with_self, linear};
 
@@ -33,7 +33,12 @@ impl ConvSettings for SageSettings {
 }
 
 impl SageSettings {
-    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
+    pub(in crate::nn::conv) fn init<B: Backend>(
+        self,
+        shape: ConvShape,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> SageConv<B> {
         let is_message = matches!(shape.role, ConvRole::EdgeType { .. });
         SageConvConfig::new(shape.in_channels, shape.out_channels)
             .with_aggregation(self.aggregation)

@@ -2,13 +2,13 @@
 
 use burn::config::Config;
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-use super::flags::{ConvFlag, FlagKind, ModelName};
-use super::order::Order;
-use super::{Conv, ConvInput, ConvSettings, ConvShape};
+use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
+use crate::nn::conv::order::Order;
+use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape};
 use crate::nn::mlp::Mlp;
 use crate::nn::mode::Mode;
 use crate::nn::prefix;
@@ -49,7 +49,12 @@ impl ConvSettings for GinSettings {
 }
 
 impl GinSettings {
-    pub(super) fn init<B: Backend>(self, shape: ConvShape, init: &mut WeightInit, device: &B::Device) -> GinConv<B> {
+    pub(in crate::nn::conv) fn init<B: Backend>(
+        self,
+        shape: ConvShape,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> GinConv<B> {
         GinConvConfig::new(shape.in_channels, shape.out_channels)
             .with_mlp_layers(self.mlp_layers)
             .with_batch_norm(shape.batch_norm)
@@ -129,7 +134,14 @@ impl<B: Backend> Conv<B> for GinConv<B> {
     {
         let ConvInput { x, x_dst, block, pass, activation, .. } = input;
         activation.apply(match x_dst {
-            Some(x_dst) => self.mlp.forward(self.with_neighbors(x, x_dst, block), pass.mode),
+            Some(x_dst) => {
+                let device = x.device();
+                let messages = self.mlp.forward(self.with_neighbors(x, x_dst, block), pass.mode);
+                // The MLP of a destination without neighbors is not 0, but it has no message.
+                let has_edges = block.indptr().windows(2).map(|ends| f32::from(u8::from(ends[0] < ends[1])));
+                let has_edges = TensorData::new(has_edges.collect(), [block.num_dst(), 1]);
+                messages * Tensor::from_data(has_edges, &device)
+            }
             None => self.forward(x, block, pass.mode),
         })
     }
