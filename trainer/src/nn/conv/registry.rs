@@ -3,12 +3,14 @@
 mod gat;
 mod gcn;
 mod gin;
+mod graph_conv;
 mod rgcn;
 mod sage;
 
 pub use gat::{GatConv, GatConvConfig, GatSettings};
 pub use gcn::{GcnConv, GcnConvConfig, GcnSettings};
 pub use gin::{GinConv, GinConvConfig, GinSettings};
+pub use graph_conv::{GraphConv, GraphConvSettings};
 pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
 pub use sage::{SageConv, SageConvConfig, SageSettings};
 
@@ -265,6 +267,8 @@ convolutions! {
         Gat(GatSettings, GatConv),
         /// A graph isomorphism network.
         Gin(GinSettings, GinConv),
+        /// The graph convolution of Morris et al.
+        GraphConv(GraphConvSettings, GraphConv),
     }
     per_layer {
         /// A relational graph convolutional network.
