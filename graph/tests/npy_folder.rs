@@ -394,7 +394,10 @@ fn a_stray_id_makes_no_billions_of_nodes() {
     let folder = Folder(tempfile::tempdir().unwrap());
     folder.put("edge_index", &[2, 3], &[0_i64, 1, 4_000_000_000, 1, 2, 0]);
     let why = folder.why();
-    assert!(why.contains("edge_index.npy: edge 2 has node 4000000000, but 6 ends of edges are few for so many"), "{why}");
+    assert!(
+        why.contains("edge_index.npy: edge 2 has node 4000000000, but 6 ends of edges are few for so many"),
+        "{why}"
+    );
     assert!(why.contains("save num_nodes.npy with the number of nodes"), "{why}");
     folder.put("edge_index", &[2, 3], &[0_i64, 1, 70_000, 1, 2, 0]);
     assert!(folder.why().contains("edge 2 has node 70000"), "{}", folder.why());

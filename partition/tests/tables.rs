@@ -537,7 +537,11 @@ fn transforms_are_fitted_saved_and_applied_to_new_data() {
         "items.csv",
         "id,price,color,tags,vector,kind\nx,15,green,d|b,1 2 3,toy\ny,-5,blue,b,4 5 6,toy\nz,1e9,red,a,7 8 9,toy\nw,100,red,a,1 1 1,toy\n",
     );
-    folder.made("new", &["--transforms", &format!("{transforms}/transforms.json")]);
+    let (_, stderr) = folder.made("new", &["--transforms", &format!("{transforms}/transforms.json")]);
+    for feature in ["color", "tags"] {
+        let note = format!("note: nodes[0], feature {feature}: 1 category that its transform does not have");
+        assert!(stderr.contains(&note), "{stderr}");
+    }
     let found = features(&folder, "new");
     assert_eq!(found[0][3..8], [0.0, 0.0, 0.0, 1.0, 0.0]);
     assert!((found[0][2] - (rank[0] + rank[1]) / 2.0).abs() < 1e-6, "{:?}", found[0]);
