@@ -1,5 +1,6 @@
 //! Graphs from tables: the same parts as from arrays, transforms, ids and rows that are left out.
 
+use crate::corruption::edit_meta;
 use crate::table_files;
 
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
@@ -525,6 +526,16 @@ fn transforms_are_fitted_saved_and_applied_to_new_data() {
     assert_eq!(item["classes"], json!(["book", "toy"]));
     assert_eq!(item["features"][3]["transform"]["mapping"], json!({"blue": 0, "red": 1}));
     assert_eq!(item["features"][4]["columns"], json!([5, 8]));
+
+    // Verification computes the digests of transforms again.
+    edgecut_partition::verify(&folder.path("out")).unwrap();
+    for (key, what) in [("transforms", "features"), ("classes", "classes")] {
+        let meta = std::fs::read(folder.path("out/META.json")).unwrap();
+        edit_meta(&folder.path("out"), |meta| meta["node_types"][0]["digests"][key] = "0123".into());
+        let error = edgecut_partition::verify(&folder.path("out")).unwrap_err().to_string();
+        assert!(error.contains(&format!("its digest of the {what} of item is not that of transforms.json")), "{error}");
+        std::fs::write(folder.path("out/META.json"), meta).unwrap();
+    }
 
     // The same data gives the same parts.
     let transforms = folder.path("out");
