@@ -164,7 +164,7 @@ fn check_transforms(dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
     let mut text = String::new();
     let read = meta.open_file(dir, TRANSFORMS_FILE)?.read_to_string(&mut text);
     read.map_err(|error| GraphError::io(&path, error))?;
-    let mut expected = TransformsDigests::of(&text).map_err(|error| GraphError::format(&path, error.to_string()))?;
+    let mut expected = TransformsDigests::of(&path, &text)?;
     let nodes = meta.node_types.iter().map(|t| (t.name.clone(), &t.digests, expected.node_types.remove(&t.name)));
     let edges = meta.edge_types.iter().map(|e| {
         let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");

@@ -75,12 +75,12 @@ pub struct TransformsDigests {
 }
 
 impl TransformsDigests {
-    /// Computes the digests of the features and classes in the text of `transforms.json`.
+    /// Computes the digests of the features and classes in the text of `transforms.json`, which is the file `path` in errors.
     ///
     /// # Errors
     /// A text that is not one of transforms.
-    pub fn of(text: &str) -> serde_json::Result<Self> {
-        let saved: SavedTransforms = serde_json::from_str(text)?;
+    pub fn of(path: &Path, text: &str) -> Result<Self, GraphError> {
+        let saved: SavedTransforms = serde_json::from_str(text).map_err(|error| GraphError::json(path, error))?;
         let of_types = |types: BTreeMap<String, SavedType>| {
             types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()
         };
@@ -125,7 +125,7 @@ impl ExtraFiles<'_> {
     /// Returns the digests of the features and classes in `transforms.json`.
     pub(super) fn transforms_digests(&self, dir: &Path) -> Result<TransformsDigests, GraphError> {
         let Some(text) = self.transforms else { return Ok(TransformsDigests::default()) };
-        TransformsDigests::of(text).map_err(|error| GraphError::json(dir.join(TRANSFORMS_FILE), error))
+        TransformsDigests::of(&dir.join(TRANSFORMS_FILE), text)
     }
 
     /// Writes the files below `dir`, and returns their sizes and checksums by path.

@@ -53,7 +53,7 @@ impl Conf {
 fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
     let json = match serde_json::from_str(text) {
         Ok(value) => {
-            check_unique_keys(text.as_bytes()).map_err(|error| TableError::file(path, error.to_string()))?;
+            check_unique_keys(text.as_bytes()).map_err(|error| TableError::table(path, error))?;
             return Ok(value);
         }
         Err(error) => error,
