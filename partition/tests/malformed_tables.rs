@@ -90,6 +90,33 @@ const CASES: &[(&str, Change, &str)] = &[
         "nodes.csv: it has no column x. Its columns are id, X, y, t",
     ),
     ("two columns of a name", Replace("nodes.csv", "y,t\n", "y,x\n"), "nodes.csv: two columns have the name x"),
+    (
+        "two Parquet columns of a name",
+        Parquet(|| {
+            [nodes(Arc::new(Int64Array::from(vec![1, 2, 3]))), nodes(Arc::new(Int64Array::from(vec![4, 5, 6])))]
+                .concat()
+        }),
+        "two columns have the name ",
+    ),
+    (
+        "a key twice",
+        Replace("graph.json", "\"time_col\": \"t\"", "\"time_col\": \"x\", \"time_col\": \"t\""),
+        "graph.json: the key \"time_col\" is given twice at line 1 column",
+    ),
+    (
+        "a label of links",
+        Replace(
+            "graph.json",
+            "\"weight_col\"",
+            "\"labels\": [{\"task_type\": \"link_prediction\", \"label_col\": \"w\"}], \"weight_col\"",
+        ),
+        "edges[0].labels[0].label_col: link prediction reads no labels: it is not supported",
+    ),
+    (
+        "features of 64 bits",
+        Replace("graph.json", "{\"feature_col\": \"x\"}", "{\"feature_col\": \"x\", \"out_dtype\": \"float64\"}"),
+        "nodes[0].features[0].out_dtype: float64, as features are float32 or float16: it is not supported",
+    ),
     ("empty file", Write("nodes.csv", b""), "nodes.csv: it is empty"),
     ("no nodes", Write("nodes.csv", b"id,x,y,t\n"), "nodes.csv: the table nodes[0] has no rows"),
     ("no edges", Write("edges.csv", b"s,d,w\n"), "edges.csv: the table edges[0] has no rows"),

@@ -174,6 +174,8 @@ fn ranks_the_nodes_of_other_parts() {
     let again = [flags.as_slice(), &["--overwrite"]].concat();
     fails(&[again.as_slice(), &["--hotness", "presample", "--num-neighbors", "5,-2"]].concat(), 2, "--num-neighbors");
     fails(&[again.as_slice(), &["--num-neighbors", "5"]].concat(), 2, "--hotness");
+    let given = ["--dataset", "cora", "--num-partitions", "2", "--avg-degree", "10"];
+    fails(&given, 2, "--avg-degree is for --dataset fake and fake-hetero, which are generated");
     fails(&[again.as_slice(), &["--hotness", "in-degree", "--num-channels", "0"]].concat(), 1, "no node features");
     assert!(Meta::read(&dir).unwrap().provenance.hotness.is_some(), "failed runs replaced the parts");
 }

@@ -1,5 +1,6 @@
 //! Graphs from tables: the same parts as from arrays, transforms, ids and rows that are left out.
 
+use crate::corruption::edit_meta;
 use crate::table_files;
 
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
@@ -526,6 +527,16 @@ fn transforms_are_fitted_saved_and_applied_to_new_data() {
     assert_eq!(item["features"][3]["transform"]["mapping"], json!({"blue": 0, "red": 1}));
     assert_eq!(item["features"][4]["columns"], json!([5, 8]));
 
+    // Verification computes the digests of transforms again.
+    edgecut_partition::verify(&folder.path("out")).unwrap();
+    for (key, what) in [("transforms", "features"), ("classes", "classes")] {
+        let meta = std::fs::read(folder.path("out/META.json")).unwrap();
+        edit_meta(&folder.path("out"), |meta| meta["node_types"][0]["digests"][key] = "0123".into());
+        let error = edgecut_partition::verify(&folder.path("out")).unwrap_err().to_string();
+        assert!(error.contains(&format!("its digest of the {what} of item is not that of transforms.json")), "{error}");
+        std::fs::write(folder.path("out/META.json"), meta).unwrap();
+    }
+
     // The same data gives the same parts.
     let transforms = folder.path("out");
     let transforms = transforms.to_str().unwrap();
@@ -537,7 +548,11 @@ fn transforms_are_fitted_saved_and_applied_to_new_data() {
         "items.csv",
         "id,price,color,tags,vector,kind\nx,15,green,d|b,1 2 3,toy\ny,-5,blue,b,4 5 6,toy\nz,1e9,red,a,7 8 9,toy\nw,100,red,a,1 1 1,toy\n",
     );
-    folder.made("new", &["--transforms", &format!("{transforms}/transforms.json")]);
+    let (_, stderr) = folder.made("new", &["--transforms", &format!("{transforms}/transforms.json")]);
+    for feature in ["color", "tags"] {
+        let note = format!("note: nodes[0], feature {feature}: 1 category that its transform does not have");
+        assert!(stderr.contains(&note), "{stderr}");
+    }
     let found = features(&folder, "new");
     assert_eq!(found[0][3..8], [0.0, 0.0, 0.0, 1.0, 0.0]);
     assert!((found[0][2] - (rank[0] + rank[1]) / 2.0).abs() < 1e-6, "{:?}", found[0]);

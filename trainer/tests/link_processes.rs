@@ -134,6 +134,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--in-batch-negatives"], "--shared-negatives"),
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
+        (&["--reverse-types", "a=b=c"], "types with `=` in their names cannot be paired"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),
         (&["--prefetch-bytes", "much"], "is not a number of bytes"),

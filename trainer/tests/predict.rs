@@ -243,6 +243,40 @@ fn wrong_requests_are_refused_with_one_error() {
 }
 
 #[test]
+fn predictions_of_an_earlier_run_stay_if_their_replacement_fails() {
+    let [fake_graph, other] = [fake_parts(1), parts(2, 1)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &fake_graph.path, &model, &[]);
+    let out = folder.path().join("out");
+    predicted(&fake_graph.path, &model, &out, &["--format", "csv"]);
+    let names = || {
+        let entries = std::fs::read_dir(&out).expect("the outputs");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    let old = names();
+    let csv = out.join("predictions-00000-of-00001.csv");
+    let content = std::fs::read(&csv).expect("predictions");
+    // The job cannot be joined: another program has the port of rank 0.
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let absent = ["--num-nodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port];
+    let error = error_of(&predict(&fake_graph.path, &model, &out, &[&absent[..], &["--overwrite"]].concat()));
+    assert!(error.contains(&port), "{error}");
+    assert_eq!(names(), old);
+    // The model does not fit the graph.
+    let error = error_of(&predict(&other.path, &model, &out, &["--overwrite"]));
+    assert!(error.contains("the model was trained for another graph"), "{error}");
+    assert_eq!(names(), old);
+    assert_eq!(std::fs::read(&csv).expect("predictions"), content);
+    // Other names than those of the earlier run.
+    predicted(&fake_graph.path, &model, &out, &["--overwrite"]);
+    assert_eq!(names(), ["predictions.npy"]);
+}
+
+#[test]
 fn parquet_files_have_the_rows_of_the_array() {
     let parts = fake_parts(2);
     let folder = tempfile::tempdir().expect("a folder");

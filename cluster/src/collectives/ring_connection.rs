@@ -283,3 +283,25 @@ fn position_among(cluster: &Cluster, members: &[usize]) -> Result<usize, Cluster
     let position = members.iter().position(|&member| member == own);
     position.ok_or_else(|| ClusterError::Config(format!("rank {own} cannot create a group that it is not a member of")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_connection_does_not_replace_one_that_waits() {
+        let clusters = Cluster::join_local(2, |_| {}).unwrap();
+        let members = vec![0, 1];
+        let key = RingKey { name: "a group".to_owned(), members, instance: 0, from: 1, lane: Lane::Ring };
+        let first = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap();
+        let error = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap_err().to_string();
+        assert!(error.contains("rank 1 opens a second connection to rank 0 for group \"a group\""), "{error}");
+        let taken = clusters[0].acceptor().take_ring(&key, Duration::from_secs(60), || false).unwrap();
+        assert_eq!(taken.peer_addr().unwrap(), first.local_addr().unwrap());
+        // The entry is free again.
+        clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap();
+        std::thread::scope(|scope| {
+            clusters.into_iter().for_each(|cluster| drop(scope.spawn(move || cluster.shutdown().unwrap())));
+        });
+    }
+}

@@ -16,7 +16,7 @@ use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
 use crate::io_error::{explain, is_exhausted};
 use crate::join::identity::{Binding, Identity, JobId, Party};
-use crate::join::messages::{Register, RingKey};
+use crate::join::messages::{Register, RingKey, RunName};
 use crate::join::pending_handshakes::{HandshakeSlot, PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;
 use crate::locks::{lock, wait_for};
@@ -33,7 +33,7 @@ pub(crate) enum Arrival {
     /// A rank that wants to join, with its control connection.
     Rank { register: Register, stream: SecureStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
-    GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
+    GaveUp { rank: usize, run: RunName, peer: SocketAddr, reason: String },
     /// A process that failed the handshake: it has another version, another secret or another user.
     TurnedAway { reason: String },
     /// This process cannot accept connections.
@@ -64,7 +64,8 @@ pub(crate) struct Acceptor {
     pub(super) rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
     pub(super) pulses: SyncSender<(usize, SecureStream)>,
     // Connections of process groups that this process has not created yet.
-    pub(super) rings: Mutex<HashMap<RingKey, SecureStream>>,
+    // `None` while the answer to a connection is sent.
+    pub(super) rings: Mutex<HashMap<RingKey, Option<SecureStream>>>,
     // Notified when a connection is added to `rings`.
     pub(super) ring_came: Condvar,
     pub(super) pending: Arc<PendingHandshakes>,

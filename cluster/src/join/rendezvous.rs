@@ -11,7 +11,7 @@ use crate::error::{ClusterError, seconds, system};
 use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::connector::{self, ConnectorSettings, Target};
 use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
-use crate::join::messages::{Admission, Joining, Register};
+use crate::join::messages::{Admission, Joining, Register, RunName};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
 use crate::wire::{read_frame, write_frame};
@@ -112,9 +112,9 @@ impl Host<'_> {
     fn handle(&mut self, arrival: Arrival) -> Result<(), String> {
         match arrival {
             Arrival::Rank { register, stream, peer } => self.admit(&register, stream, peer),
-            Arrival::GaveUp { rank, attempt, peer, reason } => {
+            Arrival::GaveUp { rank, run, peer, reason } => {
                 let reason = format!("rank {rank} at {peer} cannot join: {reason}");
-                match self.registry.other_attempt(rank, attempt, peer) {
+                match self.registry.other_run(rank, &run, peer) {
                     Some(_) => {
                         self.note_rejection(&reason);
                         Ok(())
@@ -242,7 +242,8 @@ pub(crate) fn reach(config: &ClusterConfig) -> Result<Applicant, ClusterError> {
         Ok((listener, listen)) => Ok(Applicant { control, master, started, listener, listen }),
         Err(error) => {
             // Tell rank 0, so that the other ranks do not wait until the deadline.
-            let farewell = Joining::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
+            let farewell =
+                Joining::GiveUp { rank: config.rank, run: RunName::of(config), reason: format!("{error:#}") };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(control.by(deadline), &farewell);
             Err(error)
@@ -262,11 +263,11 @@ impl Applicant {
     pub(crate) fn into_registration(self, config: &ClusterConfig, listen: SocketAddr) -> (TcpListener, Registration) {
         let register = Register {
             rank: config.rank,
+            run: RunName::of(config),
             world_size: config.world_size,
             fingerprint: config.fingerprint.clone(),
             protection: config.protection,
             listen,
-            attempt: config.attempt,
             waited_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
         (self.listener, Registration { control: self.control, master: self.master, register })
@@ -411,11 +412,11 @@ mod tests {
         let (sender, arrivals) = sync_channel(1);
         let register = Register {
             rank: 1,
+            run: RunName { job: None, attempt: 0 },
             world_size: 3,
             fingerprint: String::new(),
             protection: Protection::default(),
             listen: own,
-            attempt: 0,
             waited_ms: 0,
         };
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();

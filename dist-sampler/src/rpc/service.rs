@@ -51,7 +51,7 @@ impl Service {
         // The end of the stream is an error here, so that the requests of a client that is gone are canceled.
         let transport = BulkTransport::new(stream, config.max_message_bytes).with_end_as_error();
         let channel = server::BaseChannel::new(server::Config::default(), transport);
-        let connection = ServedConnection::new(self, config);
+        let connection = ServedConnection::new(self, from, config);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let mut requests = pin!(channel.requests());
         // An error ends the connection. The peer reports the cause, unless only this end can know it.
@@ -83,9 +83,9 @@ impl Service {
         }
     }
 
-    /// Answers one request, as if it were the only one of a connection.
+    /// Answers one request, as if it were the only one of a connection of rank 0.
     pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
-        ServedConnection::new(self, config).answer(request, Instant::now() + config.rpc_timeout()).await
+        ServedConnection::new(self, 0, config).answer(request, Instant::now() + config.rpc_timeout()).await
     }
 }
 
@@ -142,6 +142,8 @@ impl Serve for Refusing {
 #[derive(Clone)]
 struct ServedConnection {
     service: Service,
+    /// The rank that has opened the connection, which the handshake has verified.
+    from: usize,
     /// Permits for requests that run or whose replies wait to be sent.
     turns: Arc<Semaphore>,
     /// Permits for batches that are sampled for the client or whose replies wait to be sent. Hops of other servers have
@@ -184,9 +186,10 @@ impl Serve for ServedConnection {
 }
 
 impl ServedConnection {
-    fn new(service: Service, config: &DistGraphConfig) -> Self {
+    fn new(service: Service, from: usize, config: &DistGraphConfig) -> Self {
         Self {
             service,
+            from,
             turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
             batch_turns: Arc::new(Semaphore::new(config.max_client_batches.clamp(1, Semaphore::MAX_PERMITS))),
         }
@@ -244,7 +247,8 @@ impl ServedConnection {
             Request::Push(request) => {
                 let shard = self.service.shards.embedding(request.table)?;
                 let load = Load::Gather(request.data.len().div_ceil(LINE_BYTES));
-                self.run(load, move |_, _| shard.answer_push(&request)).await
+                let from = self.from as u32;
+                self.run(load, move |_, _| shard.answer_push(from, &request)).await
             }
             Request::Describe(DescribeRequest { when_connected }) => {
                 let server = self.server()?;

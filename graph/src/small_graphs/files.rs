@@ -57,7 +57,7 @@ impl GraphDataset {
             dataset: self.name.clone(),
             classes: self.classes.clone(),
             features: self.features.as_ref().map(|features| (features.dim(), features.dtype())),
-            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.dim)),
+            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.names.clone())),
             has_edge_labels: self.edge_labels.is_some(),
         };
         let path = dir.join(META_FILE);
@@ -90,7 +90,7 @@ impl GraphDataset {
             None => None,
         };
         let node_labels = match meta.node_labels {
-            Some((per_node, dim)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, dim }),
+            Some((per_node, names)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, names }),
             None => None,
         };
         let dataset = Self {

@@ -2,7 +2,7 @@
 
 use crate::checksum::xxh3;
 use crate::messages::HELLO;
-use crate::parts::META_FILE;
+use crate::parts::{META_FILE, is_partition};
 use anyhow::{Context, bail, ensure};
 use edgecut_output::{OutputFile, remove_abandoned};
 use serde::{Deserialize, Serialize};
@@ -90,11 +90,13 @@ fn receive() -> anyhow::Result<()> {
         // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
         // are replaced.
         let meta = dir.join(META_FILE);
-        match std::fs::remove_file(&meta) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove {}", meta.display()));
-            }
-            _ => {}
+        if meta.symlink_metadata().is_ok() {
+            ensure!(
+                is_partition(&dir),
+                "{} is not the metadata of a partitioned graph: move it away, or choose another folder for the parts",
+                meta.display()
+            );
+            std::fs::remove_file(&meta).with_context(|| format!("remove {}", meta.display()))?;
         }
     }
     answer(&Receipt::Wanted(wanted.clone())).context("answer")?;

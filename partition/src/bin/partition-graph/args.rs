@@ -222,24 +222,52 @@ pub(crate) struct PartitionArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Generated graph (--dataset fake, fake-hetero)")]
 struct FakeArgs {
-    /// Number of nodes; for fake-hetero, of each node type.
-    #[arg(long, alias = "avg_num_nodes", default_value_t = FakeOptions::default().avg_num_nodes)]
-    avg_num_nodes: usize,
-    /// Mean in-degree; for fake-hetero, of each edge type.
-    #[arg(long, alias = "avg_degree", default_value_t = FakeOptions::default().avg_degree)]
-    avg_degree: f64,
-    /// Number of features per node.
-    #[arg(long, alias = "num_channels", default_value_t = FakeOptions::default().num_channels)]
-    num_channels: usize,
-    /// Number of classes.
-    #[arg(long, alias = "num_classes", default_value_t = FakeOptions::default().num_classes)]
-    num_classes: usize,
-    /// The seed of the generated graph.
-    #[arg(long, alias = "fake_seed", default_value_t = FakeOptions::default().seed)]
-    fake_seed: u64,
+    /// Number of nodes; for fake-hetero, of each node type [default: 1000].
+    #[arg(long, alias = "avg_num_nodes")]
+    avg_num_nodes: Option<usize>,
+    /// Mean in-degree; for fake-hetero, of each edge type [default: 10].
+    #[arg(long, alias = "avg_degree")]
+    avg_degree: Option<f64>,
+    /// Number of features per node [default: 64].
+    #[arg(long, alias = "num_channels")]
+    num_channels: Option<usize>,
+    /// Number of classes [default: 10].
+    #[arg(long, alias = "num_classes")]
+    num_classes: Option<usize>,
+    /// The seed of the generated graph [default: 0].
+    #[arg(long, alias = "fake_seed")]
+    fake_seed: Option<u64>,
     /// Generate weights, times and features of edges, and times of nodes; edges within a class weigh more.
     #[arg(long, alias = "edge_attributes")]
     edge_attributes: bool,
+}
+
+impl FakeArgs {
+    /// Returns the first flag that is given.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            ("--avg-num-nodes", self.avg_num_nodes.is_some()),
+            ("--avg-degree", self.avg_degree.is_some()),
+            ("--num-channels", self.num_channels.is_some()),
+            ("--num-classes", self.num_classes.is_some()),
+            ("--fake-seed", self.fake_seed.is_some()),
+            ("--edge-attributes", self.edge_attributes),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
+    fn options(&self) -> FakeOptions {
+        let default = FakeOptions::default();
+        FakeOptions {
+            avg_num_nodes: self.avg_num_nodes.unwrap_or(default.avg_num_nodes),
+            avg_degree: self.avg_degree.unwrap_or(default.avg_degree),
+            num_channels: self.num_channels.unwrap_or(default.num_channels),
+            num_classes: self.num_classes.unwrap_or(default.num_classes),
+            seed: self.fake_seed.unwrap_or(default.seed),
+            edge_attributes: self.edge_attributes,
+            ..default
+        }
+    }
 }
 
 /// Parses the held-out fractions. The seed comes from another argument.
@@ -309,15 +337,15 @@ impl PartitionArgs {
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
         source.hold_out_edges = self.hold_out_edges.map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
-        source.fake = FakeOptions {
-            avg_num_nodes: self.fake.avg_num_nodes,
-            avg_degree: self.fake.avg_degree,
-            num_channels: self.fake.num_channels,
-            num_classes: self.fake.num_classes,
-            seed: self.fake.fake_seed,
-            edge_attributes: self.fake.edge_attributes,
-            ..FakeOptions::default()
-        };
+        source.fake = self.fake.options();
+        if let Some(flag) = self.fake.first_given()
+            && (self.conf.is_some() || !source.is_generated())
+        {
+            usage(
+                ErrorKind::ArgumentConflict,
+                &format!("{flag} is for --dataset fake and fake-hetero, which are generated: leave it out"),
+            );
+        }
         let hotness = self.hotness.map(|hotness| match hotness {
             Hotness::InDegree => HotnessRule::InDegree,
             Hotness::Presample => {

@@ -445,7 +445,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "DIR")]
     #[serde(skip)]
     pub(crate) out: PathBuf,
-    /// Remove existing batches from --out first
+    /// Replace the batches of an earlier run in --out, once all new ones are written
     #[arg(long)]
     #[serde(skip)]
     pub(crate) overwrite: bool,

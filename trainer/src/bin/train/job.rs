@@ -113,6 +113,7 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
     config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;
     config.collective_timeout_ms = args.collective_timeout * 1000;
     config.set_heartbeat_timeout(Duration::from_secs(args.heartbeat_timeout));
+    config.job.clone_from(&rank.job);
     config.attempt = rank.attempt;
     // `run` reports panics itself: it first finds out whether a device failure is behind the panic.
     config.report_panics = false;

@@ -128,6 +128,12 @@ pub(crate) struct LinksArgs {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
+    if text.matches('=').count() > 1 {
+        return Err(format!(
+            "{text:?} has several `=`, so that it does not say where the second type begins: types with `=` in their names \
+             cannot be paired, rename them"
+        ));
+    }
     match text.split_once('=') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok((one.into(), other.into())),
         _ => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),

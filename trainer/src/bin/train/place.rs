@@ -34,6 +34,8 @@ pub(crate) struct Rank {
     pub(crate) master_port: u16,
     /// The address to listen on, if the user set it.
     pub(crate) listen_addr: Option<IpAddr>,
+    /// The name of the job, if the user or the launcher of this rank has named it.
+    pub(crate) job: Option<String>,
     /// The number of times the job was restarted before this process was started.
     pub(crate) attempt: u64,
     /// The number of the NVIDIA GPU that the rank computes on, if any.
@@ -69,6 +71,7 @@ impl Place {
             master_addr,
             master_port,
             listen_addr: listen_addr(args, &env, slot.is_one_node())?,
+            job: env.job.or(env.launcher_job.filter(|_| launched.is_some())),
             attempt: env.attempt.unwrap_or(0),
             gpu: None,
             launcher_cores: env.cores.filter(|_| launched.is_some()),
@@ -129,6 +132,7 @@ impl Place {
                 master_addr: master_addr?,
                 master_port: master_port?,
                 listen_addr,
+                job: env.job,
                 attempt: env.attempt.unwrap_or(0),
                 gpu: None,
                 launcher_cores: None,

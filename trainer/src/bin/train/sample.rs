@@ -29,7 +29,7 @@ struct SampleFlags<'a> {
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
     let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
-    prepare(&args.out, "batches", is_batch, args.overwrite)?;
+    let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let loader = loader(args, given, job)?;
@@ -47,7 +47,8 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
             result!("{written} batches in {}", args.out.display())?;
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.

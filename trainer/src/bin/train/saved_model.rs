@@ -74,18 +74,17 @@ pub(crate) fn check_data(
     Ok(())
 }
 
-/// Checks that the classes of a set of graphs are those that a saved model was trained on. A set with another number of
-/// classes, such as one without known classes, has none in common with the model.
+/// Checks that the columns of nodes and the classes of a set of graphs are those that a saved model was trained on. A set
+/// with another number of classes, such as one without known classes, has none in common with the model.
 ///
 /// # Errors
-/// As many classes as in the training, but others.
+/// Other columns than in the training, or as many classes, but others.
 pub(crate) fn check_graphs(bytes: &[u8], path: &Path, graphs: &GraphDataset, num_classes: usize) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
-    match trained_on.as_ref().and_then(|trained| trained.difference_of_graphs(graphs)) {
-        Some(what) if graphs.classes().len() == num_classes => {
-            bail!(ModelFileError::OtherData { path: path.to_owned(), what })
-        }
-        _ => Ok(()),
+    let reads_classes = graphs.classes().len() == num_classes;
+    match trained_on.as_ref().and_then(|trained| trained.difference_of_graphs(graphs, reads_classes)) {
+        Some(what) => bail!(ModelFileError::OtherData { path: path.to_owned(), what }),
+        None => Ok(()),
     }
 }
 

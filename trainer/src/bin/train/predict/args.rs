@@ -97,7 +97,7 @@ pub(crate) struct PredictArgs {
         help_heading = "Output"
     )]
     pub(crate) ogb_submission: Option<Submission>,
-    /// Remove predictions of an earlier run from --out first
+    /// Replace the predictions of an earlier run in --out, once all new ones are written
     #[arg(long, help_heading = "Output")]
     #[serde(skip)]
     pub(crate) overwrite: bool,

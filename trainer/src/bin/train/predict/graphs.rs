@@ -48,7 +48,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let selected = Ids::read("--graphs", text, "graph id")?;
     let dir = args.part.dataset_root_dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
     let source = GraphSource::new(name, dir);
-    prepare_out(args, rank)?;
+    let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selected.checksum() };
     job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
         let start = Instant::now();
@@ -75,9 +75,6 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             ids: &|rows| vec![selected.range(rows)],
         };
         let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
-        if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
-            write_ids(&args.out.join("graph_ids.npy"), ids)?;
-        }
         let is_classified = is_classified(args, &dataset, &config);
         let mut right = 0;
         output.write(world, |rows: Range<usize>| {
@@ -88,6 +85,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             }
             Ok(values)
         })?;
+        if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
+            write_ids(&args.out.join("graph_ids.npy"), ids)?;
+        }
         let mut right = [right];
         world.all_reduce(&mut right, ReduceOp::Sum)?;
         let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
@@ -96,7 +96,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             report(args, &GraphsResult { out: &args.out, graphs: num_graphs, acc, compute_seconds })?;
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }
 
 /// Returns true if the classes of the model are those of the graphs.

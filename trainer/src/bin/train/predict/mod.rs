@@ -22,7 +22,7 @@ mod values;
 
 pub(crate) use checks::check;
 
-use crate::output_folder::prepare;
+use crate::output_folder::{OldOutputs, prepare};
 use crate::place::Rank;
 use anyhow::bail;
 use args::PredictArgs;
@@ -67,7 +67,11 @@ fn scratch_dir(args: &PredictArgs) -> anyhow::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Creates the folder of the files, without those of an earlier run. The first process of each node does it.
-fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<()> {
-    if rank.local_rank == 0 { prepare(&args.out, "predictions", is_output, args.overwrite) } else { Ok(()) }
+/// Creates the folder of the files, and returns the files of an earlier run in it, to be removed when all ranks are done.
+/// The first process of each node does it.
+fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<OldOutputs> {
+    if rank.local_rank > 0 {
+        return Ok(OldOutputs::default());
+    }
+    prepare(&args.out, "predictions", is_output, args.overwrite)
 }

@@ -33,7 +33,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         submission.ids(args, Some(&[]))?;
     }
     let scratch_dir = scratch_dir(args)?;
-    prepare_out(args, rank)?;
+    let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
@@ -58,7 +58,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             report(args, num_nodes, &accuracy, compute_seconds)?;
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }
 
 /// Computes the rows of all nodes.

@@ -32,7 +32,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let path = args.pairs.as_deref().context("--pairs is missing")?;
     let pairs = Pairs::read(path)?;
     let scratch_dir = scratch_dir(args)?;
-    prepare_out(args, rank)?;
+    let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: Some(pairs.checksum()) };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
@@ -74,5 +74,6 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             }
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }

@@ -30,7 +30,7 @@ struct TableResult<'a> {
 
 /// Writes a table or the relations. They need no graph. Rank 0 reads the files of the model and writes.
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    prepare_out(args, rank)?;
+    let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: None };
     job::run(&args.job, rank, "saved model".into(), &flags, |Job { world, .. }| {
         let rows = match args.output {
@@ -47,7 +47,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             }
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }
 
 /// Writes the embeddings of a node type in the order of its nodes. Returns their number.

@@ -33,7 +33,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let top_k = args.top_k.context("--top-k is missing")? as usize;
     let sources = Ids::read("--sources", text, "node id")?;
     let scratch_dir = scratch_dir(args)?;
-    prepare_out(args, rank)?;
+    let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: sources.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
@@ -76,7 +76,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             }
         }
         Ok(())
-    })
+    })?;
+    old.remove()
 }
 
 /// The files that a rank writes. All ranks know all destinations.
