@@ -13,7 +13,7 @@ use crate::env::expand_node_list;
 use crate::failure::messages::Message;
 use crate::join::handshake::{Handshake, PROTOCOL_VERSION};
 use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
-use crate::join::messages::{Admission, Answer, Joining, Lane, Register, RingKey, RunName};
+use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Topology};
 use crate::secure::Protection;
 use crate::token::Token;
 use crate::wire::{encode, read_frame, take_frame};
@@ -114,7 +114,7 @@ pub fn frames() -> Vec<Vec<u8>> {
         waited_ms: 12,
         protection: Protection::Checked,
     };
-    let key = RingKey { name: "world".to_owned(), members: vec![0, 1], instance: 0, from: 1, lane: Lane::Ring };
+    let key = RingKey { name: "world".to_owned(), members: vec![0, 1], instance: 0, from: 1, lane: Topology::Ring };
     let job = || "job".to_owned();
     let joining = [Joining::Register(register), Joining::GiveUp { rank: 1, run: run(), reason: "x".to_owned() }];
     let admissions = [

@@ -2,7 +2,7 @@
 
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 0,
         concurrency: 2,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: Wanted { features: true, labels: true, original_ids: true, ..Wanted::default() },
+        wanted: NodeFields { features: true, labels: true, original_ids: true, ..NodeFields::default() },
         cache: None,
     };
     let seeds = Seeds::Split(Split::Train);

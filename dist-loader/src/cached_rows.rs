@@ -2,7 +2,7 @@
 
 use crate::batch::NodeBatch;
 use crate::error::LoaderError;
-use edgecut_dist_sampler::{DistGraph, SampleError, Wanted};
+use edgecut_dist_sampler::{DistGraph, NodeFields, SampleError};
 use edgecut_graph::NodeTypeId;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -91,7 +91,7 @@ impl CachedRows {
             );
             return Err(LoaderError::Config { what });
         };
-        let wanted = Wanted { features: true, ..Wanted::default() };
+        let wanted = NodeFields { features: true, ..NodeFields::default() };
         let fetched = node.fetch(node_type, nodes.to_vec(), wanted).await;
         fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Fetch { source: Box::new(source) })
     }

@@ -10,11 +10,11 @@
 mod batch;
 mod batch_iter;
 mod cached_rows;
+mod collate;
 mod edge_relations;
 mod edge_seeds;
 mod epoch_segment;
 mod error;
-mod fill;
 mod graph_batch;
 mod graph_loader;
 mod graph_plan;

@@ -2,14 +2,14 @@
 
 use crate::batch::MiniBatch;
 use crate::cached_rows::CachedRows;
+use crate::collate::{Collation, collate};
 use crate::edge_relations::EdgeRelations;
 use crate::edge_seeds::{EdgeIndex, SeedEdge};
-use crate::fill::{Filling, fill};
 use crate::link_batch::{LinkBatch, Negatives};
 use crate::negatives::{Drawn, NegativeSampler, NegativeSampling};
 use crate::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, Wanted,
+    BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct LinkBatches {
     pub(crate) num_negatives: NegativeSampling,
     pub(crate) exclude_seed_edges: bool,
     pub(crate) relations: Arc<EdgeRelations>,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: NodeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
 }
 
@@ -171,14 +171,14 @@ impl SeedBatches for LinkBatches {
         if edges.is_empty() {
             return Ok(LinkBatch { num_left_out, ..LinkBatch::empty(MiniBatch::empty(key)) });
         }
-        let filling = Filling {
+        let filling = Collation {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
             rows: Vec::new(),
         };
-        let graph = fill(self.node(), subgraph, &filling, key, edges.len()).await?;
+        let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
         let graph = MiniBatch { seed_positions: positions, ..graph };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         let relations = self.relations.clone();

@@ -10,7 +10,7 @@ use crate::link_batch::LinkBatch;
 use crate::link_batches::LinkBatches;
 use crate::loader_config::{LoaderConfig, check_degrees};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
-use crate::rest_of_epoch::SeedCells;
+use crate::rest_of_epoch::SeedPartition;
 use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
@@ -173,7 +173,7 @@ impl DistLinkNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let batches = self.loader.seeds();
-        let cells = SeedCells::of_edges(batches.sampler.node(), batches.index.training_types()?, world)?;
+        let cells = SeedPartition::of_edges(batches.sampler.node(), batches.index.training_types()?, world)?;
         Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
     }
 

@@ -2,14 +2,14 @@
 
 use crate::cached_rows::CachedRows;
 use crate::error::LoaderError;
-use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
+use edgecut_dist_sampler::{DistNeighborSampler, NodeFields};
 use std::sync::Arc;
 
 /// The configuration of a loader.
 ///
 /// ```
 /// use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
-/// use edgecut_dist_sampler::Wanted;
+/// use edgecut_dist_sampler::NodeFields;
 /// let config = LoaderConfig {
 ///     batch_size: 1024,
 ///     even_batches: true,
@@ -17,7 +17,7 @@ use std::sync::Arc;
 ///     seed: 0,
 ///     concurrency: 2,
 ///     prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-///     wanted: Wanted { features: true, labels: true, ..Wanted::default() },
+///     wanted: NodeFields { features: true, labels: true, ..NodeFields::default() },
 ///     cache: None,
 /// };
 /// assert_eq!(config.batch_size, 1024);
@@ -41,14 +41,14 @@ pub struct LoaderConfig {
     /// [`DEFAULT_PREFETCH_BYTES`](crate::DEFAULT_PREFETCH_BYTES).
     pub prefetch_bytes: usize,
     /// The attributes of nodes to fetch. Labels are fetched for the seeds only.
-    pub wanted: Wanted,
+    pub wanted: NodeFields,
     /// The nodes whose features are not fetched, since the consumer has cached them. They may differ between ranks.
     pub cache: Option<Arc<CachedRows>>,
 }
 
 /// Rejects in-degrees in temporal sampling. In-degrees of the whole graph count edges later than the seed, from which a
 /// model could learn about the future.
-pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: Wanted) -> Result<(), LoaderError> {
+pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: NodeFields) -> Result<(), LoaderError> {
     if wanted.degrees && sampler.temporal().is_some() {
         return Err(LoaderError::Config {
             what:

@@ -3,7 +3,7 @@
 use crate::edge_seeds::SeedEdge;
 use crate::error::LoaderError;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, SampleError, TimeAttr, Wanted};
+use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, TimeAttr};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use futures::future::try_join_all;
@@ -302,7 +302,7 @@ impl NegativeSampler {
             }
             let asked: BTreeSet<u32> = positions.iter().map(|&position| ids[position]).collect();
             let asked: Vec<u32> = asked.into_iter().collect();
-            let wanted = Wanted { times: true, ..Wanted::default() };
+            let wanted = NodeFields { times: true, ..NodeFields::default() };
             let times = node.fetch(node_type, asked.clone(), wanted).await?.times;
             let time_of: FxHashMap<u32, i64> = asked.into_iter().zip(times).collect();
             for position in positions {
@@ -383,7 +383,7 @@ async fn edge_keys(node: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> 
     let this = node.clone();
     let of = edges.to_vec();
     let ends = node.run_on_workers(move || ends_by_type(&this, &of)).await?;
-    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let fetches = ends.into_iter().map(|(node_type, ids)| async move {
         let originals = node.fetch(node_type, ids.clone(), wanted).await?.original_ids;
         Ok::<_, SampleError>((node_type, ids, originals))

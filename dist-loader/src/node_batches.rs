@@ -2,10 +2,10 @@
 
 use crate::batch::MiniBatch;
 use crate::cached_rows::CachedRows;
-use crate::fill::{Filling, NodeRows, fill};
+use crate::collate::{Collation, NodeRows, collate};
 use crate::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, NodeAttributes, SampleError, SampleSeeds, SampledSubgraph, Wanted,
+    BatchKey, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
 use edgecut_graph::NodeTypeId;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub(crate) struct NodeBatches {
     pub(crate) sampler: Arc<DistNeighborSampler>,
     pub(crate) node_type: NodeTypeId,
     pub(crate) seeds: Arc<SeedIds>,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: NodeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
     pub(crate) rows: NodeRows,
 }
@@ -82,7 +82,7 @@ impl SeedBatches for NodeBatches {
                 (_, None) => Vec::new(),
                 (Some(times), _) => times,
                 (None, _) => {
-                    let wanted = Wanted { times: true, ..Wanted::default() };
+                    let wanted = NodeFields { times: true, ..NodeFields::default() };
                     self.node().fetch(self.node_type, ids, wanted).await?.times
                 }
             };
@@ -101,17 +101,17 @@ impl SeedBatches for NodeBatches {
         let subgraph = self.clone().sample(seeds.clone(), key).await?;
         let mut of_seeds = NodeAttributes::default();
         if self.wanted.labels {
-            let wanted = Wanted { labels: true, ..Wanted::default() };
+            let wanted = NodeFields { labels: true, ..NodeFields::default() };
             of_seeds = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?;
         }
-        let filling = Filling {
+        let filling = Collation {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
             rows: self.rows.clone(),
         };
-        let batch = fill(self.node(), subgraph, &filling, key, num_seeds).await?;
+        let batch = collate(self.node(), subgraph, &filling, key, num_seeds).await?;
         let NodeAttributes { labels, targets, target_dim, .. } = of_seeds;
         Ok(MiniBatch { seed_positions: seeds, labels, targets, target_dim, ..batch })
     }

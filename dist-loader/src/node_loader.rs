@@ -7,7 +7,7 @@ use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::loader_config::{LoaderConfig, check_degrees};
 use crate::node_batches::{NodeBatches, SeedIds};
-use crate::rest_of_epoch::SeedCells;
+use crate::rest_of_epoch::SeedPartition;
 use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Seeds, Shuffle, owned_seeds};
 use edgecut_cluster::ProcessGroup;
@@ -127,7 +127,7 @@ impl DistNeighborLoader {
         let batches = self.loader.seeds();
         let node = batches.sampler.node();
         let cells = match &*batches.seeds {
-            SeedIds::Nodes(seeds) => SeedCells::of_nodes(node, batches.node_type, seeds, world)?,
+            SeedIds::Nodes(seeds) => SeedPartition::of_nodes(node, batches.node_type, seeds, world)?,
             SeedIds::Owned(_) | SeedIds::Timed(_) => {
                 let what = "only the seeds of a split can be continued with another number of processes".into();
                 return Err(LoaderError::Config { what });

@@ -14,7 +14,7 @@ use std::ops::Range;
 /// a number of processes determines the order in which cells follow each other in the list of a process, but neither the
 /// cells nor the order within them.
 #[derive(Debug)]
-pub(crate) struct SeedCells {
+pub(crate) struct SeedPartition {
     /// By part, then by type of seed, the number of seeds.
     pub(crate) counts: Vec<Vec<usize>>,
 }
@@ -83,7 +83,7 @@ impl ShareList {
     }
 }
 
-impl SeedCells {
+impl SeedPartition {
     /// Counts seed nodes, of which this process has a list in ascending order. Every rank must call this.
     pub(crate) fn of_nodes(
         node: &DistGraph,
@@ -241,7 +241,7 @@ mod tests {
         steps: usize,
     }
 
-    fn plans(cells: &SeedCells, job: Job, even: bool, before: &[EpochSegment]) -> (Vec<SeedPlan>, usize) {
+    fn plans(cells: &SeedPartition, job: Job, even: bool, before: &[EpochSegment]) -> (Vec<SeedPlan>, usize) {
         let shares = Share::all(cells.counts.len(), job.num_groups, job.world_size);
         let whole = |rank: usize| {
             let share = &shares[rank * shares.len() / job.world_size];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     /// Returns how often each seed is in a batch if several jobs train one after the other, the last one to the end.
-    fn trained(cells: &SeedCells, jobs: &[Job], even: bool) -> BTreeMap<Seed, usize> {
+    fn trained(cells: &SeedPartition, jobs: &[Job], even: bool) -> BTreeMap<Seed, usize> {
         let mut seen = BTreeMap::new();
         let mut before = Vec::new();
         for (number, &job) in jobs.iter().enumerate() {
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_seed_is_used_once_by_jobs_of_different_sizes() {
-        let cells = SeedCells { counts: vec![vec![7, 20], vec![0, 31], vec![15, 3], vec![40, 0]] };
+        let cells = SeedPartition { counts: vec![vec![7, 20], vec![0, 31], vec![15, 3], vec![40, 0]] };
         let job = |world_size: usize, steps| Job { world_size, num_groups: world_size.min(4), steps };
         let sequences = [
             vec![job(4, 3), job(3, 0)],
@@ -332,7 +332,7 @@ mod tests {
             EpochSegment { world_size: 4, num_groups: 4, num_steps: 9, steps: 2 },
             EpochSegment { world_size: 3, num_groups: 3, num_steps: 7, steps: 1 },
         ];
-        let cells = SeedCells { counts: vec![vec![50]; 4] };
+        let cells = SeedPartition { counts: vec![vec![50]; 4] };
         let (plans, _) = plans(&cells, Job { world_size: 2, num_groups: 2, steps: 0 }, true, &segments);
         assert_eq!(plans[0].key(1, 0).batch, 11);
         assert_eq!(plans[1].key(1, 1).batch, 14);

@@ -8,7 +8,7 @@ use crate::loader_config::LoaderConfig;
 use crate::loader_threads::LoaderThreads;
 use crate::prefetch_budget::bytes_held;
 use crate::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
-use crate::rest_of_epoch::SeedCells;
+use crate::rest_of_epoch::SeedPartition;
 use crate::seeds::{Agreed, EpochOrder, SeedPlan};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
@@ -78,7 +78,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         &self,
         epoch: u64,
         before: &[EpochSegment],
-        cells: &SeedCells,
+        cells: &SeedPartition,
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let PlannedBatches { seeds, plan } = self.loader.maker();

@@ -8,8 +8,8 @@ use edgecut_dist_loader::{
     LoaderConfig, LoaderError, MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NumNeighbors, SamplerConfig, TrafficCount,
-    Wanted,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NodeFields, NumNeighbors, SamplerConfig,
+    TrafficCount,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
@@ -17,15 +17,17 @@ use edgecut_partition::Method;
 use std::sync::Arc;
 use support::{on_machines, on_ranks, write_parts};
 
-const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: false, degrees: false, features: true };
-const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+const FEATURES: NodeFields =
+    NodeFields { labels: false, times: false, original_ids: false, degrees: false, features: true };
+const EVERYTHING: NodeFields =
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
 fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
     Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a sampler"))
 }
 
-fn config(wanted: Wanted, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
+fn config(wanted: NodeFields, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
     LoaderConfig {
         batch_size: 12,
         even_batches: false,
@@ -113,7 +115,7 @@ fn choose(node: &Arc<DistGraph>, hotness: &Hotness, share: u64) -> Arc<CachedRow
     Arc::new(CachedRows::new(chosen).expect("each node once"))
 }
 
-fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: Wanted, share: u64) {
+fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: NodeFields, share: u64) {
     let plain = of_nodes(node, world, config(wanted, None));
     let (expected, all_traffic) = epoch(node, || plain.epoch(0));
     let before = node.traffic().count();

@@ -5,8 +5,8 @@ use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
-    DistGraphConfig, DistNeighborSampler, Fanout, NumNeighbors, SampledEdgeAttributes, SamplerConfig, Temporal,
-    TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
+    DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, NodeFields, NumNeighbors, SampledEdgeAttributes,
+    SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
@@ -43,11 +43,11 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_weights(true),
         plain().with_weights(true).with_replacement(true),
         plain().with_disjoint(true),
-        plain().with_edge_attributes(WantedOfEdges { times: true, weights: true, features: true }),
+        plain().with_edge_attributes(EdgeFields { times: true, weights: true, features: true }),
         plain()
             .with_times(temporal(TimeAttr::EdgeTime, uniform))
             .with_positions(true)
-            .with_edge_attributes(WantedOfEdges { features: true, ..WantedOfEdges::default() }),
+            .with_edge_attributes(EdgeFields { features: true, ..EdgeFields::default() }),
         plain().with_times(temporal(TimeAttr::EdgeTime, last)).with_positions(true),
         plain().with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
         SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal(TimeAttr::NodeTime, last)),
@@ -70,7 +70,7 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
                 // Shared neighborhoods need distinct seeds.
                 None => Seeds::Listed(ids[..50].to_vec()),
             };
-            let wanted = Wanted { labels: true, times: true, original_ids: true, degrees: false, features: true };
+            let wanted = NodeFields { labels: true, times: true, original_ids: true, degrees: false, features: true };
             let config = LoaderConfig {
                 batch_size: 25,
                 even_batches: false,
@@ -153,7 +153,7 @@ fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_see
 }
 
 /// Checks that the attributes of each sampled edge belong to an edge between its ends.
-fn check_edges(dataset: &Dataset, wanted: WantedOfEdges, batch: &MiniBatch) {
+fn check_edges(dataset: &Dataset, wanted: EdgeFields, batch: &MiniBatch) {
     let edges = &dataset.edge_types[0];
     let nodes = &batch.nodes[0];
     let drawn = &batch.edges[0];
@@ -248,7 +248,7 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
         let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
         let sampler =
             DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
-        let wanted = Wanted::default();
+        let wanted = NodeFields::default();
         let seeds = Seeds::Split(Split::Train);
         let config = LoaderConfig {
             batch_size: 20,
@@ -287,7 +287,7 @@ fn what_the_graph_lacks_is_said() {
                 Ok(sampler) => Arc::new(sampler),
                 Err(error) => return error.to_string(),
             };
-            let wanted = Wanted::default();
+            let wanted = NodeFields::default();
             let config = LoaderConfig {
                 batch_size: 5,
                 even_batches: false,

@@ -7,8 +7,8 @@ use edgecut_dist_loader::{
     NegativeDistribution, NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{
-    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
-    Wanted,
+    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
+    TimeAttr,
 };
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, Split};
 use edgecut_partition::Method;
@@ -67,7 +67,7 @@ fn loader(
         shuffle: false,
         seed: 8,
         concurrency: 2,
-        wanted: Wanted { original_ids: true, ..Wanted::default() },
+        wanted: NodeFields { original_ids: true, ..NodeFields::default() },
         cache: None,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
     };

@@ -3,8 +3,8 @@
 use crate::support;
 
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleError, SampleSeeds, SampledSubgraph,
-    SamplerConfig, WantedOfEdges,
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, NumNeighbors, SampleError, SampleSeeds,
+    SampledSubgraph, SamplerConfig,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
@@ -132,7 +132,7 @@ fn batches_do_not_show_who_drew_them() {
         let hops = kernel.hops.load(Ordering::Relaxed);
         assert!(hops > configs().len(), "{hops} hops");
         // Kernels do not support positions of edges, weights, times and disjoint neighborhoods.
-        let wanted = WantedOfEdges { features: true, ..WantedOfEdges::default() };
+        let wanted = EdgeFields { features: true, ..EdgeFields::default() };
         let config = SamplerConfig::new("3,2".parse::<NumNeighbors>().expect("fan-outs"));
         sample(&node, config.clone().with_edge_attributes(wanted)).expect("a batch with positions");
         sample(&node, config.with_disjoint(true)).expect("a disjoint batch");

@@ -8,8 +8,8 @@ use edgecut_dist_loader::{
     LoaderError, NegativeDistribution, NegativeSampling, Negatives, SeedEdge, SharedCandidates, SharedNegatives,
 };
 use edgecut_dist_sampler::{
-    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
-    Wanted,
+    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
+    TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, HoldOut, NodeData, Split};
@@ -119,7 +119,7 @@ fn batching_loader(
         .with_disjoint(case.disjoint)
         .with_times(case.temporal.then_some(temporal));
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
-    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let concurrency = 2;
     let config = LoaderConfig {
         batch_size,

@@ -4,7 +4,7 @@ use crate::support;
 
 use edgecut_cluster::{Cluster, Failure};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
     let node = DistGraph::start(Arc::new(part), cluster.clone(), config).expect("start the service");
     let mut world = cluster.world().expect("the world group");
     let sampler = DistNeighborSampler::new(node, SamplerConfig::new(vec![Fanout::Count(3)])).expect("a sampler");
-    let wanted = Wanted::default();
+    let wanted = NodeFields::default();
     let config = LoaderConfig {
         batch_size: 8,
         even_batches: false,

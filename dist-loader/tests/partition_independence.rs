@@ -3,7 +3,7 @@
 use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
-const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+const EVERYTHING: NodeFields =
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
 /// The settings of one sampler and loader.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use edgecut_dist_loader::{
     GraphDataLoader, GraphLoaderConfig, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution,
     NegativeSampling, Seeds,
 };
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
@@ -23,7 +23,7 @@ fn config(prefetch_bytes: usize, concurrency: usize) -> LoaderConfig {
         seed: 2,
         concurrency,
         prefetch_bytes,
-        wanted: Wanted { features: true, labels: true, ..Wanted::default() },
+        wanted: NodeFields { features: true, labels: true, ..NodeFields::default() },
         cache: None,
     }
 }
@@ -60,7 +60,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
             };
             let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
-            let config = LoaderConfig { wanted: Wanted { features: true, ..Wanted::default() }, ..config };
+            let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };
             let loader = DistLinkNeighborLoader::new(sampler(&node), seeds, config, link, world);
             let loader = loader.expect("a valid loader");
             let edges: Vec<LinkBatch> = loader.epoch(1).map(|batch| batch.expect("a batch")).collect();

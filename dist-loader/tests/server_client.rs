@@ -8,7 +8,7 @@ use edgecut_dist_loader::{
     LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, ServerList, Wanted,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors, SamplerConfig, ServerList,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{graph, in_original_ids, on_ranks, write_parts};
 
-const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+const EVERYTHING: NodeFields =
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Servers in this process that hold the parts in a folder.

@@ -5,7 +5,7 @@ use crate::support;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NumNeighbors, SamplerConfig, Wanted,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NodeFields, NumNeighbors, SamplerConfig,
 };
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, HotnessRule, NodeTypeId};
@@ -36,7 +36,7 @@ fn counted(node: &Arc<DistGraph>, world: &mut ProcessGroup) -> Hotness {
         seed: 3,
         concurrency: 2,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: Wanted::default(),
+        wanted: NodeFields::default(),
         cache: None,
     };
     let loader = DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Owned, config, world).expect("a loader");

@@ -4,7 +4,7 @@
 use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn epoch(
     on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let config = LoaderConfig {
             batch_size,
             even_batches,
@@ -120,7 +120,7 @@ fn an_unlucky_request_is_one_clear_error() {
                 seed: 0,
                 concurrency: 1,
                 prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted: Wanted::default(),
+                wanted: NodeFields::default(),
                 cache: None,
             };
             let loader =

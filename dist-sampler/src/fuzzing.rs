@@ -2,8 +2,8 @@
 
 use crate::batch::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
-use crate::config::rule::{Rule, Temporal, TemporalStrategy, TimeAttr};
-use crate::config::wanted::{Wanted, WantedOfEdges};
+use crate::config::node_fields::{EdgeFields, NodeFields};
+use crate::config::sampling_policy::{SamplingPolicy, Temporal, TemporalStrategy, TimeAttr};
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::part::local_part::LocalPart;
@@ -181,7 +181,7 @@ fn requests_to(part: &Part) -> Vec<Request> {
         let node_type = NodeTypeId(t as u16);
         let num_rows = part.owned(node_type).len() as u32;
         let rows: Vec<u32> = (0..num_rows.min(40)).collect();
-        let wanted = Wanted {
+        let wanted = NodeFields {
             labels: of_type.is_labeled(),
             times: of_type.has_times,
             original_ids: true,
@@ -207,23 +207,29 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
     let with_edges = rows.iter().filter(|&&row| edges.csc.degree(row as usize) > 0);
     let first_edges: Vec<u32> = with_edges.flat_map(|&row| [row, 0]).collect();
     let pairs: Vec<u32> = rows.iter().flat_map(|&row| [row, row]).collect();
-    let wanted = WantedOfEdges {
+    let wanted = EdgeFields {
         times: edges.attributes.times.is_some(),
         weights: edges.attributes.weights.is_some(),
         features: edges.attributes.features.is_some(),
     };
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
-    let mut rules = vec![Rule::default(), Rule { replace: true, ..Rule::default() }];
+    let mut rules = vec![SamplingPolicy::default(), SamplingPolicy { replace: true, ..SamplingPolicy::default() }];
     if wanted.weights {
-        rules.push(Rule { weighted: true, ..Rule::default() });
+        rules.push(SamplingPolicy { weighted: true, ..SamplingPolicy::default() });
     }
     if wanted.times {
-        rules.push(Rule { temporal: temporal(TimeAttr::EdgeTime, TemporalStrategy::Last), ..Rule::default() });
+        rules.push(SamplingPolicy {
+            temporal: temporal(TimeAttr::EdgeTime, TemporalStrategy::Last),
+            ..SamplingPolicy::default()
+        });
     }
     if edges.src_times.is_some() {
-        rules.push(Rule { temporal: temporal(TimeAttr::NodeTime, TemporalStrategy::Uniform), ..Rule::default() });
+        rules.push(SamplingPolicy {
+            temporal: temporal(TimeAttr::NodeTime, TemporalStrategy::Uniform),
+            ..SamplingPolicy::default()
+        });
     }
-    let hop = |rule: Rule| {
+    let hop = |rule: SamplingPolicy| {
         let disjoint = rule.weighted;
         let extra = usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 };
         let time = [0, i32::MAX as u32];
@@ -240,7 +246,7 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
     requests.push(Request::SampleHop(HopRequest {
         stream: 5,
         hop: 1,
-        rule: Rule::default(),
+        rule: SamplingPolicy::default(),
         disjoint: false,
         positions: false,
         sections: all,
@@ -265,6 +271,6 @@ fn sample_request(part: &Part) -> Request {
     let seeds = words(&vec![0; nodes.iter().sum::<u32>() as usize]);
     let lengths = SeedLengths { nodes, batch: vec![0; num_node_types], times: 0, excluded: vec![0; num_edge_types] };
     let fanouts = vec![vec![Some(Fanout::Count(2)); num_edge_types]; 2];
-    let sampler = WireSampler { fanouts, rule: Rule::default(), disjoint: false, positions: true };
+    let sampler = WireSampler { fanouts, rule: SamplingPolicy::default(), disjoint: false, positions: true };
     Request::Sample(SampleRequest { key: BatchKey { seed: 1, epoch: 0, batch: 2 }, sampler, lengths, seeds })
 }

@@ -2,13 +2,14 @@
 
 use crate::support;
 
-use edgecut_dist_sampler::{DistGraphConfig, PeerName, SampleError, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, NodeFields, PeerName, SampleError};
 use futures::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
-const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: false, degrees: false, features: true };
+const FEATURES: NodeFields =
+    NodeFields { labels: false, times: false, original_ids: false, degrees: false, features: true };
 
 #[test]
 fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {

@@ -3,7 +3,7 @@
 use crate::support;
 
 use edgecut_cluster::SecureStream;
-use edgecut_dist_sampler::{DistGraphConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, NodeFields};
 use std::io::{Read, Write};
 use std::time::Duration;
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
@@ -70,7 +70,7 @@ fn every_deadline_gets_an_answer_or_the_end_of_the_connection_and_the_server_liv
     stream.write_all(&find_frame(99, 60, 0)).expect("the server reads");
     read_reply(&mut stream).expect("the other connection lives");
     let wanted = nodes_of(&nodes[1], 0);
-    let features = Wanted { features: true, ..Wanted::default() };
+    let features = NodeFields { features: true, ..NodeFields::default() };
     let fetched = nodes[1].handle().block_on(nodes[1].fetch(NODES, wanted.clone(), features));
     assert_eq!(fetched.expect("the server lives").features.len(), wanted.len() * DIM);
     drop(nodes);

@@ -5,8 +5,8 @@ use crate::support;
 
 use edgecut_cluster::{Cluster, ClusterConfig, Protection, ServiceConfig, ServiceListener, Token, with_causes};
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SampleError, SampleSeeds, SampledSubgraph,
-    SamplerConfig, ServerList, Wanted,
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SampleError, SampleSeeds,
+    SampledSubgraph, SamplerConfig, ServerList,
 };
 use edgecut_graph::Meta;
 use proxy::{Direction, Proxy};
@@ -53,7 +53,7 @@ impl Job {
     /// Fetches the features of all nodes of rank 0 on rank 1.
     fn fetch(&self) -> Result<Vec<f32>, SampleError> {
         let node = &self.nodes[1];
-        let wanted = Wanted { features: true, ..Wanted::default() };
+        let wanted = NodeFields { features: true, ..NodeFields::default() };
         let fetched = node.handle().clone().block_on(node.fetch(NODES, nodes_of(node, 0), wanted))?;
         Ok(fetched.features)
     }

@@ -4,8 +4,8 @@ use crate::support;
 
 use edgecut_cluster::Cluster;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SampleError, SampleSeeds, SampledSubgraph,
-    SamplerConfig, Wanted,
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SampleError, SampleSeeds,
+    SampledSubgraph, SamplerConfig,
 };
 use std::sync::Arc;
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
@@ -48,7 +48,7 @@ fn sample(node: &Arc<DistGraph>, originals: &[u32]) -> SampledSubgraph {
         let seeds = SampleSeeds::of_type(NODES, seeds, 1);
         let mut sampled = sampler(node).sample(seeds, KEY).await.expect("a neighborhood");
         let ids = sampled.nodes[0].ids.clone();
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         sampled.nodes[0].ids = node.fetch(NODES, ids, wanted).await.expect("ids").original_ids;
         sampled
     })
@@ -117,7 +117,7 @@ fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
     let mut wanted_nodes: Vec<u32> = nodes_of(node, 0).into_iter().rev().collect();
     wanted_nodes.extend(nodes_of(node, 1));
     wanted_nodes.swap(5, 700);
-    let wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+    let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
     let fetched = node.handle().block_on(node.fetch(NODES, wanted_nodes, wanted)).expect("attributes");
     assert_eq!(fetched.feature_dim, DIM);
     for (i, &id) in fetched.original_ids.iter().enumerate() {
@@ -145,7 +145,7 @@ fn invalid_seeds_and_missing_attributes_are_errors() {
     };
     assert_eq!(sample(vec![4, 9, 4]), "seed 2 occurs twice in its batch");
     assert_eq!(sample(vec![4, NUM_NODES]), "seed 1 is node 900, but the graph has 900 nodes");
-    let times = Wanted { times: true, ..Wanted::default() };
+    let times = NodeFields { times: true, ..NodeFields::default() };
     let error = node.handle().block_on(node.fetch(NODES, vec![1], times)).expect_err("there are no times");
     assert!(matches!(&error, SampleError::NoSuchNode { what } if what.contains("have no times")), "{error}");
     let error = node.handle().block_on(node.find_originals(NODES, &[2, NUM_NODES])).expect_err("no such node");

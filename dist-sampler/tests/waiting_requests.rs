@@ -3,8 +3,8 @@
 use crate::support;
 
 use edgecut_dist_sampler::{
-    BatchKey, DistEmbedding, DistGraph, DistGraphConfig, DistNeighborSampler, EmbeddingConfig, Fanout, SampleError,
-    SampleSeeds, SamplerConfig, SparseAdam, Wanted,
+    BatchKey, DistEmbedding, DistGraph, DistGraphConfig, DistNeighborSampler, EmbeddingConfig, Fanout, NodeFields,
+    SampleError, SampleSeeds, SamplerConfig, SparseAdam,
 };
 use futures::future::{join_all, select};
 use std::pin::pin;
@@ -52,7 +52,7 @@ async fn sample_and_fetch(node: &Arc<DistGraph>, batch: u64) -> Result<(), Sampl
     let seeds = SampleSeeds { nodes: vec![seeds], ..SampleSeeds::default() };
     let sampled = sampler.sample(seeds, BatchKey { seed: 1, epoch: 0, batch }).await?;
     let ids = sampled.nodes[0].ids.clone();
-    let wanted = Wanted { features: true, ..Wanted::default() };
+    let wanted = NodeFields { features: true, ..NodeFields::default() };
     let fetched = node.fetch(NODES, ids.clone(), wanted).await?;
     assert_eq!(fetched.features.len(), ids.len() * DIM);
     Ok(())

@@ -180,7 +180,7 @@
 //!     seed: 0,
 //!     concurrency: 2,
 //!     prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-//!     wanted: Wanted { features: true, labels: true, ..Wanted::default() },
+//!     wanted: NodeFields { features: true, labels: true, ..NodeFields::default() },
 //!     cache: None,
 //! };
 //! let seeds = Seeds::Split(Split::Train);
@@ -212,7 +212,7 @@ pub mod prelude {
         LinkConfig, LoaderConfig, MiniBatch, Seeds,
     };
     pub use edgecut_dist_sampler::{
-        DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NumNeighbors, SamplerConfig, Wanted, share_dataset,
+        DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, NumNeighbors, SamplerConfig, share_dataset,
     };
     pub use edgecut_graph::readers::{self, DatasetSource, FakeOptions};
     pub use edgecut_graph::{Dataset, DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};

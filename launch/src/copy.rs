@@ -52,7 +52,7 @@ pub(crate) fn copy_parts(target: &Target, agent_name: &str, copy: &PartsCopy<'_>
         let _ = writeln!(input, "{line}");
     }
     let wanted = match receipt(&lines, || false) {
-        Some(Receipt::Wanted(wanted)) => wanted,
+        Some(Receipt::NodeFields(wanted)) => wanted,
         Some(Receipt::Problem(problem)) => bail!(problem),
         _ => bail!(session.explain("copy to it")),
     };

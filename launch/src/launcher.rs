@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::checksum;
 use crate::copy::{PartsCopy, copy_parts};
-use crate::link::{Ears, Event, Link, Source};
+use crate::link::{Event, Link, Receivers, Source};
 use crate::messages::{Checked, Order, Report};
 use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         started,
         rounds: 0,
         connections: 0,
-        ears: Ears { events, printer },
+        ears: Receivers { events, printer },
         waiting,
         standstill: Standstill::new(Duration::from_secs(args.silence)),
         stood_still: None,
@@ -165,7 +165,7 @@ pub(crate) struct Launcher {
     /// The numbers of connections and of questions so far. Answers to earlier ones are ignored.
     connections: u64,
     rounds: u64,
-    pub(crate) ears: Ears,
+    pub(crate) ears: Receivers,
     waiting: mpsc::Receiver<Event>,
     pub(crate) standstill: Standstill,
     /// The time for which this program stood still before the last event, if it did.

@@ -32,7 +32,7 @@ pub(crate) struct Source {
 
 /// The receivers of agents' messages: the launcher for events, and the printer for the lines of ranks.
 #[derive(Clone)]
-pub(crate) struct Ears {
+pub(crate) struct Receivers {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) printer: Printer,
 }
@@ -63,7 +63,7 @@ impl Heard {
 
 impl Link {
     /// Connects to a node. Copies this program to it as the agent if it has none.
-    pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> anyhow::Result<Self> {
+    pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Receivers) -> anyhow::Result<Self> {
         if let Some(link) = Self::try_connect(source, target, agent_name, ears)? {
             return Ok(link);
         }
@@ -73,7 +73,12 @@ impl Link {
     }
 
     /// Connects to a node. Returns `None` if it has no agent.
-    fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> anyhow::Result<Option<Self>> {
+    fn try_connect(
+        source: Source,
+        target: &Target,
+        agent_name: &str,
+        ears: &Receivers,
+    ) -> anyhow::Result<Option<Self>> {
         let agent = cached(agent_name);
         let seconds = target.silence.as_secs();
         let remote = in_shell(&format!(

@@ -4,7 +4,7 @@ use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
 use crate::loader::{original_ids, split_named};
 use crate::signals::interruptible;
-use edgecut_dist_sampler::{SampleError, Wanted};
+use edgecut_dist_sampler::{NodeFields, SampleError};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -29,9 +29,9 @@ pub(crate) fn node_attribute<'py>(
         None => (0..num_nodes).collect(),
     };
     let wanted = match name {
-        "x" => Wanted { features: true, ..Wanted::default() },
-        "y" => Wanted { labels: true, ..Wanted::default() },
-        "time" => Wanted { times: true, ..Wanted::default() },
+        "x" => NodeFields { features: true, ..NodeFields::default() },
+        "y" => NodeFields { labels: true, ..NodeFields::default() },
+        "time" => NodeFields { times: true, ..NodeFields::default() },
         _ => return Err(invalid(format!("{name:?} is not an attribute of nodes: choose from x, y and time"))),
     };
     let node = graph.node();
@@ -70,7 +70,7 @@ pub(crate) fn split_nodes<'py>(
     let fetching = node.clone();
     let found = interruptible(py, move || {
         let nodes = fetching.split_nodes(node_type, split)?;
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let fetched = fetching.handle().block_on(fetching.fetch(node_type, nodes, wanted))?;
         let mut ids: Vec<i64> = fetched.original_ids.into_iter().map(i64::from).collect();
         ids.sort_unstable();

@@ -12,7 +12,7 @@ use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig, LoaderError, Seeds,
 };
 use edgecut_dist_sampler::{
-    DistNeighborSampler, NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
+    DistNeighborSampler, EdgeFields, NodeFields, NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeId, Split};
 use numpy::PyReadonlyArray1;
@@ -72,11 +72,11 @@ impl LoaderSettings<'_> {
 
     /// Returns the configuration of the loader, without labels.
     fn config(&self, meta: &Meta) -> LoaderConfig {
-        let wanted = Wanted {
+        let wanted = NodeFields {
             features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
             original_ids: true,
             times: meta.node_types.iter().any(|nodes| nodes.has_times),
-            ..Wanted::default()
+            ..NodeFields::default()
         };
         LoaderConfig {
             batch_size: self.batch_size,
@@ -244,8 +244,8 @@ impl NodeSeeds {
 fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
     let has_attributes = |e: &EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
     let any = graph.meta_data().edge_types.iter().any(has_attributes);
-    let all = WantedOfEdges { times: true, weights: true, features: true };
-    let of_edges = if any { all } else { WantedOfEdges::default() };
+    let all = EdgeFields { times: true, weights: true, features: true };
+    let of_edges = if any { all } else { EdgeFields::default() };
     let node = graph.node();
     // The errors of a sampler are settings that do not fit the graph.
     let sampler = DistNeighborSampler::new(node.clone(), config.with_edge_attributes(of_edges));

@@ -158,7 +158,7 @@ fn connect_as(list: &str, service: ServiceConfig) -> (Cluster, Arc<DistGraph>) {
 fn sample(graph: &Arc<DistGraph>, num: u64) -> Result<usize, String> {
     let config = SamplerConfig::new("10,10".parse::<NumNeighbors>().expect("fan-outs"));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"));
-    let wanted = edgecut_dist_sampler::Wanted { features: true, ..Default::default() };
+    let wanted = edgecut_dist_sampler::NodeFields { features: true, ..Default::default() };
     let mut num_nodes = 0;
     for batch in 0..num {
         let seeds =
@@ -325,7 +325,7 @@ fn features_are_converted_on_all_servers_alike() {
     let (_cluster, graph) = connect(&list);
     let bytes = graph.part().meta().node_types[0].feature_bytes();
     assert_eq!(bytes, 4 + graph.part().meta().node_types[0].feature_dim);
-    let wanted = edgecut_dist_sampler::Wanted { features: true, ..Default::default() };
+    let wanted = edgecut_dist_sampler::NodeFields { features: true, ..Default::default() };
     let all = graph.handle().block_on(graph.fetch(NodeTypeId(0), (0..2_000).collect(), wanted)).expect("features");
     let mut expected = Vec::new();
     for part in [0, 1] {

@@ -9,7 +9,7 @@ use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
-use edgecut_dist_sampler::Wanted;
+use edgecut_dist_sampler::NodeFields;
 use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ impl BatchOptions {
     }
 
     /// Returns the node data that the loader must fetch.
-    pub fn wanted(self) -> Wanted {
-        Wanted { labels: self.labels, features: true, degrees: self.gcn_norm, ..Wanted::default() }
+    pub fn wanted(self) -> NodeFields {
+        NodeFields { labels: self.labels, features: true, degrees: self.gcn_norm, ..NodeFields::default() }
     }
 }
 

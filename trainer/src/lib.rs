@@ -61,12 +61,12 @@ pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
-    ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, LrSchedule,
-    Made, Observer, PlateauOn, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
+    BatchResult, ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits,
+    LrSchedule, Observer, PlateauOn, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
     average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
-pub use model_file::{EmbeddingTable, Improved, WarmStart, WarmStartReport};
+pub use model_file::{BestModel, EmbeddingTable, WarmStart, WarmStartReport};
 pub use node::{
     FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
 };

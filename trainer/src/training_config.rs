@@ -11,7 +11,7 @@ use crate::nn::RelationAggregation;
 use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
-use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{NodeFields, NumNeighbors, SamplerConfig};
 
 /// XORed with the run's seed for evaluation, so that it samples other neighborhoods than training does.
 const EVALUATION_SEED: u64 = 0x6576_616c;
@@ -208,7 +208,7 @@ impl TrainingConfig {
     }
 
     /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.
-    pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
+    pub(crate) fn train_loader(&self, wanted: NodeFields) -> LoaderConfig {
         LoaderConfig {
             batch_size: self.batch_size,
             even_batches: true,
@@ -222,7 +222,7 @@ impl TrainingConfig {
     }
 
     /// Returns the loader configuration of validation and test: seeds are in order.
-    pub(crate) fn eval_loader(&self, wanted: Wanted) -> LoaderConfig {
+    pub(crate) fn eval_loader(&self, wanted: NodeFields) -> LoaderConfig {
         let seed = self.seed ^ EVALUATION_SEED;
         LoaderConfig { even_batches: false, shuffle: false, seed, ..self.train_loader(wanted) }
     }

@@ -10,7 +10,7 @@ use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
-    DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
+    DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
@@ -158,7 +158,7 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         };
         let error = loader(by_time(), &config).err().expect("degrees and times").to_string();
         assert!(error.contains("in-degrees") && error.contains("GCN"), "{error}");
-        let wanted = Wanted { degrees: false, ..config.wanted };
+        let wanted = NodeFields { degrees: false, ..config.wanted };
         assert!(loader(by_time(), &LoaderConfig { wanted, ..config.clone() }).is_ok());
         // A weighted batch may have degrees, but not the normalization of a GCN.
         let weighted = SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true);

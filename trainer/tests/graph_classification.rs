@@ -18,7 +18,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    ClassificationScores, EpochReport, Improved, LrSchedule, Observer, StepGradients, adam, average_statistics,
+    BestModel, ClassificationScores, EpochReport, LrSchedule, Observer, StepGradients, adam, average_statistics,
     evaluate, step_gradients,
 };
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Observer<ClassificationScores> for Counts {
         Ok(())
     }
 
-    fn improved(&mut self, _: &Improved<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
+    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

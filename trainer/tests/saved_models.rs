@@ -15,7 +15,7 @@ use edgecut_trainer::model_file::{
 use edgecut_trainer::models::{ConvKind, GraphSchema, ModelConfig, NodeModel, NodeModelConfig, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
-    EmbeddingTable, Embeddings, Improved, NodeTrainingConfig, TrainError, TrainingConfig, model_config,
+    BestModel, EmbeddingTable, Embeddings, NodeTrainingConfig, TrainError, TrainingConfig, model_config,
 };
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Save {
             let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
             config = NodeModelConfig::new(kind, 1, 1, 2, 1).into();
         }
-        let improved = Improved {
+        let improved = BestModel {
             epoch: self.epoch,
             metric: Metric::Accuracy.to_string(),
             valid_metric: Some(self.valid_metric),

@@ -8,7 +8,7 @@ use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields, SamplerConfig};
 use edgecut_graph::{DiskPartId, Meta, Part, Split};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
         seed: 0,
         concurrency: common.threads(),
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: Wanted::default(),
+        wanted: NodeFields::default(),
         cache: None,
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;

@@ -12,7 +12,7 @@ use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_cluster::EnvRanks;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, Wanted};
+use edgecut_dist_sampler::{DistGraph, NodeFields};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn loading(
         seed: 0,
         concurrency: common.threads(),
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: Wanted { features: true, ..Wanted::default() },
+        wanted: NodeFields { features: true, ..NodeFields::default() },
         cache: None,
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
@@ -90,7 +90,7 @@ fn gathering(
 
 /// Fetches the features of each batch's nodes, `concurrency` batches at the same time.
 pub(crate) fn fetch_all(node: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
-    let wanted = Wanted { features: true, ..Wanted::default() };
+    let wanted = NodeFields { features: true, ..NodeFields::default() };
     let fetch = |ids: Vec<u32>| {
         let node_of_task = node.clone();
         let task = node.handle().spawn(async move {

@@ -9,7 +9,7 @@ use crate::timing::{Timing, cpu_time};
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, EnvRanks, ProcessGroup, Token};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistNeighborSampler, NodeFields, SamplerConfig};
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
         seed: 0,
         concurrency: BATCHES_IN_FLIGHT,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: Wanted { labels: true, features: true, ..Wanted::default() },
+        wanted: NodeFields { labels: true, features: true, ..NodeFields::default() },
         cache: None,
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;

@@ -11,7 +11,7 @@ use proxy::Proxy;
 
 use super::*;
 use crate::join::identity::Purpose;
-use crate::join::messages::{Lane, RingKey};
+use crate::join::messages::{RingKey, Topology};
 use crate::secure::protection::Protection;
 use crate::service::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceListener, ServiceTarget};
 use crate::token::Token;
@@ -105,7 +105,7 @@ fn a_connection_that_reaches_another_rank_is_refused_by_name() {
                     members: vec![from, to],
                     instance: 0,
                     from,
-                    lane: Lane::Doubling,
+                    lane: Topology::Doubling,
                 };
                 for found in (0..WORLD_SIZE).filter(|&found| found != to) {
                     let names = [from, to, found].map(|rank| format!("rank {rank}"));

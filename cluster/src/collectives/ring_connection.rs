@@ -12,7 +12,7 @@ use crate::collectives::transfer_plan::TransferPlan;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::failure::job_state::{JobState, Waiting};
 use crate::join::identity::Purpose;
-use crate::join::messages::{Lane, RingKey};
+use crate::join::messages::{RingKey, Topology};
 use crate::secure::{SecureStream, is_modified};
 
 /// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
@@ -61,9 +61,9 @@ impl RingConnection {
             members: self.members.clone(),
             instance: cluster.next_instance(&self.name, &self.members),
             from: cluster.rank(),
-            lane: Lane::Ring,
+            lane: Topology::Ring,
         };
-        let doubling_key = RingKey { lane: Lane::Doubling, ..ring_key.clone() };
+        let doubling_key = RingKey { lane: Topology::Doubling, ..ring_key.clone() };
         let size = self.members.len();
         // Smaller groups do not use recursive doubling.
         let steps = if size < doubling::MIN_WORLD { Vec::new() } else { doubling::plan(self.position, size) };
@@ -292,7 +292,7 @@ mod tests {
     fn a_second_connection_does_not_replace_one_that_waits() {
         let clusters = Cluster::join_local(2, |_| {}).unwrap();
         let members = vec![0, 1];
-        let key = RingKey { name: "a group".to_owned(), members, instance: 0, from: 1, lane: Lane::Ring };
+        let key = RingKey { name: "a group".to_owned(), members, instance: 0, from: 1, lane: Topology::Ring };
         let first = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap();
         let error = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap_err().to_string();
         assert!(error.contains("rank 1 opens a second connection to rank 0 for group \"a group\""), "{error}");

@@ -62,12 +62,12 @@ pub(crate) struct RingKey {
     pub(crate) members: Vec<usize>,
     pub(crate) instance: u64,
     pub(crate) from: usize,
-    pub(crate) lane: Lane,
+    pub(crate) lane: Topology,
 }
 
 /// The use of a connection of a process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Lane {
+pub(crate) enum Topology {
     /// From the left neighbor in the ring.
     Ring,
     /// With a peer in recursive doubling.

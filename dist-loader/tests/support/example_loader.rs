@@ -13,7 +13,7 @@
         seed: 0,
         concurrency: 2,
         prefetch_bytes: edgecut_dist_loader::DEFAULT_PREFETCH_BYTES,
-        wanted: edgecut_dist_sampler::Wanted { features: true, labels: true, ..Default::default() },
+        wanted: edgecut_dist_sampler::NodeFields { features: true, labels: true, ..Default::default() },
         cache: None,
     };
     let seeds = edgecut_dist_loader::Seeds::Owned;

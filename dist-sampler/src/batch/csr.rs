@@ -1,6 +1,6 @@
 //! The CSR of a batch, built hop by hop from the replies of all parts.
 
-use crate::batch::draft::{Draft, Numbers};
+use crate::batch::batch_builder::{BatchBuilder, Numbers};
 use crate::batch::hop_plan::HopPlan;
 use crate::batch::seeds::Excluded;
 use crate::batch::subgraph::SampledEdges;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Distance, in nodes, between a prefetch in the number table and its use.
 const NODES_AHEAD: usize = 24;
 
-impl Draft {
+impl BatchBuilder {
     /// Adds the replies of a hop to the batch. `numbered` receives the index of each edge type and its time.
     pub(crate) fn add_hop(
         &mut self,

@@ -1,10 +1,10 @@
 //! The plan of one hop: the requests to all parts.
 
 use crate::arrays::bytes_of;
+use crate::batch::batch_builder::BatchBuilder;
 use crate::batch::batch_key::BatchKey;
-use crate::batch::draft::Draft;
 use crate::config::fan_out::Fanout;
-use crate::config::rule::Rule;
+use crate::config::sampling_policy::SamplingPolicy;
 use crate::node::routing::Routes;
 use crate::numbering::Numbering;
 use crate::part::requests::{HopRequest, HopSection, words_per_row};
@@ -23,7 +23,7 @@ pub(crate) struct HopSettings<'a> {
     pub(crate) part: &'a Part,
     /// The fan-out of each edge type. `None` draws nothing.
     pub(crate) fanouts: &'a [Option<Fanout>],
-    pub(crate) rule: Rule,
+    pub(crate) rule: SamplingPolicy,
     pub(crate) disjoint: bool,
     /// True to request the positions of the neighbors in their lists.
     pub(crate) positions: bool,
@@ -31,7 +31,7 @@ pub(crate) struct HopSettings<'a> {
 
 impl HopSettings<'_> {
     /// Groups the frontier by owner and prepares the request to each part.
-    pub(crate) fn plan(&self, draft: &Draft, hop: usize, key: BatchKey) -> HopPlan {
+    pub(crate) fn plan(&self, draft: &BatchBuilder, hop: usize, key: BatchKey) -> HopPlan {
         let part = self.part;
         let meta = part.meta();
         let width = words_per_row(self.disjoint, self.rule);

@@ -1,8 +1,8 @@
 //! Sampling of the neighborhood of one batch over all parts.
 
+mod batch_builder;
 pub(crate) mod batch_key;
 mod csr;
-mod draft;
 mod hop_plan;
 pub(crate) mod hop_times;
 pub(crate) mod sampler;

@@ -1,15 +1,15 @@
 //! Sampling of the neighborhood of a batch over all parts.
 
+use crate::batch::batch_builder::BatchBuilder;
 use crate::batch::batch_key::BatchKey;
-use crate::batch::draft::Draft;
 use crate::batch::hop_plan::{HopPlan, HopSettings};
 use crate::batch::hop_times::{HopClock, HopTimes};
 use crate::batch::seeds::SampleSeeds;
 use crate::batch::subgraph::SampledSubgraph;
 use crate::config::fan_out::Fanout;
-use crate::config::rule::{Rule, Temporal};
+use crate::config::node_fields::EdgeFields;
 use crate::config::sampler_config::SamplerConfig;
-use crate::config::wanted::WantedOfEdges;
+use crate::config::sampling_policy::{SamplingPolicy, Temporal};
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::part::requests::Refusal;
@@ -43,9 +43,9 @@ pub struct DistNeighborSampler {
     node: Arc<DistGraph>,
     /// `[hop][edge type]`. `None` draws nothing.
     fanouts: Vec<Vec<Option<Fanout>>>,
-    rule: Rule,
+    rule: SamplingPolicy,
     disjoint: bool,
-    edge_attributes: WantedOfEdges,
+    edge_attributes: EdgeFields,
     positions: bool,
     clock: HopClock,
     /// The most bytes of a neighborhood, if it is for a client.
@@ -67,7 +67,7 @@ impl DistNeighborSampler {
         }
         let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
         let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, positions, .. } = config;
-        let rule = Rule { replace, weighted, temporal };
+        let rule = SamplingPolicy { replace, weighted, temporal };
         rule.check(node.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), node.part().meta().edge_types.len());
         Ok(Self {
@@ -102,7 +102,7 @@ impl DistNeighborSampler {
             fanouts,
             rule,
             disjoint: disjoint || rule.temporal.is_some(),
-            edge_attributes: WantedOfEdges::default(),
+            edge_attributes: EdgeFields::default(),
             positions,
             clock,
             is_too_large: AtomicBool::new(false),
@@ -163,7 +163,7 @@ impl DistNeighborSampler {
     }
 
     /// Returns the attributes to fetch for the sampled edges.
-    pub fn edge_attributes(&self) -> WantedOfEdges {
+    pub fn edge_attributes(&self) -> EdgeFields {
         self.edge_attributes
     }
 
@@ -203,7 +203,7 @@ impl DistNeighborSampler {
         let start = move || {
             let num_types = this.node.part().meta().node_types.len();
             seeds.check(num_types, this.disjoint, this.rule.temporal.is_some())?;
-            Draft::start(&this.node, seeds, this.disjoint)
+            BatchBuilder::start(&this.node, seeds, this.disjoint)
         };
         // The draft moves to a worker and back in each step, so that no CPU work runs on the async runtime.
         let mut draft = self.node.workers.run(start).await??;

@@ -3,7 +3,7 @@
 pub(crate) mod cache_size;
 pub(crate) mod dist_graph_config;
 pub(crate) mod fan_out;
+pub(crate) mod node_fields;
 pub(crate) mod num_neighbors;
-pub(crate) mod rule;
 pub(crate) mod sampler_config;
-pub(crate) mod wanted;
+pub(crate) mod sampling_policy;

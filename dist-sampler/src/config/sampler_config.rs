@@ -1,8 +1,8 @@
 //! The configuration of a sampler.
 
+use crate::config::node_fields::EdgeFields;
 use crate::config::num_neighbors::NumNeighbors;
-use crate::config::rule::Temporal;
-use crate::config::wanted::WantedOfEdges;
+use crate::config::sampling_policy::Temporal;
 
 /// The configuration of a [`DistNeighborSampler`](crate::DistNeighborSampler).
 ///
@@ -27,7 +27,7 @@ pub struct SamplerConfig {
     /// once per seed. Temporal sampling is always disjoint, since each seed has its own time.
     pub disjoint: bool,
     /// The attributes to fetch for the sampled edges.
-    pub edge_attributes: WantedOfEdges,
+    pub edge_attributes: EdgeFields,
     /// True to keep the position of each sampled edge among the in-edges of its destination, which identifies the edge.
     pub positions: bool,
 }
@@ -42,7 +42,7 @@ impl SamplerConfig {
             weighted: false,
             temporal: None,
             disjoint: false,
-            edge_attributes: WantedOfEdges::default(),
+            edge_attributes: EdgeFields::default(),
             positions: false,
         }
     }
@@ -66,7 +66,7 @@ impl SamplerConfig {
     }
 
     /// Sets the attributes to fetch for the sampled edges.
-    pub fn with_edge_attributes(mut self, edge_attributes: WantedOfEdges) -> Self {
+    pub fn with_edge_attributes(mut self, edge_attributes: EdgeFields) -> Self {
         self.edge_attributes = edge_attributes;
         self
     }

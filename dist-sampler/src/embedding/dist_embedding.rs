@@ -1,7 +1,7 @@
 //! An embedding that is sharded over all processes.
 
 use crate::arrays::bytes_of;
-use crate::config::wanted::Wanted;
+use crate::config::node_fields::NodeFields;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::node::routing::{Elsewhere, Sources};
@@ -468,7 +468,7 @@ impl DistEmbedding {
     pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
         let num_nodes = self.node.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
         let mut table = vec![0.0; num_nodes as usize * self.dim];
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
         for start in (0..num_nodes).step_by(per_piece as usize) {
             let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();

@@ -4,7 +4,7 @@ use crate::cache::cached_features::{CacheContents, CachedFeatures, CachedTable};
 use crate::cache::hotness::Hotness;
 use crate::cache::node_set::NodeSet;
 use crate::config::cache_size::CacheSize;
-use crate::config::wanted::Wanted;
+use crate::config::node_fields::NodeFields;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::shared_dataset::temporary_folder;
@@ -78,7 +78,7 @@ impl DistGraph {
     pub fn in_degrees_elsewhere(self: &Arc<Self>) -> Result<Hotness, SampleError> {
         let node_types = &self.part().meta().node_types;
         let mut hotness = Hotness::new(node_types.len());
-        let wanted = Wanted { degrees: true, ..Wanted::default() };
+        let wanted = NodeFields { degrees: true, ..NodeFields::default() };
         for (t, of_type) in node_types.iter().enumerate().filter(|(_, of_type)| of_type.feature_dim > 0) {
             let owned = self.part().owned(type_id(t));
             let num_nodes = of_type.book.num_nodes() as u32;
@@ -148,7 +148,7 @@ impl DistGraph {
         let of_type = &self.part().meta().node_types[node_type.index()];
         let dim = of_type.feature_dim;
         let mut pieces = Vec::new();
-        let wanted = Wanted { features: true, ..Wanted::default() };
+        let wanted = NodeFields { features: true, ..NodeFields::default() };
         for nodes in nodes.chunks((BYTES_AT_ONCE / (dim * size_of::<f32>())).max(1)) {
             let fetched = self.handle().block_on(self.fetch(node_type, nodes.to_vec(), wanted))?;
             // The rows had this type before, so the conversion is exact.

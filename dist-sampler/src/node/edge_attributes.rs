@@ -1,10 +1,10 @@
 //! Attributes of sampled edges, fetched from their owners.
 
 use crate::arrays::bytes_of;
-use crate::config::wanted::WantedOfEdges;
+use crate::config::node_fields::EdgeFields;
 use crate::error::SampleError;
-use crate::node::asked::Asked;
 use crate::node::dist_graph::DistGraph;
+use crate::node::part_request::PartRequest;
 use crate::part::requests::{FetchEdgesRequest, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, FeatureDtype, GlobalNodeId};
@@ -27,7 +27,7 @@ pub struct SampledEdgeAttributes {
 /// The layout of one edge in a reply.
 #[derive(Clone, Copy)]
 struct Shape {
-    wanted: WantedOfEdges,
+    wanted: EdgeFields,
     dim: usize,
     dtype: FeatureDtype,
 }
@@ -44,12 +44,12 @@ impl DistGraph {
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::WantedOfEdges;
+    /// use edgecut_dist_sampler::EdgeFields;
     /// use edgecut_graph::EdgeTypeId;
     /// let csc = &node.part().edges(EdgeTypeId(0)).csc;
     /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
     /// let destinations = [row as u32];
-    /// let wanted = WantedOfEdges { weights: true, ..WantedOfEdges::default() };
+    /// let wanted = EdgeFields { weights: true, ..EdgeFields::default() };
     /// let fetched = node.fetch_edges(EdgeTypeId(0), &destinations, &[0], wanted);
     /// assert_eq!(node.handle().block_on(fetched)?.weights.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,7 +62,7 @@ impl DistGraph {
         edge_type: EdgeTypeId,
         destinations: &[u32],
         positions: &[u32],
-        wanted: WantedOfEdges,
+        wanted: EdgeFields,
     ) -> Result<SampledEdgeAttributes, SampleError> {
         let part = self.part();
         let meta = &part.meta().edge_types[edge_type.index()];
@@ -82,7 +82,7 @@ impl DistGraph {
         let dim = if wanted.features { meta.feature_dim } else { 0 };
         let shape = Shape { wanted, dim, dtype: meta.feature_dtype };
         let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
-        let mut asked = vec![Asked::default(); part.meta().num_parts as usize];
+        let mut asked = vec![PartRequest::default(); part.meta().num_parts as usize];
         for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
             let owner = book.owner(GlobalNodeId(dst));
             asked[owner.index()].push(i, [dst - book.range(owner).start, position]);

@@ -2,8 +2,8 @@
 
 use crate::arrays::bytes_of;
 use crate::error::SampleError;
-use crate::node::asked::Asked;
 use crate::node::dist_graph::DistGraph;
+use crate::node::part_request::PartRequest;
 use crate::part::requests::{HasEdgesRequest, Refusal};
 use edgecut_graph::{EdgeTypeId, GlobalNodeId};
 use futures::future::try_join_all;
@@ -37,7 +37,7 @@ impl DistGraph {
     ) -> Result<Vec<bool>, SampleError> {
         let part = self.part();
         let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
-        let mut asked = vec![Asked::default(); part.meta().num_parts as usize];
+        let mut asked = vec![PartRequest::default(); part.meta().num_parts as usize];
         for (position, &(src, dst)) in pairs.iter().enumerate() {
             if !book.contains(GlobalNodeId(dst)) {
                 let what = format!("destination {dst} is out of range: the graph has {} nodes", book.num_nodes());

@@ -1,11 +1,11 @@
 //! The membership of a process in distributed sampling, and requests over all parts.
 
-mod asked;
 mod cache_features;
 pub(crate) mod dist_graph;
 pub(crate) mod edge_attributes;
 pub(crate) mod edge_lookups;
 pub(crate) mod node_attributes;
 pub(crate) mod original_ids;
+mod part_request;
 pub(crate) mod routing;
 pub(crate) mod rows_in_flight;

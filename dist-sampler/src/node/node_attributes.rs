@@ -2,7 +2,7 @@
 
 use crate::arrays::bytes_of;
 use crate::cache::cached_features::CachedTable;
-use crate::config::wanted::Wanted;
+use crate::config::node_fields::NodeFields;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::node::routing::Sources;
@@ -45,9 +45,9 @@ impl DistGraph {
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::Wanted;
+    /// use edgecut_dist_sampler::NodeFields;
     /// use edgecut_graph::NodeTypeId;
-    /// let wanted = Wanted { labels: true, features: true, ..Wanted::default() };
+    /// let wanted = NodeFields { labels: true, features: true, ..NodeFields::default() };
     /// let fetched = node.handle().block_on(node.fetch(NodeTypeId(0), vec![7, 3], wanted))?;
     /// assert_eq!(fetched.labels.len(), 2);
     /// assert_eq!(fetched.features.len(), 2 * fetched.feature_dim);
@@ -60,17 +60,17 @@ impl DistGraph {
         self: &Arc<Self>,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
-        wanted: Wanted,
+        wanted: NodeFields,
     ) -> Result<NodeAttributes, SampleError> {
         let has_cache = wanted.features && self.cached_table(node_type).is_some();
-        let others = Wanted { features: false, ..wanted };
-        if !has_cache || others == Wanted::default() {
+        let others = NodeFields { features: false, ..wanted };
+        if !has_cache || others == NodeFields::default() {
             return self.fetch_rows(node_type, nodes, wanted).await;
         }
         // A request returns whole rows of all attributes, so features that may be cached have requests of their own.
         let (others, features) = futures::try_join!(
             self.fetch_rows(node_type, nodes.clone(), others),
-            self.fetch_rows(node_type, nodes, Wanted::FEATURES)
+            self.fetch_rows(node_type, nodes, NodeFields::FEATURES)
         )?;
         Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
     }
@@ -85,7 +85,7 @@ impl DistGraph {
         self: &Arc<Self>,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
-        wanted: Wanted,
+        wanted: NodeFields,
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
         let num_nodes = nodes.len();
@@ -100,7 +100,7 @@ impl DistGraph {
         let mut requested = Arc::new(std::mem::take(&mut sources.others));
         let has_others = requested.iter().any(|of_part| !of_part.rows.is_empty());
         // Replies with several attributes have another layout.
-        let in_flight = (wanted == Wanted::FEATURES && has_others).then(|| &self.rows_in_flight[node_type.index()]);
+        let in_flight = (wanted == NodeFields::FEATURES && has_others).then(|| &self.rows_in_flight[node_type.index()]);
         let mut shared = Vec::new();
         let others = in_flight.map(RowsInFlight::batches).unwrap_or_default();
         if !others.is_empty() {
@@ -171,7 +171,7 @@ impl DistGraph {
         self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
     }
 
-    fn shape(&self, node_type: NodeTypeId, wanted: Wanted) -> Result<Shape, SampleError> {
+    fn shape(&self, node_type: NodeTypeId, wanted: NodeFields) -> Result<Shape, SampleError> {
         let t = &self.part().meta().node_types[node_type.index()];
         let missing = |what: &str| {
             let what = format!("nodes of type {} have no {what} in dataset {}", t.name, self.part().meta().dataset);
@@ -230,7 +230,7 @@ impl Draft {
         node_type: NodeTypeId,
         sources: &Sources,
         cached: Option<&Features>,
-        wanted: Wanted,
+        wanted: NodeFields,
         shape: Shape,
     ) -> Self {
         let rows = &sources.own;
@@ -263,7 +263,7 @@ impl Draft {
     }
 
     /// Stores the rows of one reply, whose length was checked, at their positions.
-    fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
+    fn place(&mut self, positions: &[u32], data: &Bytes, wanted: NodeFields, shape: Shape) {
         let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
         let mut rest = &data[..];
         if wanted.labels && shape.target_dim == 0 {

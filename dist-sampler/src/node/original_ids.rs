@@ -2,8 +2,8 @@
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::error::SampleError;
-use crate::node::asked::Asked;
 use crate::node::dist_graph::DistGraph;
+use crate::node::part_request::PartRequest;
 use crate::part::directory::{OriginalsPage, Share, Shares, edges_into};
 use crate::part::requests::{FindRequest, LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
 use crate::rpc::peer::Peer;
@@ -124,7 +124,7 @@ impl DistGraph {
         check(originals)?;
         let found = if self.part.directory(node_type).is_complete() {
             let shares = Shares::new(self.part(), node_type);
-            let mut asked = vec![Asked::default(); self.part().meta().num_parts as usize];
+            let mut asked = vec![PartRequest::default(); self.part().meta().num_parts as usize];
             for (position, &original) in originals.iter().enumerate() {
                 asked[shares.owner(original)].push(position, [original]);
             }
@@ -148,7 +148,7 @@ impl DistGraph {
             let what = "lookups by in-edge need a directory with degrees: call make_directory first".into();
             return Err(SampleError::Layout { what });
         };
-        let mut asked = vec![Asked::default(); totals.len()];
+        let mut asked = vec![PartRequest::default(); totals.len()];
         for (position, &in_edge) in in_edges.iter().enumerate() {
             let owner = totals.partition_point(|&total| total <= in_edge);
             let Some(of_part) = asked.get_mut(owner) else {
@@ -169,7 +169,7 @@ impl DistGraph {
         &self,
         node_type: NodeTypeId,
         by: LookUpBy,
-        mut asked: Vec<Asked>,
+        mut asked: Vec<PartRequest>,
         num_keys: usize,
     ) -> Result<Vec<u32>, SampleError> {
         let own = self.part().id().index();

@@ -1,7 +1,7 @@
 //! Sampling of one hop in which neighbors differ by weight, by time, or by the seed for which they are drawn.
 
 use crate::config::fan_out::Fanout;
-use crate::config::rule::{Rule, TemporalStrategy, TimeAttr};
+use crate::config::sampling_policy::{SamplingPolicy, TemporalStrategy, TimeAttr};
 use crate::part::uniform_hop::{Positions, TooLarge};
 use edgecut_graph::PartEdges;
 use edgecut_graph::rng::{CounterRng, combine};
@@ -27,7 +27,7 @@ pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) edges: &'a PartEdges,
     pub(crate) original_ids: &'a [u32],
     pub(crate) fanout: Fanout,
-    pub(crate) rule: Rule,
+    pub(crate) rule: SamplingPolicy,
     /// Key of the random numbers of (batch, hop, edge type). A node's original id and its group are combined with it.
     pub(crate) key: u64,
     /// True to return the positions of the neighbors in their lists.

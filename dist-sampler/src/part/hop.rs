@@ -1,7 +1,7 @@
 //! Hops of the part that this process holds.
 
 use crate::arrays::{bytes_of, ids_in};
-use crate::config::rule::TimeAttr;
+use crate::config::sampling_policy::TimeAttr;
 use crate::part::constrained_hop::{ConstrainedDraw, Query};
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{HopRequest, HopSection, Refusal};

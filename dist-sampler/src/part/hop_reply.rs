@@ -80,7 +80,7 @@ impl<'a> SectionReply<'a> {
 mod tests {
     use super::*;
     use crate::arrays::bytes_of;
-    use crate::config::rule::Rule;
+    use crate::config::sampling_policy::SamplingPolicy;
     use edgecut_graph::EdgeTypeId;
 
     /// Returns the description of a graph of 10 nodes in 2 parts.
@@ -106,7 +106,7 @@ mod tests {
         HopRequest {
             stream: 0,
             hop: 0,
-            rule: Rule { replace, ..Rule::default() },
+            rule: SamplingPolicy { replace, ..SamplingPolicy::default() },
             disjoint: false,
             positions: false,
             sections,

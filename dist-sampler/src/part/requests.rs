@@ -1,8 +1,8 @@
 //! Requests about one part, and the reasons to refuse them.
 
 use crate::config::fan_out::Fanout;
-use crate::config::rule::Rule;
-use crate::config::wanted::{Wanted, WantedOfEdges};
+use crate::config::node_fields::{EdgeFields, NodeFields};
+use crate::config::sampling_policy::SamplingPolicy;
 use crate::error::SampleError;
 use crate::part::constrained_hop::Query;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub(crate) struct HopRequest {
     /// The hop, counted from 0 at the seeds.
     pub(crate) hop: u16,
     /// The rule by which neighbors are drawn.
-    pub(crate) rule: Rule,
+    pub(crate) rule: SamplingPolicy,
     /// True if each seed has a separate neighborhood.
     pub(crate) disjoint: bool,
     /// True if the reply includes the positions of the neighbors in their lists.
@@ -54,7 +54,7 @@ impl HopRequest {
 }
 
 /// Returns [`HopRequest::words_per_row`] for a sampler's settings.
-pub(crate) fn words_per_row(disjoint: bool, rule: Rule) -> usize {
+pub(crate) fn words_per_row(disjoint: bool, rule: SamplingPolicy) -> usize {
     1 + usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 }
 }
 
@@ -77,7 +77,7 @@ impl HopSection {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FetchRequest {
     pub(crate) node_type: NodeTypeId,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: NodeFields,
     /// Rows in the part, `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
@@ -87,7 +87,7 @@ pub(crate) struct FetchRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FetchEdgesRequest {
     pub(crate) edge_type: EdgeTypeId,
-    pub(crate) wanted: WantedOfEdges,
+    pub(crate) wanted: EdgeFields,
     /// Per edge, the destination's row and the edge's position among its in-edges, `u32` each.
     #[serde(skip)]
     pub(crate) edges: Bytes,

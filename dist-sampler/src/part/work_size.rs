@@ -1,7 +1,7 @@
 //! Estimates of the work for a request.
 
 use crate::config::fan_out::Fanout;
-use crate::config::wanted::Wanted;
+use crate::config::node_fields::NodeFields;
 use crate::part::local_part::LocalPart;
 use crate::part::node_attributes::Degrees;
 use crate::part::requests::{FetchEdgesRequest, HopRequest, HopSection, LookUpRequest};
@@ -37,7 +37,7 @@ impl LocalPart {
 
     /// Estimates the cache lines that the attributes of rows take. Returns [`ON_POOL`] if reading them may wait for the
     /// disk.
-    pub(crate) fn lines_of_fetch(&self, node_type: NodeTypeId, wanted: Wanted, num_rows: usize) -> usize {
+    pub(crate) fn lines_of_fetch(&self, node_type: NodeTypeId, wanted: NodeFields, num_rows: usize) -> usize {
         let Some(t) = self.part.meta().node_types.get(node_type.index()) else { return 0 };
         if self.fetch_may_wait_for_disk(node_type, wanted) {
             return ON_POOL;
@@ -46,7 +46,7 @@ impl LocalPart {
         num_rows.saturating_mul(row_lines)
     }
 
-    fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: Wanted) -> bool {
+    fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: NodeFields) -> bool {
         let nodes = self.part.nodes(node_type);
         let has_mapped_labels = nodes.labels.as_ref().is_some_and(Buffer::is_mapped)
             || nodes.targets.as_ref().is_some_and(Buffer::is_mapped);

@@ -76,9 +76,9 @@ pub(crate) struct Answer {
 ///
 /// - `sample_hop`: for each section, the number of neighbors of each row, then the neighbors of all rows (`u32`, global
 ///   ids), then, if requested, the position of each neighbor in its list.
-/// - `fetch`: for each wanted attribute, in the order of the fields of [`Wanted`], one value per row. Feature rows are
+/// - `fetch`: for each wanted attribute, in the order of the fields of [`NodeFields`], one value per row. Feature rows are
 ///   as stored, `f32` or `f16`.
-/// - `fetch_edges`: the same by [`WantedOfEdges`], one value per edge.
+/// - `fetch_edges`: the same by [`EdgeFields`], one value per edge.
 /// - `find`: one global id per original id, `u32::MAX` for nodes that the part does not own.
 /// - `originals`: the number of nodes in the range that the part owns, then the original ids of as many as fit in the
 ///   reply, ascending, then their rows, then, if requested, their in-degrees (`u32`).
@@ -227,8 +227,8 @@ impl CarriesPayload for Response<Answer> {
 mod tests {
     use super::*;
     use crate::batch::batch_key::BatchKey;
-    use crate::config::rule::Rule;
-    use crate::config::wanted::{Wanted, WantedOfEdges};
+    use crate::config::node_fields::{EdgeFields, NodeFields};
+    use crate::config::sampling_policy::SamplingPolicy;
     use crate::part::requests::LookUpBy;
     use crate::servers::requests::{SeedLengths, WireSampler};
     use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
@@ -238,12 +238,12 @@ mod tests {
         let none = Bytes::new;
         let node_type = NodeTypeId(3);
         let edge_type = EdgeTypeId(4);
-        let rule = Rule::default();
+        let rule = SamplingPolicy::default();
         let sections = Vec::new();
         let positions = false;
         let disjoint = false;
-        let wanted = Wanted::default();
-        let of_edges = WantedOfEdges::default();
+        let wanted = NodeFields::default();
+        let of_edges = EdgeFields::default();
         [
             Request::SampleHop(HopRequest { stream: 1, hop: 2, rule, disjoint, positions, sections, rows: none() }),
             Request::Fetch(FetchRequest { node_type, wanted, rows: none() }),

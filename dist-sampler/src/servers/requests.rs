@@ -2,7 +2,7 @@
 
 use crate::batch::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
-use crate::config::rule::Rule;
+use crate::config::sampling_policy::SamplingPolicy;
 use crate::rpc::peer_request::{Class, PeerRequest};
 use crate::rpc::wire::Request;
 use bytes::Bytes;
@@ -51,7 +51,7 @@ pub(crate) struct SampleRequest {
 pub(crate) struct WireSampler {
     /// `[hop][edge type]`. `None` draws nothing.
     pub(crate) fanouts: Vec<Vec<Option<Fanout>>>,
-    pub(crate) rule: Rule,
+    pub(crate) rule: SamplingPolicy,
     pub(crate) disjoint: bool,
     /// True if the reply includes the positions of the edges among the in-edges of their destinations.
     pub(crate) positions: bool,

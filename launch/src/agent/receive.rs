@@ -42,7 +42,7 @@ pub(crate) enum Receipt {
     /// It has read or written something since its last answer.
     Working,
     /// The positions in the delivery of the files that the node needs.
-    Wanted(Vec<usize>),
+    NodeFields(Vec<usize>),
     /// All files are written.
     Done,
     /// The delivery failed, for this reason.
@@ -99,7 +99,7 @@ fn receive() -> anyhow::Result<()> {
             std::fs::remove_file(&meta).with_context(|| format!("remove {}", meta.display()))?;
         }
     }
-    answer(&Receipt::Wanted(wanted.clone())).context("answer")?;
+    answer(&Receipt::NodeFields(wanted.clone())).context("answer")?;
     for i in wanted {
         write(&dir, &delivery.files[i], &mut input, &mut progress)?;
     }

@@ -166,7 +166,7 @@ impl StepOptions {
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         let forward = forward_classified(model, batch, mode, &self.loss)?;
-        exchange(model, forward, None, self, world)
+        backward_and_all_reduce(model, forward, None, self, world)
     }
 
     /// Like [`StepOptions::step_gradients`], for a model that reads embeddings. Also updates the embeddings with the
@@ -185,21 +185,21 @@ impl StepOptions {
     ) -> Result<StepGradients, TrainError> {
         let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
         let forward = forward_classified(model, batch, mode, &self.loss)?;
-        exchange(model, forward, Some((embeddings, pulled, lr)), self, world)
+        backward_and_all_reduce(model, forward, Some((embeddings, pulled, lr)), self, world)
     }
 }
 
 /// The result of the forward pass over this rank's seeds.
 pub(crate) struct Forward<B: Backend> {
     /// `None` without seeds.
-    pub(crate) judged: Option<JudgedSeeds<B>>,
+    pub(crate) judged: Option<SeedLoss<B>>,
     pub(crate) start: Instant,
     /// Taken before the pass, and dropped after the backward pass.
     pub(crate) turn: AutodiffTurn,
 }
 
 /// The losses of this rank's seeds, still on the device.
-pub(crate) struct JudgedSeeds<B: Backend> {
+pub(crate) struct SeedLoss<B: Backend> {
     /// Their sum, `[1]`.
     pub(crate) loss: Tensor<B, 1>,
     /// The values to report, `[2]`: the sum of the losses and the number of correct seeds.
@@ -222,11 +222,11 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
     };
     // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
     let Classification { sum, judged, num_seeds, weight, .. } = loss.of(logits, &labels).map_err(TrainError::batch)?;
-    Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start, turn })
+    Ok(Forward { judged: Some(SeedLoss { loss: sum, judged, num_seeds, weight }), start, turn })
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
-pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
+pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     forward: Forward<B>,
     embedded: Option<(&mut Embeddings, PulledRows<B>, f64)>,
@@ -237,7 +237,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     let mut of_rows = None;
     let mut pieces = None;
     let mut judged_seeds = None;
-    if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = judged {
+    if let Some(SeedLoss { loss, judged, num_seeds, weight }) = judged {
         let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
@@ -297,19 +297,19 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
 /// A batch that cannot be made or does not match the model, or a failure of the job.
 pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     model: &M,
-    batches: impl IntoIterator<Item = Made<T>>,
+    batches: impl IntoIterator<Item = BatchResult<T>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     run_evaluation(model, batches, Ok, |_, _| (), world)
 }
 
 /// An item of a loader: a batch, or the error from sampling it or from converting it into tensors.
-pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
+pub type BatchResult<T> = Result<Result<T, TrainError>, LoaderError>;
 
 /// Like [`evaluate`], for any batches. Calls `fill` for each of them, and `add` with the logits and labels of its seeds.
 pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     model: &M,
-    batches: impl IntoIterator<Item = Made<T>>,
+    batches: impl IntoIterator<Item = BatchResult<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
     mut add: impl FnMut(&Tensor<B, 2>, &[i64]),
     world: &mut ProcessGroup,

@@ -24,8 +24,8 @@ mod statistics;
 mod task;
 
 pub(crate) use autodiff_turn::AutodiffTurn;
-pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
-pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
+pub use data_parallel::{BatchResult, ClassifiedBatch, Logits, SeedTotals, StepGradients, evaluate, step_gradients};
+pub(crate) use data_parallel::{Forward, SeedLoss, backward_and_all_reduce, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
@@ -35,7 +35,7 @@ pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
 
 use crate::checkpoint::Checkpointer;
-use crate::model_file::{Improved, ModelSettings, ModelView};
+use crate::model_file::{BestModel, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::{AnyOptimizer, clip_norm};
@@ -198,7 +198,7 @@ where
             report.valid_metric = valid_metric;
             report.valid = Some(scores.clone());
             if progress.validated(valid_metric, report.loss, is_last) {
-                let improved = Improved {
+                let improved = BestModel {
                     epoch: epoch + 1,
                     metric: metric.clone(),
                     valid_metric,

@@ -1,7 +1,7 @@
 //! Progress reports of training.
 
 use super::epoch_clock::EpochCost;
-use crate::model_file::{Improved, WarmStartReport};
+use crate::model_file::{BestModel, WarmStartReport};
 use crate::parameter_count::ParameterCount;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
@@ -88,7 +88,7 @@ pub trait Observer<S> {
     ///
     /// # Errors
     /// The model cannot be saved. An error ends the run.
-    fn improved(&mut self, _best: &Improved<'_>, _world: &mut ProcessGroup) -> std::io::Result<()> {
+    fn improved(&mut self, _best: &BestModel<'_>, _world: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }

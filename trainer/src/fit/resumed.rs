@@ -6,7 +6,7 @@ use super::progress::Progress;
 use crate::checkpoint::RankState;
 use crate::embeddings::Embeddings;
 use crate::gradients::load_parameters;
-use crate::model_file::{Improved, ModelSettings, ModelView};
+use crate::model_file::{BestModel, ModelSettings, ModelView};
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -67,7 +67,7 @@ impl<C: ModelSettings> Resumed<'_, C> {
         observer: &mut dyn Observer<S>,
     ) -> Result<(), TrainError> {
         let model = best.restore(model.valid(), self.embeddings, world)?;
-        let improved = Improved {
+        let improved = BestModel {
             epoch: best.epoch,
             metric: self.metric.to_owned(),
             valid_metric: best.valid_metric,

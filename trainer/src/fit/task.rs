@@ -1,6 +1,6 @@
 //! The parts of training and evaluation that differ between tasks.
 
-use super::data_parallel::{Made, StepGradients};
+use super::data_parallel::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
 use crate::models::Mode;
 use crate::ops::GnnBackend;
@@ -111,7 +111,7 @@ pub struct TrainingEpoch<T> {
     /// The number of steps of the whole epoch, equal on all ranks.
     pub num_steps: usize,
     /// This rank's batch for each step, from the first step that was asked for.
-    pub batches: Box<dyn Iterator<Item = Made<T>>>,
+    pub batches: Box<dyn Iterator<Item = BatchResult<T>>>,
 }
 
 /// The evaluation of models of type `M` on validation and test data.

@@ -9,7 +9,7 @@ use crate::ops::{GnnBackend, consumed, matmul};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::Wanted;
+use edgecut_dist_sampler::NodeFields;
 use rayon::prelude::*;
 
 /// The bytes of a node and its score, on the network.
@@ -69,7 +69,7 @@ impl TopDestinations {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let node = ends.node();
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let [src_type, dst_type] = ends.node_types();
         let candidates = candidates(node, dst_type);
         let mut ids = Vec::with_capacity(candidates.len());

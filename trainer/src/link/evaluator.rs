@@ -21,7 +21,7 @@ use edgecut_dist_loader::{
     DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, NegativeDistribution,
     NegativeSampling, Negatives, SharedNegatives,
 };
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{EdgeTypeId, Split};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                 let candidates = match evaluation {
                     LinkEvaluation::Sampled(num) => {
                         let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
-                        let no_rows = (no_neighbors, Wanted::default());
+                        let no_rows = (no_neighbors, NodeFields::default());
                         Candidates::Sampled(sampled_edges(node, no_rows, config, num, world)?)
                     }
                     LinkEvaluation::Given => Candidates::Given(GivenRanking::new(node, config)?),
@@ -248,7 +248,7 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
 /// Creates the loaders of held-out edges with `num` sampled destinations each, and neighborhoods with these fan-outs.
 fn sampled_edges(
     node: &Arc<DistGraph>,
-    (neighborhoods, wanted): (SamplerConfig, Wanted),
+    (neighborhoods, wanted): (SamplerConfig, NodeFields),
     config: &LinkTrainingConfig,
     num: usize,
     world: &mut ProcessGroup,

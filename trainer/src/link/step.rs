@@ -3,7 +3,7 @@
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::embeddings::Embeddings;
-use crate::fit::{AutodiffTurn, Forward, JudgedSeeds, StepGradients, exchange};
+use crate::fit::{AutodiffTurn, Forward, SeedLoss, StepGradients, backward_and_all_reduce};
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
@@ -62,11 +62,11 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
             };
             let judged = Tensor::cat(vec![loss.clone().detach(), correct], 0);
             let weight = num_seeds as f64;
-            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start, turn }
+            Forward { judged: Some(SeedLoss { loss, judged, num_seeds, weight }), start, turn }
         }
     };
     let embedded = Some((embeddings, pulled, config.training.embedding_lr));
-    exchange(model, forward, embedded, &config.training.step, world)
+    backward_and_all_reduce(model, forward, embedded, &config.training.step, world)
 }
 
 /// Scores all pairs of a batch.

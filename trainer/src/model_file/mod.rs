@@ -27,11 +27,11 @@
 // Contents of files end in an error, never in a panic.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
+mod best_model;
 mod embedding_index;
 mod embedding_table;
 mod error;
 mod file_header;
-mod improved;
 mod model_origin;
 mod model_saver;
 mod read;
@@ -44,9 +44,9 @@ mod warm_start;
 mod warm_start_report;
 mod write;
 
+pub use best_model::{BestModel, NamedTable};
 pub use embedding_table::EmbeddingTable;
 pub use error::ModelFileError;
-pub use improved::{Improved, NamedTable};
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
 pub use read::{Loaded, ModelTask, load_model, open_model, parse_model, read_network, task_of_model};

@@ -1,6 +1,6 @@
 //! The saver of the best model of a run.
 
-use super::Improved;
+use super::BestModel;
 use super::ModelFileError;
 use super::TrainedOn;
 use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
@@ -74,7 +74,7 @@ impl ModelSaver {
     /// file was not written.
     pub fn save(
         &mut self,
-        best: &Improved<'_>,
+        best: &BestModel<'_>,
         world: &mut ProcessGroup,
     ) -> Result<Option<&ModelOrigin>, ModelFileError> {
         let origin = ModelOrigin {
@@ -112,7 +112,7 @@ impl ModelSaver {
     /// Writes this rank's shard and returns the index of the shards of all ranks.
     fn write_shards(
         &self,
-        best: &Improved<'_>,
+        best: &BestModel<'_>,
         folder: &Path,
         world: &mut ProcessGroup,
     ) -> Result<EmbeddingIndex, ModelFileError> {

@@ -3,7 +3,7 @@
 use super::task::NodeData;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
-use crate::fit::{ClassifiedBatch, Logits, Made};
+use crate::fit::{BatchResult, ClassifiedBatch, Logits};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::models::Mode;
 use crate::ops::GnnBackend;
@@ -12,7 +12,7 @@ use crate::training_config::TrainingConfig;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{DistGraph, DistRows, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistRows, NodeFields};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl LayerWise {
         rows: &'a DistRows,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> Result<impl Iterator<Item = Made<Judged<B>>> + use<'a, B>, TrainError> {
+    ) -> Result<impl Iterator<Item = BatchResult<Judged<B>>> + use<'a, B>, TrainError> {
         // Ranks that share parts divide their nodes as a loader does.
         let share = self.node.seed_share();
         let nodes = self.node.split_nodes(self.seed_type, split)?;
@@ -97,7 +97,7 @@ fn judged<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -> 
         return Ok(Judged(None));
     }
     let node = rows.node();
-    let wanted = Wanted { labels: true, ..Wanted::default() };
+    let wanted = NodeFields { labels: true, ..NodeFields::default() };
     let labels = node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?.labels;
     let values = node.handle().block_on(rows.pull(nodes))?;
     let logits = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);

@@ -14,7 +14,7 @@ use edgecut_trainer::link::{
 };
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::nn::DecoderKind;
-use edgecut_trainer::{EpochReport, Improved, Observer, TrainingConfig};
+use edgecut_trainer::{BestModel, EpochReport, Observer, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
@@ -68,7 +68,7 @@ impl Observer<LinkScores> for Log {
         Ok(())
     }
 
-    fn improved(&mut self, _: &Improved<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
+    fn improved(&mut self, _: &BestModel<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

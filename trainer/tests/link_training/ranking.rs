@@ -5,7 +5,7 @@ use crate::support::{on_ranks, write_parts};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NumNeighbors, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
@@ -210,7 +210,7 @@ fn encoded(
                 seed: 0,
                 concurrency: 1,
                 prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted: Wanted { original_ids: true, ..options.wanted() },
+                wanted: NodeFields { original_ids: true, ..options.wanted() },
                 cache: None,
             };
             let loader =

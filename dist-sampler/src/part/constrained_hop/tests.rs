@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::rule::Temporal;
+use crate::config::sampling_policy::Temporal;
 use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> Pa
     }
 }
 
-fn draw(edges: &PartEdges, fanout: Fanout, rule: Rule, key: u64, time: Option<i64>) -> Vec<u32> {
+fn draw(edges: &PartEdges, fanout: Fanout, rule: SamplingPolicy, key: u64, time: Option<i64>) -> Vec<u32> {
     let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false };
     let mut out = Vec::new();
     draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
@@ -25,10 +25,10 @@ fn draw(edges: &PartEdges, fanout: Fanout, rule: Rule, key: u64, time: Option<i6
     out.split_off(1)
 }
 
-const WEIGHTED: Rule = Rule { replace: false, weighted: true, temporal: None };
+const WEIGHTED: SamplingPolicy = SamplingPolicy { replace: false, weighted: true, temporal: None };
 
-fn temporal(strategy: TemporalStrategy, weighted: bool) -> Rule {
-    Rule { replace: false, weighted, temporal: Some(Temporal { attr: TimeAttr::EdgeTime, strategy }) }
+fn temporal(strategy: TemporalStrategy, weighted: bool) -> SamplingPolicy {
+    SamplingPolicy { replace: false, weighted, temporal: Some(Temporal { attr: TimeAttr::EdgeTime, strategy }) }
 }
 
 /// Returns the probability that sequential draws, each in proportion to the remaining weights, give exactly this set.
@@ -73,7 +73,7 @@ fn sets_are_drawn_with_the_probabilities_of_their_weights() {
 fn with_replacement_each_draw_follows_the_weights() {
     let weights = [1.0, 0.0, 2.0, 5.0];
     let edges = star(Some(weights.to_vec()), None, 4);
-    let rule = Rule { replace: true, ..WEIGHTED };
+    let rule = SamplingPolicy { replace: true, ..WEIGHTED };
     let mut counts = [0.0_f64; 4];
     for key in 0..5_000 {
         let drawn = draw(&edges, Fanout::Count(6), rule, combine(5, key), None);
@@ -101,9 +101,9 @@ fn the_latest_are_drawn_and_ties_go_to_the_last() {
 #[test]
 fn sources_without_times_are_always_there_and_none_is_the_latest() {
     let edges = star(None, None, 6);
-    let rule = Rule {
+    let rule = SamplingPolicy {
         temporal: Some(Temporal { attr: TimeAttr::NodeTime, strategy: TemporalStrategy::Last }),
-        ..Rule::default()
+        ..SamplingPolicy::default()
     };
     let drawn = draw(&edges, Fanout::Count(4), rule, 1, Some(-5));
     assert!(drawn.len() == 4 && drawn.windows(2).all(|w| w[0] < w[1]), "{drawn:?}");
@@ -116,7 +116,7 @@ fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
         edges: &edges,
         original_ids: &[7],
         fanout: Fanout::Count(10),
-        rule: Rule::default(),
+        rule: SamplingPolicy::default(),
         key: 1,
         positions: false,
     };
@@ -135,19 +135,19 @@ fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
 fn a_fan_out_above_the_limit_is_refused_before_memory_is_taken() {
     let edges = star(Some(vec![1.0; 4]), Some(vec![1, 2, 3, 4]), 4);
     let query = Query { row: 0, group: None, time: Some(3) };
-    let drawn = |rule: Rule| {
+    let drawn = |rule: SamplingPolicy| {
         // So many neighbors would take 16 GiB.
         let fanout = Fanout::Count(u32::MAX);
         let draw = ConstrainedDraw { edges: &edges, original_ids: &[7], fanout, rule, key: 1, positions: true };
         let mut out = Vec::new();
         draw.sample_hop(&[query], &mut out, 1000).map(|()| out[0])
     };
-    assert_eq!(drawn(Rule { replace: true, ..Rule::default() }), Err(TooLarge));
-    assert_eq!(drawn(Rule { replace: true, ..WEIGHTED }), Err(TooLarge));
-    assert_eq!(drawn(Rule { replace: true, ..temporal(TemporalStrategy::Uniform, false) }), Err(TooLarge));
+    assert_eq!(drawn(SamplingPolicy { replace: true, ..SamplingPolicy::default() }), Err(TooLarge));
+    assert_eq!(drawn(SamplingPolicy { replace: true, ..WEIGHTED }), Err(TooLarge));
+    assert_eq!(drawn(SamplingPolicy { replace: true, ..temporal(TemporalStrategy::Uniform, false) }), Err(TooLarge));
     // The latest are distinct, and so are all that are drawn without replacement.
-    assert_eq!(drawn(Rule { replace: true, ..temporal(TemporalStrategy::Last, false) }), Ok(3));
-    assert_eq!(drawn(Rule::default()), Ok(4));
+    assert_eq!(drawn(SamplingPolicy { replace: true, ..temporal(TemporalStrategy::Last, false) }), Ok(3));
+    assert_eq!(drawn(SamplingPolicy::default()), Ok(4));
 }
 
 proptest! {
@@ -164,7 +164,7 @@ proptest! {
         let weights: Vec<f32> = edges.iter().map(|edge| f32::from(edge.1)).collect();
         let graph = star(Some(weights.clone()), Some(times.clone()), edges.len());
         let strategy = if last { TemporalStrategy::Last } else { TemporalStrategy::Uniform };
-        let rule = Rule { replace, ..temporal(strategy, weighted) };
+        let rule = SamplingPolicy { replace, ..temporal(strategy, weighted) };
         let fanout = fanout.map_or(Fanout::All, Fanout::Count);
         let drawn = draw(&graph, fanout, rule, key, Some(time));
         let legal = |i: usize| times[i] <= time && (!weighted || weights[i] > 0.0);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::arrays::bytes_of;
-use crate::config::rule::Rule;
-use crate::config::wanted::WantedOfEdges;
+use crate::config::node_fields::EdgeFields;
+use crate::config::sampling_policy::SamplingPolicy;
 use bytes::Bytes;
 use edgecut_graph::{Dataset, DiskPartId, NodeData, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
@@ -34,7 +34,7 @@ fn hop() -> HopRequest {
     HopRequest {
         stream: 1,
         hop: 0,
-        rule: Rule { replace: false, weighted: false, temporal: None },
+        rule: SamplingPolicy { replace: false, weighted: false, temporal: None },
         disjoint: false,
         positions: false,
         sections: vec![section],
@@ -45,8 +45,8 @@ fn hop() -> HopRequest {
 #[test]
 fn small_requests_that_read_mapped_files_run_on_the_pool_all_the_same() {
     let (_dir, part) = part();
-    let features = Wanted { features: true, ..Wanted::default() };
-    let degrees = Wanted { degrees: true, ..Wanted::default() };
+    let features = NodeFields { features: true, ..NodeFields::default() };
+    let degrees = NodeFields { degrees: true, ..NodeFields::default() };
     let edges = |wanted| FetchEdgesRequest { edge_type: EdgeTypeId(0), wanted, edges: bytes_of(vec![1_u32, 0]) };
 
     let mapped = LocalPart::new(Arc::new(part.clone()), 0);
@@ -71,9 +71,9 @@ fn requests_for_types_that_do_not_exist_have_no_lines() {
     let mut request = hop();
     request.sections[0].edge_type = EdgeTypeId(7);
     assert!(part.lines_of_hop(&request) < 100);
-    assert_eq!(part.lines_of_fetch(NodeTypeId(7), Wanted::default(), 5), 0);
+    assert_eq!(part.lines_of_fetch(NodeTypeId(7), NodeFields::default(), 5), 0);
     assert!(part.lines_of_find(NodeTypeId(7), 1) < 100);
-    let wanted = WantedOfEdges::default();
+    let wanted = EdgeFields::default();
     let edges = FetchEdgesRequest { edge_type: EdgeTypeId(7), wanted, edges: Bytes::new() };
     assert_eq!(part.lines_of_fetch_edges(&edges), 0);
 }

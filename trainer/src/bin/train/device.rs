@@ -2,7 +2,7 @@
 
 use crate::exit::UsageError;
 use crate::flag_names::with_flags;
-use crate::place::Rank;
+use crate::process_role::Rank;
 use anyhow::bail;
 use clap::Args;
 use edgecut_cli::message;

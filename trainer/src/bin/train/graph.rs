@@ -6,7 +6,7 @@ use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
 use crate::node::valid;
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
 use crate::saved_model::{Setting, check_flags, check_graphs};
 use anyhow::{Context, anyhow, ensure};

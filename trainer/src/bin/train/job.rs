@@ -2,7 +2,7 @@
 
 use crate::args::JobArgs;
 use crate::exit::{OtherRankFailed, UsageError};
-use crate::place::{Rank, token};
+use crate::process_role::{Rank, token};
 use crate::shared_flags::check_equal;
 use anyhow::Context;
 use edgecut_cli::message;

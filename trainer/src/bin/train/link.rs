@@ -1,13 +1,13 @@
 //! The command `train link`.
 
 use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
+use crate::graph_session::{self, GraphSession};
 use crate::job::num_workers;
 use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::saved_model::{Setting, check_data, check_flags};
-use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
@@ -27,7 +27,7 @@ pub(crate) fn run<B: TrainingBackend>(
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let mut stopped = None;
-    serving::run(&args.job, &args.part, rank, args, |job| {
+    graph_session::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
         if args.links.eval_negatives.is_none() && gives_negatives(&config, job)? {
             config.evaluation = LinkEvaluation::Given;
@@ -71,7 +71,7 @@ pub(crate) fn run<B: TrainingBackend>(
 }
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.
-fn gives_negatives(config: &LinkTrainingConfig, job: &Serving<'_>) -> anyhow::Result<bool> {
+fn gives_negatives(config: &LinkTrainingConfig, job: &GraphSession<'_>) -> anyhow::Result<bool> {
     if job.node.is_client() || config.training.sampler.temporal.is_some() {
         return Ok(false);
     }
@@ -83,7 +83,7 @@ fn gives_negatives(config: &LinkTrainingConfig, job: &Serving<'_>) -> anyhow::Re
 fn evaluate<B: TrainingBackend>(
     args: &LinkArgs,
     path: &Path,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
     config: &LinkTrainingConfig,
     device: &B::Device,
 ) -> anyhow::Result<LinkResult> {

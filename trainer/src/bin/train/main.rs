@@ -12,6 +12,7 @@ mod flag_names;
 mod given_flags;
 mod graph;
 mod graph_args;
+mod graph_session;
 mod job;
 mod link;
 mod link_args;
@@ -23,15 +24,14 @@ mod npy_numbers;
 mod npz;
 mod optimizer_args;
 mod output_folder;
-mod place;
 mod predict;
+mod process_role;
 mod progress;
 mod report;
 mod reporter;
 mod sample;
 mod sampling_args;
 mod saved_model;
-mod serving;
 mod shared_flags;
 mod source;
 mod start_args;
@@ -50,7 +50,7 @@ use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
 use flag_names::with_flags;
-use place::Place;
+use process_role::ProcessRole;
 use source::Source;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -108,9 +108,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let has_checkpoints = checkpoints.is_some_and(|args| args.checkpoint_dir.is_some());
-    let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
+    let place = ProcessRole::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     let mut termination = None;
-    if let Place::Rank(rank) = &place {
+    if let ProcessRole::Rank(rank) = &place {
         // Before any thread starts, since threads inherit the mask of signals.
         if has_checkpoints {
             termination = Some(Termination::catch()?);
@@ -123,7 +123,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::Predict(args) = &cli.command {
         predict::check(args)?;
     }
-    if let (Some(device), Place::Parent(ranks)) = (device, &place) {
+    if let (Some(device), ProcessRole::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
     }
     if let Some(part) = part {
@@ -135,14 +135,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         output.check()?;
     }
     match place {
-        Place::Parent(mut ranks) => {
+        ProcessRole::Parent(mut ranks) => {
             ranks.stores_state = has_checkpoints;
-            place::check_master_port(&ranks)?;
+            process_role::check_master_port(&ranks)?;
             let end = ranks.run(|line| message!("{line}"))?;
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
-        Place::Rank(mut rank) => {
+        ProcessRole::Rank(mut rank) => {
             let termination = termination.as_ref();
             match &cli.command {
                 Command::Node(args) => {

@@ -2,12 +2,12 @@
 
 use crate::args::NodeArgs;
 use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
+use crate::graph_session::{self, GraphSession};
 use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::saved_model::{check_data, check_flags};
-use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
@@ -29,7 +29,7 @@ pub(crate) fn run<B: TrainingBackend>(
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let mut config = NodeTrainingConfig { training, metric: args.metric };
     let mut stopped = None;
-    serving::run(&args.job, &args.part, rank, args, |job| {
+    graph_session::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.num_epochs;
         let settings = vec![("precision", config.training.step.precision.to_string())];
@@ -77,7 +77,7 @@ pub(crate) fn run<B: TrainingBackend>(
 fn evaluate<B: TrainingBackend>(
     args: &NodeArgs,
     path: &Path,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
     config: &NodeTrainingConfig,
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {

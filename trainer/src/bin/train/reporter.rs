@@ -5,7 +5,7 @@ use crate::effective_config::write_config;
 use crate::exit::UsageError;
 use crate::metrics_file::MetricsFile;
 use crate::monitor::Monitor;
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::progress::Progress;
 use crate::report;
 use crate::tensorboard::EventFile;
@@ -18,7 +18,7 @@ use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
-    ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
+    BestModel, ClassificationResult, EpochCost, EpochReport, HopCost, Observer, ParameterCount, StepReport,
     WarmStartReport, resident_bytes,
 };
 use serde::Serialize;
@@ -149,7 +149,7 @@ impl Reporter {
     }
 
     /// Saves the best model so far if `--save-model` is given. Every rank calls it.
-    fn save(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+    fn save(&mut self, best: &BestModel<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
         let Some(saver) = &mut self.saver else { return Ok(()) };
         let kept = saver.save(best, world).map_err(std::io::Error::other)?;
         if let Some(kept) = kept.filter(|_| !self.said_kept) {
@@ -285,7 +285,7 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         Ok(())
     }
 
-    fn improved(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+    fn improved(&mut self, best: &BestModel<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
         // Without validation data, the last epoch is taken for want of a better one.
         if best.valid_metric.is_some() {
             self.reporter.best_epoch = best.epoch;

@@ -1,15 +1,15 @@
 //! The command `train sample`.
 
 use crate::args::SampleArgs;
+use crate::graph_session::{self, GraphSession};
 use crate::npy_numbers::read_numbers;
 use crate::npz::Npz;
 use crate::output_folder::prepare;
-use crate::place::Rank;
-use crate::serving::{self, Serving};
+use crate::process_role::Rank;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SampledEdgeAttributes, Wanted, WantedOfEdges};
+use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields, NodeFields, SampledEdgeAttributes};
 use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_output::OutputFile;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
     let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
-    serving::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
             match &args.seeds {
@@ -78,7 +78,11 @@ impl GivenSeeds {
     }
 }
 
-fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -> anyhow::Result<DistNeighborLoader> {
+fn loader(
+    args: &SampleArgs,
+    given: Option<GivenSeeds>,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<DistNeighborLoader> {
     let meta = job.node.part().meta().clone();
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
@@ -93,17 +97,17 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
         }
         None => (true, Seeds::Split(Split::Train)),
     };
-    let all = WantedOfEdges { times: true, weights: true, features: true };
+    let all = EdgeFields { times: true, weights: true, features: true };
     let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
-    let of_edges = if has_attributes { all } else { WantedOfEdges::default() };
+    let of_edges = if has_attributes { all } else { EdgeFields::default() };
     let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
-    let wanted = Wanted {
+    let wanted = NodeFields {
         labels: meta.node_types[seed_type.index()].is_labeled(),
         features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
         original_ids: true,
         times: meta.node_types.iter().any(|nodes| nodes.has_times),
-        ..Wanted::default()
+        ..NodeFields::default()
     };
     let config = LoaderConfig {
         batch_size: args.batch_size as usize,
@@ -140,7 +144,7 @@ fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
 
 /// Writes this rank's batches, epoch after epoch, until the job has written the requested number. Returns the number of
 /// batches over all ranks. Batches are numbered by step and, within a step, by rank; empty batches have no number.
-fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Serving<'_>) -> anyhow::Result<u64> {
+fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut GraphSession<'_>) -> anyhow::Result<u64> {
     let mine = loader.num_batches() as u64;
     let counts: Vec<u64> =
         job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;

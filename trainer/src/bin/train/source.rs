@@ -2,7 +2,7 @@
 
 use crate::args::{JobArgs, PartArgs, WholeArgs};
 use crate::exit::UsageError;
-use crate::place::{Place, token};
+use crate::process_role::{ProcessRole, token};
 use crate::shared_flags::text_of_hold_out;
 use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
@@ -83,7 +83,7 @@ impl Source {
 
     /// Checks that the job of this process can use the graph: a dataset that is not partitioned needs all processes on
     /// one machine.
-    pub(crate) fn check(&self, place: &Place) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, place: &ProcessRole) -> anyhow::Result<()> {
         match self {
             Self::Whole(dataset) if place.has_other_nodes() => bail!(UsageError(format!(
                 "--dataset-root-dir: dataset {} is not partitioned, and this job has processes on several nodes: \

@@ -10,7 +10,7 @@ use super::{PredictFlags, prepare_out};
 use crate::exit::UsageError;
 use crate::graph::load;
 use crate::job::{self, Job};
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::reporter::percent;
 use anyhow::{Context, bail};
 use edgecut_cli::result;

@@ -4,7 +4,7 @@ use super::args::PredictArgs;
 use super::model::{Data, open_link};
 use super::progress::Progress;
 use super::request::Request;
-use crate::serving::Serving;
+use crate::graph_session::GraphSession;
 use anyhow::Context;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
@@ -26,7 +26,7 @@ pub(super) fn encode<B: TrainingBackend>(
     edge_type: EdgeTypeId,
     scratch_dir: PathBuf,
     progress: &Progress,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
     let graph = Data::Graph(job.node.part().meta());

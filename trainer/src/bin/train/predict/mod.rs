@@ -23,7 +23,7 @@ mod values;
 pub(crate) use checks::check;
 
 use crate::output_folder::{OldOutputs, prepare};
-use crate::place::Rank;
+use crate::process_role::Rank;
 use anyhow::bail;
 use args::PredictArgs;
 use edgecut_trainer::TrainingBackend;

@@ -9,13 +9,13 @@ use super::user_ids::UserIds;
 use super::values::{Values, class_of};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
-use crate::place::Rank;
+use crate::graph_session::{self, GraphSession};
+use crate::process_role::Rank;
 use crate::reporter::percent;
-use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
-use edgecut_dist_sampler::{DistRows, Wanted};
+use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::Split;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
@@ -35,7 +35,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
-    serving::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
         let rows = compute::<B>(args, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
@@ -66,7 +66,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
 fn compute<B: TrainingBackend>(
     args: &PredictArgs,
     scratch_dir: PathBuf,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<DistRows> {
     let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
@@ -113,7 +113,7 @@ fn write(
     args: &PredictArgs,
     rows: &DistRows,
     selected: Option<&[u32]>,
-    job: &mut Serving<'_>,
+    job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
     let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
@@ -202,7 +202,7 @@ enum GatheredFile {
 
 /// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
 fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
-    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let node = rows.node();
     let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
     let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
@@ -216,7 +216,7 @@ fn values_of(args: &PredictArgs, rows: &DistRows, nodes: &[u32]) -> anyhow::Resu
 }
 
 /// Returns the accuracy on the training, validation and test nodes. Every rank must call this.
-fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<f64>; 3]> {
+fn accuracies(rows: &DistRows, job: &mut GraphSession<'_>) -> anyhow::Result<[Option<f64>; 3]> {
     let node = rows.node().clone();
     let node_type = rows.node_type();
     let mut counts = [[0_u64; 2]; 3];
@@ -225,7 +225,7 @@ fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<
             // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
             let nodes = node.split_nodes(node_type, split)?;
             let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
-            let wanted = Wanted { labels: true, ..Wanted::default() };
+            let wanted = NodeFields { labels: true, ..NodeFields::default() };
             for nodes in nodes.chunks(BLOCK) {
                 let labels = node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?.labels;
                 let logits = node.handle().block_on(rows.pull(nodes))?;

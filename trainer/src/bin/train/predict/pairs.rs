@@ -7,8 +7,8 @@ use super::links::{edge_type, encode};
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
 use super::{PredictFlags, prepare_out, scratch_dir};
-use crate::place::Rank;
-use crate::serving;
+use crate::graph_session;
+use crate::process_role::Rank;
 use anyhow::Context;
 use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
@@ -34,7 +34,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: Some(pairs.checksum()) };
-    serving::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
         let (edge_type, num_nodes) = edge_type(args, job.node.part())?;
         let what = format!("--pairs {}", path.display());

@@ -3,7 +3,7 @@
 use crate::npy_numbers::read_numbers;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistRows, Wanted};
+use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::Split;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ impl Selection {
             }
             Self::Split(split) => {
                 let own = node.split_nodes(node_type, *split)?;
-                let wanted = Wanted { original_ids: true, ..Wanted::default() };
+                let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
                 let own = node.handle().block_on(node.fetch(node_type, own, wanted))?.original_ids;
                 let mut ids = Vec::new();
                 for of_rank in world.all_gather(bytemuck::cast_slice(&own))? {

@@ -6,7 +6,7 @@ use super::model::{Data, Model, open, open_link};
 use super::values::Values;
 use super::{PredictFlags, prepare_out};
 use crate::job::{self, Job};
-use crate::place::Rank;
+use crate::process_role::Rank;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::ProcessGroup;

@@ -8,8 +8,8 @@ use super::ordered_rows::stretch;
 use super::progress::Progress;
 use super::values::Values;
 use super::{PredictFlags, prepare_out, scratch_dir};
-use crate::place::Rank;
-use crate::serving;
+use crate::graph_session;
+use crate::process_role::Rank;
 use anyhow::{Context, ensure};
 use edgecut_cli::result;
 use edgecut_trainer::TrainingBackend;
@@ -35,7 +35,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: sources.checksum() };
-    serving::run(&args.job, &args.part, rank, &flags, |job| {
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
         let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.node.part())?;
         ensure!(

@@ -4,7 +4,7 @@ use super::write::ModelView;
 use edgecut_dist_sampler::DistEmbedding;
 
 /// The best model of a run so far, with its settings and its embeddings.
-pub struct Improved<'a> {
+pub struct BestModel<'a> {
     /// The epoch, counted from 1.
     pub epoch: u64,
     /// The metric that selects the best epoch.

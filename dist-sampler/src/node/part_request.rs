@@ -2,12 +2,12 @@
 
 /// The words that describe a part's share of the items, and the positions of these items in the whole list.
 #[derive(Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct PartRequest {
     pub(crate) positions: Vec<u32>,
     pub(crate) words: Vec<u32>,
 }
 
-impl Asked {
+impl PartRequest {
     /// Adds the item at a position of the whole list.
     pub(crate) fn push(&mut self, position: usize, words: impl IntoIterator<Item = u32>) {
         self.positions.push(position as u32);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The rule by which the neighbors of a node are drawn, apart from their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Rule {
+pub(crate) struct SamplingPolicy {
     /// True to draw with replacement.
     pub(crate) replace: bool,
     /// True to draw edges in proportion to their weights.
@@ -17,7 +17,7 @@ pub(crate) struct Rule {
     pub(crate) temporal: Option<Temporal>,
 }
 
-impl Rule {
+impl SamplingPolicy {
     /// Checks that the edges that are drawn have the weights and times that the rule needs.
     pub(crate) fn check(self, meta: &Meta, fanouts: &[Vec<Option<Fanout>>]) -> Result<(), String> {
         let dataset = &meta.dataset;

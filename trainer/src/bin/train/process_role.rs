@@ -16,7 +16,7 @@ const MOST_PROCESSES_ANYWHERE: usize = 64;
 
 /// The role of this process.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum ProcessRole {
     /// The parent: starts the ranks of this node and monitors them.
     Parent(LocalRanks),
     /// A rank of the job.
@@ -44,7 +44,7 @@ pub(crate) struct Rank {
     launcher_cores: Option<usize>,
 }
 
-impl Place {
+impl ProcessRole {
     /// Determines the role from the flags, `--ip-config` and a launcher's environment variables, in this order of
     /// precedence. `has_servers` tells whether the ranks share their secret with servers.
     ///

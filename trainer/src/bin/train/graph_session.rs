@@ -3,7 +3,7 @@
 use crate::args::{JobArgs, PartArgs};
 use crate::flag_names::with_flags;
 use crate::job::{self, Job, num_network_threads, num_workers};
-use crate::place::Rank;
+use crate::process_role::Rank;
 use crate::shared_flags::SharedFlags;
 use crate::source::Source;
 use anyhow::Context;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A process that has joined the job and serves its part.
-pub(crate) struct Serving<'a> {
+pub(crate) struct GraphSession<'a> {
     pub(crate) node: Arc<DistGraph>,
     pub(crate) world: &'a mut ProcessGroup,
     /// The sum of gradients over all ranks.
     pub(crate) gradient_sum: &'a GradientSum,
 }
 
-impl Serving<'_> {
+impl GraphSession<'_> {
     /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
     pub(crate) fn has_embeddings(&self) -> bool {
         self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
@@ -39,7 +39,7 @@ pub(crate) fn run(
     args: &PartArgs,
     rank: &Rank,
     flags: &impl Serialize,
-    work: impl FnOnce(&mut Serving<'_>) -> anyhow::Result<()>,
+    work: impl FnOnce(&mut GraphSession<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let source = Source::find(args, job)?;
     let dataset = source.flags(args);
@@ -76,7 +76,7 @@ pub(crate) fn run(
                 rank.world_size
             );
         }
-        work(&mut Serving { node, world, gradient_sum })
+        work(&mut GraphSession { node, world, gradient_sum })
     })
 }
 

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 /// The attributes of nodes to fetch.
 ///
 /// ```
-/// use edgecut_dist_sampler::Wanted;
-/// let features_and_labels = Wanted { features: true, labels: true, ..Wanted::default() };
+/// use edgecut_dist_sampler::NodeFields;
+/// let features_and_labels = NodeFields { features: true, labels: true, ..NodeFields::default() };
 /// assert!(!features_and_labels.degrees);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct NodeFields {
     /// Labels, `i64`, or targets, `f32`.
     pub labels: bool,
     /// Times, `i64`.
@@ -26,7 +26,7 @@ pub struct Wanted {
 
 /// The attributes of edges to fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WantedOfEdges {
+pub struct EdgeFields {
     /// Times, `i64`.
     pub times: bool,
     /// Weights, `f32`.
@@ -35,7 +35,7 @@ pub struct WantedOfEdges {
     pub features: bool,
 }
 
-impl Wanted {
+impl NodeFields {
     /// Features and nothing else.
     pub(crate) const FEATURES: Self =
         Self { labels: false, times: false, original_ids: false, degrees: false, features: true };
@@ -51,13 +51,13 @@ impl Wanted {
     }
 }
 
-impl WantedOfEdges {
+impl EdgeFields {
     /// Returns whether any attribute is wanted.
     ///
     /// ```
-    /// use edgecut_dist_sampler::WantedOfEdges;
-    /// assert!(!WantedOfEdges::default().any());
-    /// assert!(WantedOfEdges { times: true, ..WantedOfEdges::default() }.any());
+    /// use edgecut_dist_sampler::EdgeFields;
+    /// assert!(!EdgeFields::default().any());
+    /// assert!(EdgeFields { times: true, ..EdgeFields::default() }.any());
     /// ```
     pub fn any(self) -> bool {
         self.times || self.weights || self.features

@@ -10,7 +10,7 @@ use crate::numbering::shared::Relabel;
 use edgecut_graph::{GlobalNodeId, PartitionBook};
 
 /// A batch that is being sampled.
-pub(crate) struct Draft {
+pub(crate) struct BatchBuilder {
     pub(crate) numbers: Numbers,
     /// By node type, the number of nodes after each hop.
     pub(crate) hop_offsets: Vec<Vec<u32>>,
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-impl Draft {
+impl BatchBuilder {
     /// Returns the bytes of the nodes and edges that were found so far.
     pub(crate) fn num_bytes(&self) -> usize {
         let num_nodes: usize = self.hop_offsets.iter().filter_map(|offsets| offsets.last()).map(|&n| n as usize).sum();

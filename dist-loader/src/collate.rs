@@ -3,16 +3,16 @@
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
 use crate::cached_rows::CachedRows;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistRows, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph,
-    Wanted, WantedOfEdges,
+    BatchKey, DistGraph, DistRows, EdgeFields, NodeAttributes, NodeFields, SampleError, SampledEdgeAttributes,
+    SampledEdges, SampledSubgraph,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
 
 /// The attributes to fetch for a batch.
-pub(crate) struct Filling {
-    pub(crate) wanted: Wanted,
-    pub(crate) of_edges: WantedOfEdges,
+pub(crate) struct Collation {
+    pub(crate) wanted: NodeFields,
+    pub(crate) of_edges: EdgeFields,
     /// True to keep the positions of the edges.
     pub(crate) positions: bool,
     /// The nodes whose features are not fetched.
@@ -25,10 +25,10 @@ pub(crate) struct Filling {
 pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
 
 /// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
-pub(crate) async fn fill(
+pub(crate) async fn collate(
     node: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
-    &Filling { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Filling,
+    &Collation { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Collation,
     key: BatchKey,
     num_seeds: usize,
 ) -> Result<MiniBatch, SampleError> {
@@ -38,7 +38,7 @@ pub(crate) async fn fill(
         // Some node types may lack features or times.
         let has_features = node_types[t].feature_dim > 0;
         let has_times = node_types[t].has_times;
-        let wanted = Wanted {
+        let wanted = NodeFields {
             labels: false,
             features: wanted.features && has_features && rows.is_empty(),
             times: wanted.times && has_times,
@@ -70,7 +70,7 @@ pub(crate) async fn fill(
         let edge_type = EdgeTypeId(e as u16);
         let meta = &node.part().meta().edge_types[e];
         // Some edge types may lack some of the attributes.
-        let wanted = WantedOfEdges {
+        let wanted = EdgeFields {
             features: of_edges.features && meta.feature_dim > 0,
             weights: of_edges.weights && meta.has_weights,
             times: of_edges.times && meta.has_times,
@@ -97,15 +97,15 @@ async fn fetch_uncached(
     node: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
-    wanted: Wanted,
+    wanted: NodeFields,
     cache: &Arc<CachedRows>,
 ) -> Result<(Vec<u32>, NodeAttributes), SampleError> {
     let (slots, missing) = cache.split(node, node_type, nodes.to_vec()).await?;
     if missing.len() == nodes.len() {
         return Ok((slots, node.fetch(node_type, missing, wanted).await?));
     }
-    let others = Wanted { features: false, ..wanted };
-    let features = Wanted { features: true, ..Wanted::default() };
+    let others = NodeFields { features: false, ..wanted };
+    let features = NodeFields { features: true, ..NodeFields::default() };
     let (others, features) =
         futures::try_join!(fetch_if_any(node, node_type, nodes, others), node.fetch(node_type, missing, features))?;
     let NodeAttributes { features, feature_dim, .. } = features;
@@ -117,9 +117,9 @@ async fn fetch_if_any(
     node: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
-    wanted: Wanted,
+    wanted: NodeFields,
 ) -> Result<NodeAttributes, SampleError> {
-    if wanted == Wanted::default() {
+    if wanted == NodeFields::default() {
         Ok(NodeAttributes::default())
     } else {
         node.fetch(node_type, nodes.to_vec(), wanted).await
