@@ -1,5 +1,6 @@
 //! The connections of a rank in a process group, and the attribution of errors in its collectives.
 
+use crate::timeouts::RECORDED_WAIT;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,9 +15,6 @@ use crate::failure::job_state::{JobState, Waiting};
 use crate::join::identity::Purpose;
 use crate::join::messages::{RingKey, Topology};
 use crate::secure::{SecureStream, is_modified};
-
-/// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
-pub(crate) const LONG_WAIT: Duration = Duration::from_millis(50);
 
 /// The connections of a rank to its neighbors in the ring of a process group, and to its peers in recursive doubling.
 pub(crate) struct RingConnection {
@@ -264,7 +262,7 @@ impl TransferObserver for JobObserver<'_> {
     fn job_failed(&mut self, side: Side, quiet: Duration) -> bool {
         // Only long waits are recorded. The previous record is dropped in any case.
         let rank = if side == Side::Left { self.left } else { self.right };
-        self.waiting = (quiet >= LONG_WAIT).then(|| self.job_state.wait_for_rank(rank));
+        self.waiting = (quiet >= RECORDED_WAIT).then(|| self.job_state.wait_for_rank(rank));
         self.job_state.has_failed()
     }
 }

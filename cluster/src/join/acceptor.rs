@@ -1,5 +1,6 @@
 //! The acceptor of incoming connections, and its thread.
 
+use crate::timeouts::STOP_CHECK_INTERVAL;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,9 +25,6 @@ use crate::readiness::{WakeSignal, Waker, wait_ready};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::token::Token;
-
-/// The interval at which waiting threads check whether they should stop.
-pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// An event for the rendezvous.
 pub(crate) enum Arrival {
@@ -178,7 +176,7 @@ impl Acceptor {
         let may_wait = || Instant::now() < deadline && !self.closed.load(Ordering::Acquire) && !slot.is_evicted();
         let mut job = lock(&self.job);
         while is_meant && job.is_none() && may_wait() {
-            job = wait_for(&self.job_known, job, LOOK_AROUND);
+            job = wait_for(&self.job_known, job, STOP_CHECK_INTERVAL);
         }
         Identity { party: self.party, job: job.as_deref().map_or(JobId::UNKNOWN, JobId::of) }
     }
@@ -241,12 +239,12 @@ impl Acceptor {
                     exhausted_since = Some(self.complain(error, exhausted_since));
                 }
                 // Other errors concern a single connection, for example one that the peer has closed already.
-                std::thread::sleep(LOOK_AROUND);
+                std::thread::sleep(STOP_CHECK_INTERVAL);
                 continue;
             }
             exhausted_since = None;
-            if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
-                std::thread::sleep(LOOK_AROUND);
+            if wait_ready(&mut sockets, 10 * STOP_CHECK_INTERVAL).is_err() {
+                std::thread::sleep(STOP_CHECK_INTERVAL);
             }
         }
     }

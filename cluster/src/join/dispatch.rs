@@ -1,5 +1,6 @@
 //! The handshakes with incoming connections, and their dispatch by purpose.
 
+use crate::timeouts::STOP_CHECK_INTERVAL;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
 use crate::io_error::invalid;
-use crate::join::acceptor::{Acceptor, Arrival, LOOK_AROUND};
+use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::handshake::{Handshake, HandshakeError, Session};
 use crate::join::identity::{Binding, Party, Purpose};
 use crate::join::messages::{Admission, Answer, Joining, RingKey};
@@ -50,7 +51,7 @@ impl Acceptor {
             if remaining.is_zero() || give_up() {
                 return None;
             }
-            rings = wait_for(&self.ring_came, rings, remaining.min(LOOK_AROUND));
+            rings = wait_for(&self.ring_came, rings, remaining.min(STOP_CHECK_INTERVAL));
         }
     }
 

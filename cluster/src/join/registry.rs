@@ -1,5 +1,6 @@
 //! The decisions of the rendezvous, without sockets: the ranks that have joined, and the checks of each new one.
 
+use crate::timeouts::MAX_START_DIFFERENCE;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,6 @@ use crate::join::messages::{Register, RunName};
 const SHOWN_CHARACTERS: usize = 64;
 /// The most rejected connections that the error of a missing rank mentions.
 const SHOWN_REJECTIONS: usize = 4;
-/// The longest plausible difference between the start times of a job's processes. A process that started earlier than
-/// that, compared with rank 0 or with another process of its rank, may be left over from an earlier attempt.
-const SAME_START: Duration = Duration::from_secs(5);
 
 /// The ranks that rank 0 knows of during the rendezvous.
 pub(crate) struct Registry<'a> {
@@ -81,7 +79,7 @@ impl<'a> Registry<'a> {
         if let Some(reason) = self.problem(register, peer) {
             // A misconfigured process that started with this job fails the rendezvous. An older one may belong to
             // another job.
-            let is_older = started + SAME_START < self.started;
+            let is_older = started + MAX_START_DIFFERENCE < self.started;
             return Err(if is_older { Rejection::Leftover(reason) } else { Rejection::Fatal(reason) });
         }
         let member = Member { listen: register.listen, peer, started };
@@ -94,11 +92,11 @@ impl<'a> Registry<'a> {
             return Ok(Admitted::New);
         };
         let reason = format!("two processes claim rank {rank}: one at {}, one at {peer}", first.peer);
-        if rank > 0 && first.started + SAME_START < started {
+        if rank > 0 && first.started + MAX_START_DIFFERENCE < started {
             *place = Some(member);
             return Ok(Admitted::InPlaceOf(format!("{reason}, which has started later and takes its place")));
         }
-        let is_older = started + SAME_START < first.started;
+        let is_older = started + MAX_START_DIFFERENCE < first.started;
         Err(if is_older { Rejection::Leftover(reason) } else { Rejection::Fatal(reason) })
     }
 

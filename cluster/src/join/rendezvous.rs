@@ -1,5 +1,9 @@
 //! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
+use crate::timeouts::ANSWER_TIMEOUT;
+use crate::timeouts::CONNECTION_CHECK_INTERVAL;
+use crate::timeouts::FAILED_RENDEZVOUS_TIMEOUT;
+use crate::timeouts::JOIN_EXTRA_TIMEOUT;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,15 +20,6 @@ use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
 use crate::wire::{read_frame, write_frame};
 
-/// The time for which rank 0 stays after a failed rendezvous, to tell the reason to ranks that come later.
-const LINGER: Duration = Duration::from_secs(2);
-/// The time by which other ranks wait longer than rank 0, so that the error of rank 0, which names the missing ranks,
-/// comes first.
-const GRACE: Duration = Duration::from_secs(3);
-/// The interval at which rank 0 checks that registered ranks are still connected.
-const TICK: Duration = Duration::from_millis(100);
-/// The longest time to send an answer to a rank.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most lines about rejected peers. More lines would bury the first ones.
 const MAX_NOTICES: usize = 8;
 
@@ -89,7 +84,7 @@ struct Host<'a> {
 impl Host<'_> {
     /// Waits until all ranks have registered. The error is the reason of a failure.
     fn gather(&mut self, arrivals: &Receiver<Arrival>, deadline: Instant) -> Result<(), String> {
-        let mut next_look = Instant::now() + TICK;
+        let mut next_look = Instant::now() + CONNECTION_CHECK_INTERVAL;
         while !self.registry.is_complete() {
             let now = Instant::now();
             if now >= deadline {
@@ -98,9 +93,9 @@ impl Host<'_> {
             }
             if now >= next_look {
                 self.find_ended_rank()?;
-                next_look = now + TICK;
+                next_look = now + CONNECTION_CHECK_INTERVAL;
             }
-            match arrivals.recv_timeout(TICK.min(deadline - now)) {
+            match arrivals.recv_timeout(CONNECTION_CHECK_INTERVAL.min(deadline - now)) {
                 Ok(arrival) => self.handle(arrival)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err("rank 0 stopped listening".to_owned()),
@@ -193,12 +188,12 @@ impl Host<'_> {
         }
     }
 
-    /// Sends the reason of a failure to the ranks that have registered, and for up to [`LINGER`] to those that come
+    /// Sends the reason of a failure to the ranks that have registered, and for up to [`FAILED_RENDEZVOUS_TIMEOUT`] to those that come
     /// later.
     fn reject(&mut self, reason: &str, arrivals: &Receiver<Arrival>, deadline: Instant) {
         let rejection = Admission::Rejected { reason: reason.to_owned() };
         self.answer_all(&rejection);
-        let linger_until = deadline.min(Instant::now() + LINGER);
+        let linger_until = deadline.min(Instant::now() + FAILED_RENDEZVOUS_TIMEOUT);
         let mut told = self.controls.len();
         while told + 1 < self.config.world_size {
             let remaining = linger_until.saturating_duration_since(Instant::now());
@@ -311,7 +306,7 @@ fn register(
     own: Register,
 ) -> Result<(String, Vec<SocketAddr>), ClusterError> {
     // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
-    let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
+    let deadline = Instant::now() + config.rendezvous_timeout() + JOIN_EXTRA_TIMEOUT;
     let admission =
         write_frame(control.by(deadline), &Joining::Register(own)).and_then(|()| read_frame(control.by(deadline)));
     match admission {

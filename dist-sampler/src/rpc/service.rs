@@ -9,6 +9,8 @@ use crate::rpc::served::Served;
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
 use crate::servers::requests::{DescribeRequest, SampleRequest};
+use crate::timeouts::BLAME_LEAD_TIMEOUT;
+use crate::timeouts::SERVER_CONNECT_TIMEOUT;
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
 use edgecut_cluster::{AsyncSecureStream, is_modified, say, with_causes};
@@ -16,18 +18,11 @@ use futures::StreamExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tarpc::ServerError;
 use tarpc::context::Context;
 use tarpc::server::{self, Channel, Serve};
 use tokio::sync::Semaphore;
-
-/// The longest that a description waits for connections to the other servers.
-const LONGEST_CONNECT: Duration = Duration::from_secs(2);
-
-/// The longest time before the deadline of a client's batch at which a server names the servers for which it waits.
-/// Otherwise the client would blame this server.
-const TIME_TO_NAME: Duration = Duration::from_secs(2);
 
 /// The service. Each request has a clone.
 #[derive(Clone)]
@@ -253,7 +248,7 @@ impl ServedConnection {
             Request::Describe(DescribeRequest { when_connected }) => {
                 let server = self.server()?;
                 if when_connected {
-                    match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
+                    match tokio::time::timeout(SERVER_CONNECT_TIMEOUT, server.wait_until_connected()).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
                         Err(_) => return Err(Refusal::Failed(format!("it waits for {}", server.missing_peers()))),
@@ -289,7 +284,7 @@ impl ServedConnection {
         let start = Instant::now();
         let time = deadline.saturating_duration_since(start);
         let mut sampling = pin!(self.sample_in_turn(&graph, request));
-        match tokio::time::timeout(time - TIME_TO_NAME.min(time / 4), &mut sampling).await {
+        match tokio::time::timeout(time - BLAME_LEAD_TIMEOUT.min(time / 4), &mut sampling).await {
             Ok(reply) => reply,
             // The other servers may have answered during the suspension.
             Err(_) if graph.cluster().was_suspended_since(start) => sampling.await,
