@@ -8,11 +8,21 @@ use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::readers::FakeOptions;
 use serde_json::Value;
 
-use crate::blocks::device;
 use crate::programs::{Parts, TRAIN, end_within, error_of, fake_parts_of, link_parts, stderr, typed_parts, unplace};
 
 /// The maximum duration of a run. It is long because a GPU that is emulated on the CPU is slow.
 const ENDS_WITHIN: Duration = Duration::from_secs(240);
+
+/// Returns true if there is a GPU. Otherwise it prints that the test is skipped, or panics if `EDGECUT_REQUIRE` is set.
+fn has_gpu() -> bool {
+    match resolve(DeviceChoice::Cuda, 0, 1) {
+        Ok(_) => true,
+        Err(why) => {
+            skip(Need::Cuda, "a test of the GPU", why);
+            false
+        }
+    }
+}
 
 fn parts(num_parts: u32) -> Parts {
     let options = FakeOptions { avg_num_nodes: 400, num_channels: 16, num_classes: 4, ..FakeOptions::default() };
@@ -64,7 +74,7 @@ const SMALL: [&str; 6] = ["--num-neighbors", "5,3", "--hidden-channels", "16", "
 
 #[test]
 fn models_learn_as_on_the_cpu() {
-    if device().is_none() {
+    if !has_gpu() {
         return;
     }
     let parts = parts(1);
@@ -76,7 +86,7 @@ fn models_learn_as_on_the_cpu() {
 
 #[test]
 fn a_graph_of_several_types_links_and_whole_graphs_too() {
-    if device().is_none() {
+    if !has_gpu() {
         return;
     }
     let typed = typed_parts(1);
@@ -89,7 +99,7 @@ fn a_graph_of_several_types_links_and_whole_graphs_too() {
 
 #[test]
 fn the_graph_and_hot_features_in_device_memory_change_nothing() {
-    if device().is_none() {
+    if !has_gpu() {
         return;
     }
     // Each process needs its own GPU.
@@ -108,7 +118,7 @@ fn the_graph_and_hot_features_in_device_memory_change_nothing() {
 
 #[test]
 fn wrong_devices_are_refused_before_anything_is_started() {
-    if device().is_none() {
+    if !has_gpu() {
         return;
     }
     let parts = parts(1);
@@ -141,7 +151,7 @@ fn is_stand_in() -> bool {
 
 #[test]
 fn a_gpu_that_fails_is_one_error_with_a_remedy() {
-    if device().is_none() || !is_stand_in() {
+    if !has_gpu() || !is_stand_in() {
         return;
     }
     let parts = parts(1);
@@ -167,7 +177,7 @@ fn a_gpu_that_fails_is_one_error_with_a_remedy() {
 
 #[test]
 fn late_copies_and_kernels_change_nothing() {
-    if device().is_none() || !is_stand_in() {
+    if !has_gpu() || !is_stand_in() {
         return;
     }
     let parts = parts(1);

@@ -1,7 +1,7 @@
 //! Helpers of the tests: starting the program `train`, and writing parts for it.
 #![allow(dead_code, unreachable_pub)]
 
-#[path = "../../../dist-loader/tests/support/mod.rs"]
+#[path = "../../../../dist-loader/tests/support/mod.rs"]
 mod support;
 
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};

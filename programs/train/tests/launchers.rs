@@ -156,7 +156,7 @@ fn the_index_of_a_kubernetes_job_is_a_rank() {
 
 #[test]
 fn the_kubernetes_manifest_starts_train_as_it_is() {
-    let manifest = include_str!("../../deploy/kubernetes/train-job.yaml");
+    let manifest = include_str!("../../../deploy/kubernetes/train-job.yaml");
     let after = |start: &str| manifest.split_once(start).expect("a part of the manifest").1;
     let args = after(" args:\n").split_once(" env:\n").expect("the variables after the flags").0;
     let args = args.lines().filter_map(|line| line.trim().strip_prefix("- "));

@@ -15,7 +15,7 @@ use std::process::Command;
 const VERSIONS: [u32; 2] = [1, 2];
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../partition/tests/golden")
 }
 
 fn parts_dir(version: u32, dataset: &str) -> PathBuf {

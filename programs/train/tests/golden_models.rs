@@ -11,8 +11,8 @@ const VERSIONS: [u32; 1] = [1];
 
 #[test]
 fn golden_models_give_the_logits_of_their_time() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let parts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../partition/tests/golden");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../trainer/tests/golden");
+    let parts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../partition/tests/golden");
     let scratch = tempfile::tempdir().expect("a temporary folder");
     let out = scratch.path().join("logits");
     for version in VERSIONS {

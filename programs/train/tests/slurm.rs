@@ -14,8 +14,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 const TEST: &str = "jobs_train_as_processes_of_one_node_do";
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/train.sbatch");
-const SERVER_CLIENT_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/server_client.sbatch");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/train.sbatch");
+const SERVER_CLIENT_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/server_client.sbatch");
 
 #[test]
 fn jobs_train_as_processes_of_one_node_do() {

@@ -43,7 +43,7 @@ fn train_and_predict(graph: &Dataset, model: &Path, out: &Path, flags: &[&str]) 
 
 /// Returns the functions that the guide shows.
 fn functions_of_the_guide() -> String {
-    let blocks = include_str!("../../docs/src/models.md").split("```python\n").skip(1);
+    let blocks = include_str!("../../../docs/src/models.md").split("```python\n").skip(1);
     let blocks: Vec<&str> = blocks.filter_map(|block| block.split("```").next()).collect();
     assert_eq!(blocks.len(), 2, "the guide shows how to load a stack and an R-GCN");
     blocks.concat()

@@ -435,7 +435,7 @@ fn python_reads_batches_as_the_readme_shows() {
     command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
     let output = run(command.current_dir(dir.path()));
     assert!(output.status.success(), "{}", stderr(&output));
-    let blocks = include_str!("../../docs/src/batches.md").split("```python\n").skip(1);
+    let blocks = include_str!("../../../docs/src/batches.md").split("```python\n").skip(1);
     let mut blocks = blocks.filter_map(|block| block.split("```").next()).filter(|block| block.contains("np.load"));
     let shown = blocks.next().expect("the guide shows how to read a batch");
     let checks = "assert edge_index.shape[1] > 0 and edge_index.max() < len(x) and len(y) == len(seeds) == 16\n\
