@@ -30,6 +30,10 @@ never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
+# Libraries have no command lines, progress bars and formats of tables; `tables` reads tables.
+for library in edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-trainer; do
+    never "$library" 'clap.*' 'indicatif' 'parquet' 'edgecut-(cli|status|report|train|partition-graph)'
+done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
 never edgecut-python 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'

@@ -15,12 +15,12 @@ mkdir -p "$results"
 say() { printf '\n== %s\n' "$1" | tee -a "$results/summary.txt"; }
 keep() { tee -a "$results/summary.txt"; }
 
-cargo build --release --locked -p edgecut-partition
-cargo build --release --locked -p edgecut-trainer --features cuda --bin train
+cargo build --release --locked -p edgecut-partition-graph
+cargo build --release --locked -p edgecut-train --features cuda
 train=target/release/train
 
 say "kernels and whole runs against the CPU"
-EDGECUT_REQUIRE=1 EDGECUT_MAY_LACK=data,torch cargo test --locked -p edgecut-gpu -p edgecut-trainer --features edgecut-trainer/cuda \
+EDGECUT_REQUIRE=1 EDGECUT_MAY_LACK=data,torch cargo test --locked -p edgecut-gpu -p edgecut-trainer -p edgecut-train --features edgecut-train/cuda \
     --test gpu --test sampling --test features 2>&1 | keep
 
 say "bandwidth of the aggregation against a copy (goal: 0.60)"

@@ -7,7 +7,7 @@ use burn::optim::Optimizer;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
-use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::models::{ConvKind, GraphSchema, Mode, ModelConfig, NodeModel, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
@@ -28,7 +28,7 @@ pub(crate) struct Trainee<O> {
 
 /// Returns the defaults of `train node`, but without dropout, since the models of the compared systems have none.
 fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size: usize) -> NodeTrainingConfig {
-    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let sampler = SamplerConfig::new(num_neighbors.to_vec());
     let training = TrainingConfig { hidden_channels, batch_size, ..TrainingConfig::new(kind, sampler) };
     NodeTrainingConfig { training, metric: None }

@@ -77,6 +77,9 @@ pub struct ClusterConfig {
     /// The most authenticated RPC connections that wait for the application to take them. More are refused. Values
     /// above 1,048,576 are reduced to that. Default 1,024.
     pub rpc_backlog: usize,
+    /// The name of the job, the same on all ranks. Rank 0 rejects processes of a job with another name, or with a name
+    /// when it has none itself, and goes on with the rendezvous. Default: none.
+    pub job: Option<String>,
     /// The number of restarts of the job before this process was started, the same on all ranks. Rank 0 rejects
     /// processes of another attempt and goes on with the rendezvous. Default 0.
     pub attempt: u64,
@@ -122,6 +125,7 @@ impl ClusterConfig {
             pending_handshakes_per_source: 64,
             streams_per_peer: 4,
             rpc_backlog: 1_024,
+            job: None,
             attempt: 0,
             report_panics: true,
             notice: say,
@@ -155,6 +159,7 @@ impl ClusterConfig {
         config.local_rank = env.local_rank.unwrap_or(0);
         config.local_world_size = local_world_size;
         config.listen_addr = env.listen_addr;
+        config.job = env.job.or(env.launcher_job);
         config.attempt = env.attempt.unwrap_or(0);
         config.token = Token::from_env()?;
         Ok(config)

@@ -13,7 +13,7 @@ use crate::env::expand_node_list;
 use crate::failure::messages::Message;
 use crate::join::handshake::{Handshake, PROTOCOL_VERSION};
 use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
-use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, Topology};
+use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Topology};
 use crate::secure::Protection;
 use crate::token::Token;
 use crate::wire::{encode, read_frame, take_frame};
@@ -104,18 +104,19 @@ fn decoded<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> usize {
 /// Returns frames of control messages.
 pub fn frames() -> Vec<Vec<u8>> {
     let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 29500));
+    let run = || RunName { job: Some("a".to_owned()), attempt: 0 };
     let register = Register {
         rank: 1,
+        run: run(),
         world_size: 2,
         fingerprint: "abc".to_owned(),
         listen,
-        attempt: 0,
         waited_ms: 12,
         protection: Protection::Checked,
     };
     let key = RingKey { name: "world".to_owned(), members: vec![0, 1], instance: 0, from: 1, lane: Topology::Ring };
     let job = || "job".to_owned();
-    let joining = [Joining::Register(register), Joining::GiveUp { rank: 1, attempt: 0, reason: "x".to_owned() }];
+    let joining = [Joining::Register(register), Joining::GiveUp { rank: 1, run: run(), reason: "x".to_owned() }];
     let admissions = [
         Admission::Roster { job: job(), addrs: vec![listen, listen] },
         Admission::Rejected { reason: "late".to_owned() },

@@ -79,6 +79,7 @@ mod say;
 mod secure;
 mod service;
 mod stopwatch;
+mod timeouts;
 mod token;
 mod wire;
 

@@ -1,10 +1,7 @@
 //! Measurement of waiting times without the time in which this process was suspended.
 
+use crate::timeouts::MAX_COUNTED_INTERVAL;
 use std::time::{Duration, Instant};
-
-/// The most that the time between two looks adds to the total. Waiting loops look several times a second, so a longer
-/// gap means that the process or the machine was suspended.
-const MAX_STEP: Duration = Duration::from_secs(1);
 
 /// The duration of a wait. A suspension of the process (Ctrl-Z, `scontrol suspend`, `docker pause`) counts as at most
 /// one second, so a process that resumes still grants its peers the rest of the timeout.
@@ -26,7 +23,7 @@ impl Stopwatch {
     }
 
     fn look(&mut self, now: Instant) -> Duration {
-        self.total += now.saturating_duration_since(self.last).min(MAX_STEP);
+        self.total += now.saturating_duration_since(self.last).min(MAX_COUNTED_INTERVAL);
         self.last = now;
         self.total
     }

@@ -113,6 +113,26 @@ fn a_process_of_an_earlier_attempt_does_not_end_the_rendezvous() {
 }
 
 #[test]
+fn a_process_of_another_job_is_refused_and_the_rendezvous_goes_on() {
+    let (listener, mut configs) = configs(&[0, 1, 1], 2);
+    let mut other = configs.pop().unwrap();
+    configs.iter_mut().for_each(|config| config.job = Some("a".to_owned()));
+    other.job = Some("b".to_owned());
+    let mut unnamed = other.clone();
+    unnamed.job = None;
+    let mut ranks = configs.into_iter();
+    let master = ranks.next().unwrap();
+    let master = std::thread::spawn(move || Cluster::join_on(listener, master));
+    let error = Cluster::join(other).unwrap_err().to_string();
+    assert!(error.contains("belongs to the job \"b\", rank 0 to the job \"a\": give each job a port"), "{error}");
+    let error = Cluster::join(unnamed).unwrap_err().to_string();
+    assert!(error.contains("belongs to a job without a name, rank 0 to the job \"a\""), "{error}");
+    let member = Cluster::join(ranks.next().unwrap()).unwrap();
+    let master = master.join().unwrap().unwrap();
+    on_each(vec![master, member], |cluster| cluster.shutdown().unwrap());
+}
+
+#[test]
 fn a_different_fingerprint_is_named_on_all_ranks() {
     let (listener, mut configs) = configs(&[0, 1, 2], 3);
     configs.iter_mut().for_each(|config| config.fingerprint = "abc".to_owned());

@@ -174,7 +174,7 @@ fn requests_to(part: &Part) -> Vec<Request> {
     let mut requests = vec![
         Request::Describe(DescribeRequest { when_connected: false }),
         Request::Pull(PullRequest { table: 0, version: 0, rows: words(&[0]) }),
-        Request::Push(PushRequest { table: 0, version: 0, rank: 0, piece: 0, num_rows: 1, data: words(&[0; 3]) }),
+        Request::Push(PushRequest { table: 0, version: 0, piece: 0, num_rows: 1, data: words(&[0; 3]) }),
         sample_request(part),
     ];
     for (t, of_type) in part.meta().node_types.iter().enumerate() {

@@ -29,6 +29,7 @@ mod rows;
 mod rpc;
 mod servers;
 mod shared_dataset;
+mod timeouts;
 mod workers;
 
 pub use batch::batch_key::BatchKey;

@@ -34,7 +34,7 @@
 //! let part = Arc::new(DistGraph::open_part(&parts, cluster.rank(), cluster.world_size(), false)?);
 //! let graph = DistGraph::start(part.clone(), cluster.clone(), DistGraphConfig::default())?;
 //!
-//! let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+//! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.num_epochs = 20;
 //! training.lr = 0.05;
@@ -108,7 +108,7 @@
 //! # let device = Default::default();
 //! let nodes = &part.meta().node_types[0];
 //! let settings = ModelConfig::new(nodes.feature_dim, nodes.num_classes);
-//! let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+//! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.lr = 0.05;
 //! let config = NodeTrainingConfig { training, metric: None };
@@ -221,7 +221,9 @@ pub mod prelude {
     pub use edgecut_trainer::loss::{AnyLoss, Target};
     pub use edgecut_trainer::metrics::Metric;
     pub use edgecut_trainer::model_file::{LoadableConfig, ModelSettings, load_model, save_model};
-    pub use edgecut_trainer::models::{GraphSchema, Mode, ModelError, ModelInput, ModelKind, NodeClassifier};
+    pub use edgecut_trainer::models::{
+        ConvKind, GraphSchema, Mode, ModelError, ModelInput, NodeClassifier, SageSettings,
+    };
     pub use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
     pub use edgecut_trainer::ops::{Activation, GnnBackend};
     pub use edgecut_trainer::{

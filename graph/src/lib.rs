@@ -30,6 +30,7 @@ mod scan;
 mod share;
 pub mod small_graphs;
 mod time_unit;
+mod unique_keys;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
@@ -57,3 +58,4 @@ pub use permutation::Permutation;
 pub use share::Share;
 pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};
 pub use time_unit::TimeUnit;
+pub use unique_keys::check_unique_keys;

@@ -390,6 +390,22 @@ fn a_count_must_be_one_positive_number() {
 }
 
 #[test]
+fn a_stray_id_makes_no_billions_of_nodes() {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    folder.put("edge_index", &[2, 3], &[0_i64, 1, 4_000_000_000, 1, 2, 0]);
+    let why = folder.why();
+    assert!(
+        why.contains("edge_index.npy: edge 2 has node 4000000000, but 6 ends of edges are few for so many"),
+        "{why}"
+    );
+    assert!(why.contains("save num_nodes.npy with the number of nodes"), "{why}");
+    folder.put("edge_index", &[2, 3], &[0_i64, 1, 70_000, 1, 2, 0]);
+    assert!(folder.why().contains("edge 2 has node 70000"), "{}", folder.why());
+    folder.put("num_nodes", &[], &[80_000_i64]);
+    assert_eq!(folder.read().unwrap().node_types[0].num_nodes, 80_000);
+}
+
+#[test]
 fn a_split_scheme_cannot_be_chosen() {
     let folder = Folder::legal();
     let mut source = DatasetSource::new("four", "");

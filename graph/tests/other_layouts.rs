@@ -178,4 +178,12 @@ fn arrays_of_mag240m_are_mapped() {
     let relations: Vec<&str> = graph.edge_types.iter().map(|e| e.relation.as_str()).collect();
     assert_eq!(relations, ["affiliated_with", "writes", "cites"]);
     assert_eq!(graph.edge_types[1].dst[..], [2, 1, 0]);
+
+    // A stray id does not make billions of nodes, but their number may be stated.
+    array(&root.join("author___writes___paper/edge_index.npy"), &[2, 3], &[0_i64, 300_000, 1, 2, 1, 0]);
+    let why = load(&DatasetSource::of_folder(dir.path())).unwrap_err().to_string();
+    assert!(why.contains("paper/edge_index.npy: edge 1 has node 300000, but 4 ends of edges are few"), "{why}");
+    assert!(why.contains("author/num_nodes.npy with the number of nodes"), "{why}");
+    array(&root.join("author/num_nodes.npy"), &[1], &[400_000_i64]);
+    assert_eq!(loaded(dir.path()).node_types[0].num_nodes, 400_000);
 }

@@ -163,6 +163,9 @@ fn each_bad_line_is_named() {
     folder.remove("entities.tsv");
     folder.put("train.ids.tsv", "0\t0\t4294967295\n");
     assert!(folder.why().contains("entity 4294967295 is too large"), "{}", folder.why());
+    folder.put("train.ids.tsv", "0\t0\t1\n1\t0\t4000000000\n");
+    let why = folder.why();
+    assert!(why.contains("triple 1 of train has entity 4000000000, but ") && why.contains("entities.tsv"), "{why}");
     folder.put("train.ids.tsv", "");
     folder.remove("valid.ids.tsv");
     folder.put("valid.tsv", "cy\tworks/at\tacme\n");

@@ -126,8 +126,8 @@ fn damaged_files_are_named() {
     fs::write(&indices, changed).unwrap();
     assert!(why().contains("graph 2 has an edge from a node outside the graph"), "{}", why());
     let meta = fs::read_to_string(dir.path().join("GRAPHS.json")).unwrap();
-    fs::write(dir.path().join("GRAPHS.json"), meta.replace("\"version\": 1", "\"version\": 2")).unwrap();
-    assert!(why().contains("its format is edgecut-graphs 2, expected edgecut-graphs 1"), "{}", why());
+    fs::write(dir.path().join("GRAPHS.json"), meta.replace("\"version\": 2", "\"version\": 3")).unwrap();
+    assert!(why().contains("its format is edgecut-graphs 3, expected edgecut-graphs 2"), "{}", why());
     fs::remove_file(dir.path().join("GRAPHS.json")).unwrap();
     assert!(why().contains("GRAPHS.json: No such file"), "{}", why());
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
-use crate::messages::{GRACE, SILENCE};
+use crate::timeouts::HEARTBEAT_TIMEOUT;
+use crate::timeouts::TERMINATION_TIMEOUT;
 use clap::{Parser, ValueEnum};
 use edgecut_cluster::NodeRole;
 use std::path::PathBuf;
@@ -83,11 +84,11 @@ pub(crate) struct Args {
     pub(crate) allow_fewer_nodes: bool,
     /// Seconds between asking processes to end, by SIGTERM, and killing them. A training with --checkpoint-dir writes a
     /// checkpoint in this time
-    #[arg(long, value_name = "SECONDS", default_value_t = GRACE.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TERMINATION_TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub(crate) grace: u64,
     /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A
     /// longer time lets a job outlive a pause of this program (Ctrl-Z, or a suspended laptop)
-    #[arg(long, value_name = "SECONDS", default_value_t = SILENCE.as_secs(), value_parser = clap::value_parser!(u64).range(2..=86400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = HEARTBEAT_TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(2..=86400))]
     pub(crate) silence: u64,
     /// Also write the output of each rank to its own file in this folder
     #[arg(long, alias = "log_dir", value_name = "DIR")]

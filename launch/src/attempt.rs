@@ -1,16 +1,16 @@
 //! One attempt at a job: from the start of its processes until all of them have ended.
 
-use crate::launcher::{Launcher, TICK};
+use crate::launcher::Launcher;
 use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
 use crate::ssh::{Target, cached, in_shell};
+use crate::timeouts::CLEANUP_TIMEOUT;
+use crate::timeouts::CLOCK_INTERVAL;
 use crate::watch::{Action, Failure, Watch};
 use edgecut_cluster::Token;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The time that a node has to end the processes that a lost agent has left.
-const SWEEPING: Duration = Duration::from_secs(5);
 /// Characters of a job's id.
 const ID_LEN: usize = 32;
 
@@ -70,7 +70,7 @@ impl Launcher {
                 // Output cannot be written. Returning closes the connections, and the agents then end the job.
                 Some(Event::Unwritten(error)) => return Err(error),
             }
-            if looked.elapsed() > TICK {
+            if looked.elapsed() > CLOCK_INTERVAL {
                 looked = Instant::now();
                 let silent = |node: &usize| self.links[*node].as_ref().is_some_and(Link::is_silent);
                 for node in (0..self.links.len()).filter(silent).collect::<Vec<_>>() {
@@ -92,9 +92,9 @@ impl Launcher {
                 self.act(&mut watch, action);
             }
         }
-        let deadline = Instant::now() + SWEEPING;
+        let deadline = Instant::now() + CLEANUP_TIMEOUT;
         while sweeps.iter().any(|sweep| !sweep.is_finished()) && Instant::now() < deadline {
-            std::thread::sleep(TICK / 4);
+            std::thread::sleep(CLOCK_INTERVAL / 4);
         }
         Ok(watch)
     }
@@ -129,9 +129,9 @@ impl Launcher {
         let remote = in_shell(&format!("exec \"{}\" {SWEEP_ROLE} {job_id}", cached(&self.agent_name)));
         std::thread::spawn(move || {
             let Ok(mut session) = target.spawn(&remote) else { return };
-            let deadline = Instant::now() + SWEEPING;
+            let deadline = Instant::now() + CLEANUP_TIMEOUT;
             while Instant::now() < deadline && matches!(session.child.try_wait(), Ok(None)) {
-                std::thread::sleep(TICK / 4);
+                std::thread::sleep(CLOCK_INTERVAL / 4);
             }
         })
     }

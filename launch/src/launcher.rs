@@ -8,9 +8,16 @@ use crate::messages::{Checked, Order, Report};
 use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
-use crate::printer::{LAST_LINES, Printer};
+use crate::printer::Printer;
 use crate::screen::Screen;
 use crate::standstill::Standstill;
+use crate::timeouts::CLOCK_INTERVAL;
+use crate::timeouts::JOB_RESTART_INTERVAL;
+use crate::timeouts::LAST_LINES_TIMEOUT;
+use crate::timeouts::NODE_CHECK_TIMEOUT;
+use crate::timeouts::NODE_LOSS_INTERVAL;
+use crate::timeouts::NODE_RETURN_TIMEOUT;
+use crate::timeouts::RESTART_CHECK_TIMEOUT;
 use anyhow::{Context, bail};
 use edgecut_cli::{PrintError, message, result};
 use edgecut_cluster::on_interrupt;
@@ -24,19 +31,6 @@ use std::time::{Duration, Instant};
 const USAGE: u8 = 2;
 /// The exit status after an interrupt.
 const INTERRUPTED: u8 = 130;
-/// The time that a node has for its checks: a checksum of the program, the sizes of files, a connection.
-const CHECKING: Duration = Duration::from_secs(60);
-/// The interval at which clocks are checked.
-pub(crate) const TICK: Duration = Duration::from_millis(200);
-/// The pause before a job is restarted.
-const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// The pause after the loss of a node, in addition to the silence and the grace period, after which the node has ended
-/// its processes.
-const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(2);
-/// The time for which a restart retries the checks: processes of the last attempt may still hold the master's port.
-const RESTARTING: Duration = Duration::from_secs(60);
-/// The time that a lost node has to come back before a restart goes on without it.
-const RETURNING: Duration = Duration::from_secs(15);
 /// Characters of a checksum in the name of a copied program.
 const NAME_LEN: usize = 32;
 
@@ -196,11 +190,11 @@ impl Launcher {
     }
 
     /// Waits until everything is printed: without limit if the job has ended by itself (`patient`) until an interrupt,
-    /// else for at most [`LAST_LINES`].
+    /// else for at most [`LAST_LINES_TIMEOUT`].
     fn flush(&self, patient: bool) -> anyhow::Result<()> {
         let printed = self.printer().flush();
-        let deadline = Instant::now() + LAST_LINES;
-        while printed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let deadline = Instant::now() + LAST_LINES_TIMEOUT;
+        while printed.recv_timeout(CLOCK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
             match self.waiting.try_recv() {
                 Ok(Event::Interrupt) => break,
                 Ok(Event::Unwritten(error)) => return Err(error),
@@ -331,7 +325,7 @@ impl Launcher {
             self.send(node, order);
         }
         let mut answers: Vec<Option<T>> = nodes.iter().map(|_| None).collect();
-        let deadline = Instant::now() + CHECKING;
+        let deadline = Instant::now() + NODE_CHECK_TIMEOUT;
         self.standstill.restart();
         while answers.iter().any(Option::is_none) {
             match self.next_event() {
@@ -395,13 +389,13 @@ impl Launcher {
             // A lost node ends its processes only after the silence and the grace period; until then they may hold
             // ports.
             let lost = self.links.iter().any(Option::is_none);
-            let after_loss = self.plan.silence + self.plan.grace + PAUSE_AFTER_LOSS;
-            self.get_ready_again(if lost { after_loss } else { RESTART_PAUSE })?;
+            let after_loss = self.plan.silence + self.plan.grace + NODE_LOSS_INTERVAL;
+            self.get_ready_again(if lost { after_loss } else { JOB_RESTART_INTERVAL })?;
         }
     }
 
-    /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTARTING`] has passed. If fewer nodes
-    /// are allowed, goes on without those that cannot be connected to for [`RETURNING`]. Both times begin anew then.
+    /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTART_CHECK_TIMEOUT`] has passed. If fewer nodes
+    /// are allowed, goes on without those that cannot be connected to for [`NODE_RETURN_TIMEOUT`]. Both times begin anew then.
     fn get_ready_again(&mut self, pause: Duration) -> anyhow::Result<()> {
         self.pause(pause)?;
         let mut start = Instant::now();
@@ -410,14 +404,16 @@ impl Launcher {
             self.started.store(false, Ordering::SeqCst);
             let mut connected = self.connect();
             let are_left = self.allow_fewer_nodes && self.links.iter().any(Option::is_some);
-            if connected.is_err() && are_left && start.elapsed() > RETURNING {
+            if connected.is_err() && are_left && start.elapsed() > NODE_RETURN_TIMEOUT {
                 connected = self.go_on_without_lost_nodes();
                 start = Instant::now();
             }
             self.started.store(true, Ordering::SeqCst);
             match connected.and_then(|()| self.check()) {
-                Err(error) if start.elapsed() > RESTARTING || error.is::<Interrupted>() => return Err(error),
-                Err(_) => self.pause(RESTART_PAUSE)?,
+                Err(error) if start.elapsed() > RESTART_CHECK_TIMEOUT || error.is::<Interrupted>() => {
+                    return Err(error);
+                }
+                Err(_) => self.pause(JOB_RESTART_INTERVAL)?,
                 Ok(()) => return Ok(()),
             }
         }
@@ -458,9 +454,9 @@ impl Launcher {
         Ok(())
     }
 
-    /// Waits up to [`TICK`] for the next event, and drops events of connections that are no longer in use.
+    /// Waits up to [`CLOCK_INTERVAL`] for the next event, and drops events of connections that are no longer in use.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
-        let event = self.waiting.recv_timeout(TICK).ok();
+        let event = self.waiting.recv_timeout(CLOCK_INTERVAL).ok();
         // After a standstill the nodes' messages are still unread, so their silence proves nothing.
         if let Some(pause) = self.standstill.look() {
             self.stood_still = Some(pause);

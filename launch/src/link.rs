@@ -1,8 +1,10 @@
 //! The launcher's connection to the agent of a node.
 
-use crate::messages::{ABSENT, AGENT_ROLE, BEAT, HELLO, Order, Report};
+use crate::messages::{ABSENT, AGENT_ROLE, HELLO, Order, Report};
 use crate::printer::Printer;
-use crate::ssh::{FIRST_WORD, Session, Target, cached, in_shell};
+use crate::ssh::{Session, Target, cached, in_shell};
+use crate::timeouts::CONNECT_TIMEOUT;
+use crate::timeouts::HEARTBEAT_INTERVAL;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::process::ChildStdin;
@@ -87,7 +89,7 @@ impl Link {
         let mut session = target.spawn(&remote)?;
         let input = session.child.stdin.take();
         let lines = session.lines();
-        let deadline = Instant::now() + FIRST_WORD;
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) if line == HELLO => break,
@@ -150,10 +152,10 @@ impl Link {
     }
 }
 
-/// Writes orders, and a sign of life when there is no order for [`BEAT`].
+/// Writes orders, and a sign of life when there is no order for [`HEARTBEAT_INTERVAL`].
 fn write_orders(mut input: ChildStdin, orders: &mpsc::Receiver<Order>) {
     loop {
-        let order = match orders.recv_timeout(BEAT) {
+        let order = match orders.recv_timeout(HEARTBEAT_INTERVAL) {
             Ok(order) => order,
             Err(mpsc::RecvTimeoutError::Timeout) => Order::Beat,
             Err(mpsc::RecvTimeoutError::Disconnected) => return,

@@ -18,6 +18,7 @@ mod printer;
 mod screen;
 mod ssh;
 mod standstill;
+mod timeouts;
 mod watch;
 
 use edgecut_cli::message;

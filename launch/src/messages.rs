@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 /// The first line of an agent. Lines that a login shell prints before it are ignored.
 pub(crate) const HELLO: &str = "EDGECUT-AGENT";
@@ -25,13 +24,6 @@ pub(crate) const RANK_ROLE: &str = "__rank";
 
 /// The environment variable that names the job in each of its processes.
 pub(crate) const JOB_ID: &str = "EDGECUT_JOB_ID";
-
-/// The time between two signs of life, in both directions.
-pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// The default of `--silence`: the time without a sign of life after which the other side counts as gone.
-pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// The default of `--grace`: the time between asking processes to end and killing them.
-pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// An order to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]

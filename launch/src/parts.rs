@@ -99,10 +99,17 @@ fn part_of(name: &str) -> Option<usize> {
 
 /// Returns true if the metadata in `dir` is of a partitioned graph of this project, or may be a damaged one.
 fn is_ours(dir: &Path) -> bool {
-    let read = std::fs::read(dir.join(META_FILE)).ok();
-    let value = read.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
     // A file that is not valid JSON may be ours and damaged, which must not be ignored.
-    value.is_none_or(|value| value.get("format").and_then(|format| format.as_str()) == Some(FORMAT))
+    json_of(dir).is_none() || is_partition(dir)
+}
+
+/// Returns true if the metadata in `dir` is of a partitioned graph of this project, of any version.
+pub(crate) fn is_partition(dir: &Path) -> bool {
+    json_of(dir).is_some_and(|meta| meta["format"] == FORMAT)
+}
+
+fn json_of(dir: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&std::fs::read(dir.join(META_FILE)).ok()?).ok()
 }
 
 /// Returns the value of `--dataset-root-dir` in a command, which names the partitioned graph.

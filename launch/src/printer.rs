@@ -3,13 +3,11 @@
 use crate::link::Event;
 use crate::messages::Stream;
 use crate::screen::Screen;
+use crate::timeouts::LAST_LINES_TIMEOUT;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
-use std::time::Duration;
 
 /// The number of ranks' lines that may wait to be printed. Beyond it the nodes wait, and then the ranks.
 const MAX_WAITING: usize = 1024;
-/// The time to wait for a blocked terminal.
-pub(crate) const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Work for the printing thread.
 enum Job {
@@ -83,7 +81,7 @@ impl Printer {
         let (done, begun) = mpsc::channel();
         let _ = self.jobs.send(Job::Begin { restarts, labels, done });
         // A blocked terminal does not keep a job from starting.
-        begun.recv_timeout(LAST_LINES).unwrap_or(Ok(()))
+        begun.recv_timeout(LAST_LINES_TIMEOUT).unwrap_or(Ok(()))
     }
 
     /// Prints a message of the launcher itself.

@@ -1,6 +1,9 @@
 //! Connections over the system's OpenSSH client, so that its configuration, agent, jump hosts and known hosts apply.
 
 use crate::messages::{ABSENT, PRESENT};
+use crate::timeouts::SSH_REASON_TIMEOUT;
+use crate::timeouts::TRANSFER_CHECK_INTERVAL;
+use crate::timeouts::TRANSFER_STALL_TIMEOUT;
 use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,16 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Seconds that a connection may take.
 const CONNECT_SECONDS: u32 = 10;
-/// The time until the first line of the other side, including the connection.
-pub(crate) const FIRST_WORD: Duration = Duration::from_secs(30);
-/// The time without output and without progress after which a transfer fails.
-const STALL: Duration = Duration::from_secs(120);
 /// Seconds between two keep-alive messages of `ssh` to the server.
 const ALIVE_SECONDS: u64 = 2;
-/// The interval at which progress is checked.
-const LOOK: Duration = Duration::from_millis(200);
-/// The time for `ssh` to report why it ends.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The limit on the kept error output of `ssh`.
 const MAX_SAID_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 1 << 20;
@@ -135,15 +130,15 @@ impl Target {
     }
 }
 
-/// Returns the next line, or `None` if the lines end, or neither a line comes nor `moved` returns true for [`STALL`].
+/// Returns the next line, or `None` if the lines end, or neither a line comes nor `moved` returns true for [`TRANSFER_STALL_TIMEOUT`].
 pub(crate) fn next_line(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() -> bool) -> Option<String> {
     let mut last = Instant::now();
     loop {
-        match lines.recv_timeout(LOOK) {
+        match lines.recv_timeout(TRANSFER_CHECK_INTERVAL) {
             Ok(line) => return Some(line),
             Err(mpsc::RecvTimeoutError::Disconnected) => return None,
             Err(mpsc::RecvTimeoutError::Timeout) if moved() => last = Instant::now(),
-            Err(mpsc::RecvTimeoutError::Timeout) if last.elapsed() > STALL => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) if last.elapsed() > TRANSFER_STALL_TIMEOUT => return None,
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
     }
@@ -248,13 +243,13 @@ impl Session {
     /// Ends the process, and returns the reason for its failure to do `what`, with a remedy if one is known.
     pub(crate) fn explain(&mut self, what: &str) -> String {
         // A process that has ended by itself has written its reason; one that still runs would write nothing more.
-        let deadline = Instant::now() + LAST_WORDS;
+        let deadline = Instant::now() + SSH_REASON_TIMEOUT;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(LAST_WORDS / 20);
+            std::thread::sleep(SSH_REASON_TIMEOUT / 20);
         }
         let _ = self.child.kill();
         let status = self.child.wait();
-        std::thread::sleep(LAST_WORDS / 10);
+        std::thread::sleep(SSH_REASON_TIMEOUT / 10);
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = remedy(&said, &self.target) {
             return reason;
@@ -312,7 +307,7 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::SILENCE;
+    use crate::timeouts::HEARTBEAT_TIMEOUT;
 
     fn target() -> Target {
         Target {
@@ -320,7 +315,7 @@ mod tests {
             port: Some(2222),
             user: Some("alice".into()),
             config: Some("c".into()),
-            silence: SILENCE,
+            silence: HEARTBEAT_TIMEOUT,
         }
     }
 

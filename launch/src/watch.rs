@@ -1,18 +1,13 @@
 //! Decisions on the ends of ranks, on lost nodes and on Ctrl-C. This module only decides; the launcher acts.
 
-use crate::messages::{Ending, SILENCE};
+use crate::messages::Ending;
+use crate::timeouts::OTHER_RANKS_TIMEOUT;
+use crate::timeouts::REPORT_TIMEOUT;
+use crate::timeouts::SERVER_RESTART_INTERVAL;
+use crate::timeouts::STANDSTILL_BLAME_TIMEOUT;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// The time in which the other ranks may end by themselves after the first failure. They report what they know of it.
-const FOLLOW: Duration = Duration::from_secs(3);
-/// The time for a stopped node's reports, in addition to the grace period of its processes.
-const REPORTING: Duration = SILENCE;
-/// The time after a standstill of this program within which a lost connection is blamed on it. `ssh` takes some seconds
-/// to notice.
-const AFTERMATH: Duration = Duration::from_secs(30);
-/// The pause before a server is started again.
-const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// The exit status of a rank that ended because another one failed, as `train --help` documents it.
 const OTHER_RANK_FAILED: Ending = Ending::Code(3);
 
@@ -102,7 +97,7 @@ impl Watch {
         let has_failed = matches!(ending, Ending::Code(1..) | Ending::Signal(_));
         if has_failed && self.restarts_left > 0 && self.stop_at.is_none() && self.stopped_at.is_none() {
             self.restarts_left -= 1;
-            self.waiting.push((Failure { rank, ending }, now + RESTART_PAUSE));
+            self.waiting.push((Failure { rank, ending }, now + SERVER_RESTART_INTERVAL));
             return;
         }
         if !ending.is_success() {
@@ -112,7 +107,7 @@ impl Watch {
             if self.stopped_at.is_none() && is_cause {
                 self.failure = Some(Failure { rank, ending: ending.clone() });
             }
-            self.stop_at.get_or_insert(now + FOLLOW);
+            self.stop_at.get_or_insert(now + OTHER_RANKS_TIMEOUT);
             self.cancel_restarts();
         }
         self.endings[rank] = Some(ending);
@@ -157,7 +152,8 @@ impl Watch {
     pub(crate) fn lost(&mut self, node: usize, why: &str, now: Instant) {
         if self.is_running(node) {
             self.stop_at = Some(now);
-            let is_aftermath = self.pause.is_some_and(|pause| now.saturating_duration_since(pause.until) < AFTERMATH);
+            let is_aftermath =
+                self.pause.is_some_and(|pause| now.saturating_duration_since(pause.until) < STANDSTILL_BLAME_TIMEOUT);
             self.ended_by_pause |= is_aftermath && self.is_undisturbed();
         }
         self.waiting.retain(|(failure, _)| !self.nodes[node].contains(&failure.rank));
@@ -190,7 +186,7 @@ impl Watch {
             self.stopped_at = Some(now);
             return Some(Action::Stop);
         }
-        if self.stopped_at.is_some_and(|at| now - at > self.grace + REPORTING) {
+        if self.stopped_at.is_some_and(|at| now - at > self.grace + REPORT_TIMEOUT) {
             let silent = (0..self.nodes.len()).filter(|&node| self.is_running(node)).collect();
             return Some(Action::GiveUp(silent));
         }
@@ -222,11 +218,10 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launcher::TICK;
-    use crate::messages::{BEAT, GRACE};
+    use crate::timeouts::{CLOCK_INTERVAL, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, TERMINATION_TIMEOUT};
 
     fn watch() -> (Watch, Instant) {
-        (Watch::new(vec![0..2, 2..4], GRACE), Instant::now())
+        (Watch::new(vec![0..2, 2..4], TERMINATION_TIMEOUT), Instant::now())
     }
 
     #[test]
@@ -237,7 +232,7 @@ mod tests {
             watch.ended(rank, Ending::Code(0), now);
         });
         assert!(watch.is_done() && watch.failure().is_none());
-        assert_eq!(watch.tick(now + FOLLOW * 9), None);
+        assert_eq!(watch.tick(now + OTHER_RANKS_TIMEOUT * 9), None);
     }
 
     #[test]
@@ -254,12 +249,12 @@ mod tests {
     fn the_others_may_end_by_themselves_and_are_stopped_then() {
         let (mut watch, now) = watch();
         watch.ended(3, Ending::Code(7), now);
-        assert_eq!(watch.tick(now + FOLLOW / 2), None);
-        assert_eq!(watch.tick(now + FOLLOW * 2), Some(Action::Stop));
-        assert_eq!(watch.tick(now + FOLLOW * 2), None);
-        watch.ended(0, Ending::Signal(15), now + FOLLOW * 2);
+        assert_eq!(watch.tick(now + OTHER_RANKS_TIMEOUT / 2), None);
+        assert_eq!(watch.tick(now + OTHER_RANKS_TIMEOUT * 2), Some(Action::Stop));
+        assert_eq!(watch.tick(now + OTHER_RANKS_TIMEOUT * 2), None);
+        watch.ended(0, Ending::Signal(15), now + OTHER_RANKS_TIMEOUT * 2);
         assert_eq!(watch.failure().unwrap().rank, 3, "what is stopped is no failure");
-        let late = now + FOLLOW * 2 + GRACE + REPORTING * 2;
+        let late = now + OTHER_RANKS_TIMEOUT * 2 + TERMINATION_TIMEOUT + REPORT_TIMEOUT * 2;
         assert_eq!(watch.tick(late), Some(Action::GiveUp(vec![0, 1])));
         watch.lost(0, "silent", late);
         watch.lost(1, "silent", late);
@@ -274,7 +269,7 @@ mod tests {
         assert!(watch.failure().is_none() && watch.is_running(0));
         assert_eq!(watch.restart_due(now), None);
         let killed = Failure { rank: 1, ending: Ending::Signal(9) };
-        let later = now + RESTART_PAUSE;
+        let later = now + SERVER_RESTART_INTERVAL;
         assert_eq!(watch.restart_due(later), Some(killed));
         assert_eq!((watch.restart_due(later), watch.tick(later), watch.restarts_left()), (None, None, 1));
         // A server that ends by itself is done.
@@ -284,8 +279,8 @@ mod tests {
         watch.ended(1, Ending::Code(2), later);
         // The last failure ends the job, and the restart that waits is off.
         assert_eq!(watch.failure(), Some(&Failure { rank: 1, ending: Ending::Code(2) }));
-        assert_eq!(watch.tick(later + FOLLOW), Some(Action::Stop));
-        watch.ended(3, Ending::Signal(15), later + FOLLOW);
+        assert_eq!(watch.tick(later + OTHER_RANKS_TIMEOUT), Some(Action::Stop));
+        watch.ended(3, Ending::Signal(15), later + OTHER_RANKS_TIMEOUT);
         assert!(watch.is_done());
     }
 
@@ -302,8 +297,8 @@ mod tests {
         watch.ended(2, Ending::Code(1), now);
         watch.lost(1, "no sign of life", now);
         assert_eq!(watch.failure().unwrap().rank, 2);
-        assert_eq!(watch.restart_due(now + RESTART_PAUSE), None);
-        assert_eq!(watch.tick(now + RESTART_PAUSE), Some(Action::Stop));
+        assert_eq!(watch.restart_due(now + SERVER_RESTART_INTERVAL), None);
+        assert_eq!(watch.tick(now + SERVER_RESTART_INTERVAL), Some(Action::Stop));
     }
 
     #[test]
@@ -329,7 +324,7 @@ mod tests {
         // The connection did not outlive it.
         let (mut watch, now) = self::watch();
         watch.stood_still(pause, now);
-        watch.lost(1, "closed", now + AFTERMATH / 2);
+        watch.lost(1, "closed", now + STANDSTILL_BLAME_TIMEOUT / 2);
         assert_eq!(watch.fatal_pause(), Some(pause));
         // A rank had failed before, a node is cut off much later, nothing happens at all.
         let (mut watch, now) = self::watch();
@@ -340,7 +335,7 @@ mod tests {
         let (mut watch, now) = self::watch();
         watch.stood_still(pause, now);
         assert_eq!(watch.fatal_pause(), None);
-        watch.lost(1, "no sign of life", now + AFTERMATH * 2);
+        watch.lost(1, "no sign of life", now + STANDSTILL_BLAME_TIMEOUT * 2);
         assert_eq!(watch.fatal_pause(), None);
         // Without a pause the network was cut in one direction.
         let (mut watch, _) = self::watch();
@@ -352,7 +347,7 @@ mod tests {
     fn a_stopped_node_may_report_after_a_pause() {
         let (mut watch, now) = watch();
         watch.interrupt(now);
-        let later = now + (GRACE + REPORTING) * 3;
+        let later = now + (TERMINATION_TIMEOUT + REPORT_TIMEOUT) * 3;
         watch.stood_still(later - now, later);
         assert_eq!(watch.tick(later), None);
     }
@@ -371,8 +366,8 @@ mod tests {
     #[test]
     fn a_job_is_over_within_ten_seconds_of_a_failure() {
         // On both sides clocks are looked at now and then, and what is killed has to be reaped.
-        let looks = 2 * TICK + BEAT + Duration::from_secs(1);
-        assert!(FOLLOW + GRACE + looks < Duration::from_secs(10));
-        assert!(SILENCE + GRACE + looks < Duration::from_secs(10));
+        let looks = 2 * CLOCK_INTERVAL + HEARTBEAT_INTERVAL + Duration::from_secs(1);
+        assert!(OTHER_RANKS_TIMEOUT + TERMINATION_TIMEOUT + looks < Duration::from_secs(10));
+        assert!(HEARTBEAT_TIMEOUT + TERMINATION_TIMEOUT + looks < Duration::from_secs(10));
     }
 }

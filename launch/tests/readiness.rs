@@ -162,6 +162,13 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     assert!(!lab.hosts[2].files.join("data/3-parts/META.json").exists());
     let left = run_find(&lab, "*unfinished*");
     assert!(left.is_empty(), "{left}");
+
+    // Metadata of another program at the destination stays.
+    let foreign = lab.hosts[2].files.join("data/3-parts/META.json");
+    fs::write(&foreign, "{\"format\": \"an archive\"}").unwrap();
+    let said = refused(&lab, &flags);
+    assert!(said.contains("META.json is not the metadata of a partitioned graph: move it away"), "{said}");
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "{\"format\": \"an archive\"}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use crate::PartitionError;
 use edgecut_graph::{FORMAT_NAME, META_FILE, listed_files, possible_files};
 use edgecut_output::{TemporaryFolder, destination, remove_dead_folders, sync_folder};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -83,28 +85,47 @@ impl Staging {
         // The destination may have been created while the parts were written.
         check_free(&self.out_dir, self.overwrite)?;
         let (Some(parent), Some(name)) = (self.out_dir.parent(), self.out_dir.file_name()) else { return Ok(()) };
-        if self.out_dir.join(META_FILE).exists() {
-            // Folders cannot be swapped atomically: the old one is set aside, and put back if the new one cannot be
-            // renamed. The folder to which it is moved is removed when it is dropped. If that fails, the next run tries
-            // again. A file that was put into the old parts since they were checked stays in it.
-            let old = temporary(parent, name, "old")?;
-            rename(&self.out_dir, old.dir())?;
-            if let Err(error) = rename(dir, &self.out_dir) {
-                rename(old.dir(), &self.out_dir)?;
-                return Err(error);
-            }
-            if let Err(error) = sync(parent) {
-                // As long as the new name is not on disk, the old parts may be the only ones after a power failure.
-                std::mem::forget(old);
-                return Err(error);
+        let old = if self.out_dir.join(META_FILE).exists() {
+            // The temporary folder holds the old parts afterwards and is removed when it is dropped. If that fails, the
+            // next run tries again. A file that was put into the old parts since they were checked stays in it.
+            match exchange(dir, &self.out_dir) {
+                Ok(()) => Some(self.folder),
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Some(set_aside(dir, &self.out_dir)?),
+                Err(error) => return Err(failed("exchange with the new parts", &self.out_dir, error.into())),
             }
         } else {
             rename(dir, &self.out_dir)?;
-            sync(parent)?;
-            remove_dead_folders(parent, &hidden(name, "old"), &possible_files());
+            None
+        };
+        if let Err(error) = sync(parent) {
+            // As long as the new name is not on disk, the old parts may be the only ones after a power failure.
+            std::mem::forget(old);
+            return Err(error);
         }
+        remove_dead_folders(parent, &hidden(name, "old"), &possible_files());
         Ok(())
     }
+}
+
+/// Exchanges two folders in one step, so that each path always leads to one of them.
+fn exchange(new: &Path, out_dir: &Path) -> rustix::io::Result<()> {
+    renameat_with(CWD, new, CWD, out_dir, RenameFlags::EXCHANGE)
+}
+
+/// Replaces a folder on a file system that cannot exchange folders, such as NFS. The old one is moved to a temporary
+/// folder, which is returned, and is put back if the new one cannot be renamed. If the process is killed between the two
+/// steps, the old parts stay in the temporary folder until the next run has succeeded.
+fn set_aside(new: &Path, out_dir: &Path) -> Result<TemporaryFolder, PartitionError> {
+    let (Some(parent), Some(name)) = (out_dir.parent(), out_dir.file_name()) else {
+        return Err(PartitionError::NotAPartition { path: out_dir.to_path_buf() });
+    };
+    let old = temporary(parent, name, "old")?;
+    rename(out_dir, old.dir())?;
+    if let Err(error) = rename(new, out_dir) {
+        rename(old.dir(), out_dir)?;
+        return Err(error);
+    }
+    Ok(old)
 }
 
 /// Creates a temporary folder of `kind` beside the output folder `name`.
@@ -144,6 +165,8 @@ fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> Partition
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use edgecut_output::host_tag;
     use edgecut_output::testing::ForeignEntries;
 
@@ -184,6 +207,45 @@ mod tests {
         commit(&out, true, "part_2");
         assert_eq!(names(root.path()), ["2-parts"]);
         assert_eq!(names(&out), [META_FILE, "part_2"]);
+    }
+
+    #[test]
+    fn the_destination_always_leads_to_complete_parts() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("2-parts");
+        commit(&out, false, "part_0");
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut looks = 0;
+                while !is_done.load(Ordering::Relaxed) || looks == 0 {
+                    assert!(out.join(META_FILE).exists(), "no parts after {looks} looks");
+                    looks += 1;
+                }
+            });
+            for round in 0..100 {
+                if !reader.is_finished() {
+                    commit(&out, true, &format!("part_{round}"));
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(names(root.path()), ["2-parts"]);
+    }
+
+    #[test]
+    fn parts_are_replaced_where_folders_cannot_be_exchanged() {
+        let root = tempfile::tempdir().unwrap();
+        let [new, out] = ["new", "2-parts"].map(|name| root.path().join(name));
+        commit(&out, false, "part_1");
+        commit(&new, false, "part_2");
+        let old = set_aside(&new, &out).unwrap();
+        assert_eq!(names(old.dir()), [META_FILE, "part_1"]);
+        drop(old);
+        assert_eq!(names(root.path()), ["2-parts"]);
+        assert_eq!(names(&out), [META_FILE, "part_2"]);
+        set_aside(&new, &out).unwrap_err();
+        assert_eq!(names(&out), [META_FILE, "part_2"], "a new folder that is gone");
     }
 
     #[test]

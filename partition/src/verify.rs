@@ -1,12 +1,13 @@
 //! Verification of parts without the source graph.
 
 use crate::PartitionError;
-use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure};
+use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure, TransformsDigests};
 use edgecut_graph::{
     BUILT_FEATURES_FILE, DiskPartId, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId, Overlaps,
-    Part, Split, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
+    Part, Split, TRANSFORMS_FILE, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The results of a verification that found no error.
@@ -25,7 +26,8 @@ pub struct VerifyReport {
 }
 
 /// Checks the partitioned graph in `dir` against `docs/src/format.md`: the size and checksum of every file, the absence
-/// of other files, every invariant of arrays within and across parts, and the report, which is computed again. It reads
+/// of other files, every invariant of arrays within and across parts, and the report and the digests of `transforms.json`,
+/// which are computed again. It reads
 /// all data about twice, and writes nothing.
 ///
 /// # Errors
@@ -58,6 +60,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
         return wrong(dir.join(META_FILE), "its report differs from the one computed from the parts".into());
     }
     check_classes(dir, &meta, &parts)?;
+    check_transforms(dir, &meta)?;
     let overlaps = Part::overlaps(&parts);
     Ok(VerifyReport { files: meta.files.len(), bytes: meta.files.values().map(|f| f.bytes).sum(), overlaps, meta })
 }
@@ -146,6 +149,38 @@ fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), Partitio
                 max_classes(distinct)
             );
             return wrong(dir.join(META_FILE), why);
+        }
+    }
+    Ok(())
+}
+
+/// Compares the digests of features and classes in `META.json` with those of `transforms.json`. Digests of contents and of
+/// ids would need all arrays in their original order, and are not compared.
+fn check_transforms(dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
+    if !meta.has_transforms {
+        return Ok(());
+    }
+    let path = dir.join(TRANSFORMS_FILE);
+    let mut text = String::new();
+    let read = meta.open_file(dir, TRANSFORMS_FILE)?.read_to_string(&mut text);
+    read.map_err(|error| GraphError::io(&path, error))?;
+    let mut expected = TransformsDigests::of(&path, &text)?;
+    let nodes = meta.node_types.iter().map(|t| (t.name.clone(), &t.digests, expected.node_types.remove(&t.name)));
+    let edges = meta.edge_types.iter().map(|e| {
+        let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
+        let expected = expected.edge_types.remove(&name);
+        (name, &e.digests, expected)
+    });
+    for (name, found, expected) in nodes.chain(edges) {
+        let expected = expected.unwrap_or_default();
+        for (what, found, expected) in
+            [("features", &found.transforms, &expected.transforms), ("classes", &found.classes, &expected.classes)]
+        {
+            // Parts of earlier versions have no digests.
+            if found.is_some() && found != expected {
+                let why = format!("its digest of the {what} of {name} is not that of {TRANSFORMS_FILE}");
+                return wrong(dir.join(META_FILE), why);
+            }
         }
     }
     Ok(())

@@ -122,6 +122,7 @@ impl JobSettings {
                 config.local_rank = ranks.local_rank;
                 config.local_world_size = ranks.local_world_size;
                 config.listen_addr = env.listen_addr;
+                config.job = env.job;
                 config.attempt = env.attempt.unwrap_or(0);
                 config.token = Token::from_env().map_err(|error| failed(&error))?;
                 config

@@ -145,6 +145,9 @@ def assert_same_file(path, other):
         ("--model", "gcn", "--normalize-features"),
         ("--model", "gat", "--heads", 4),
         ("--model", "gatv2", "--heads", 2, "--layer-norm"),
+        ("--model", "gin", "--learn-epsilon"),
+        ("--model", "graphconv"),
+        ("--model", "graphconv", "--aggregation", "max", "--encoder-decoder"),
         ("--model", "sage", "--encoder-decoder"),
         ("--model", "rgcn"),
     ],
@@ -170,6 +173,8 @@ def test_models_of_homogeneous_graphs_compute_the_same(graph, tmp_path, flags):
         ("--model", "sage", "--relation-aggregation", "mean", "--layer-norm", "--residual"),
         ("--model", "gat", "--heads", 2),
         ("--model", "gatv2", "--heads", 2, "--normalize-features"),
+        ("--model", "gin", "--mlp-layers", 1),
+        ("--model", "graphconv", "--relation-aggregation", "mean"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )
@@ -217,6 +222,8 @@ def test_models_for_links_compute_the_same(typed_graph, tmp_path, decoder):
         ("--model", "gin", "--no-batch-norm", "--pooling", "mean", "--readout", "last"),
         ("--model", "gcn", "--pooling", "max"),
         ("--model", "sage", "--aggregation", "sum"),
+        ("--model", "gatv2"),
+        ("--model", "graphconv", "--aggregation", "mean"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )

@@ -3,7 +3,10 @@
 
 mod args;
 mod status;
+mod timeouts;
 
+use crate::timeouts::LAST_REPLIES_TIMEOUT;
+use crate::timeouts::SHUTDOWN_CHECK_INTERVAL;
 use anyhow::Context;
 use args::{Args, Settings, UsageError};
 use clap::CommandFactory;
@@ -17,7 +20,7 @@ use status::State;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -25,10 +28,6 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// The flags that `-h` shows.
 const ESSENTIAL: &[&str] =
     &["dataset_root_dir", "servers", "server_rank", "token_file", "status_addr", "max_client_batches", "feature_dtype"];
-/// The interval at which a server that ends looks whether requests are still in progress.
-const LOOK_AROUND: Duration = Duration::from_millis(20);
-/// The time for the network threads to hand the last replies to the system.
-const LAST_REPLIES: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
     keep_memory();
@@ -82,10 +81,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
     graph.stop_accepting();
     let deadline = Instant::now() + grace_period;
     while graph.served().in_progress > 0 && Instant::now() < deadline {
-        std::thread::sleep(LOOK_AROUND);
+        std::thread::sleep(SHUTDOWN_CHECK_INTERVAL);
     }
     // The last replies may still be in the queues of their connections.
-    std::thread::sleep(LAST_REPLIES);
+    std::thread::sleep(LAST_REPLIES_TIMEOUT);
     Ok(())
 }
 

@@ -1,14 +1,11 @@
 //! The health, readiness and counters of a server, over HTTP.
 
+use crate::timeouts::READINESS_TIMEOUT;
 use edgecut_cluster::with_causes;
 use edgecut_dist_sampler::{DistGraph, PeerTraffic};
 use edgecut_status::{Answer, PrometheusText, StatusSource};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-/// The longest that readiness waits for answers of the other servers.
-const LONGEST_LOOK: Duration = Duration::from_millis(900);
 
 /// The state of a server.
 #[derive(Default)]
@@ -31,7 +28,7 @@ impl State {
             return Some("the server is ending".into());
         }
         let Some(graph) = self.graph.get().cloned() else { return Some("the part is being read".into()) };
-        let reached = tokio::time::timeout(LONGEST_LOOK, graph.reach_peers());
+        let reached = tokio::time::timeout(READINESS_TIMEOUT, graph.reach_peers());
         match reached.await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(with_causes(&error)),

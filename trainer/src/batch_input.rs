@@ -3,7 +3,7 @@
 use crate::feature_cache::FeatureCache;
 use crate::feature_rows::{normalize_rows, place_rows};
 use crate::loss::Target;
-use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
+use crate::models::{GraphSchema, ModelConfig, ModelInput, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
@@ -51,7 +51,7 @@ impl BatchOptions {
     pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
         Self {
             labels: true,
-            gcn_norm: matches!(config.kind(), ModelKind::Gcn),
+            gcn_norm: config.kind().needs_gcn_norm(),
             normalize_features: config.normalize_features(),
             for_training,
             maps_features: matches!(config, ModelConfig::Relational(_)),

@@ -6,7 +6,7 @@ use crate::device_memory::DeviceMemory;
 use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
 use crate::inference::LayerWiseConfig;
 use crate::model_file::WarmStart;
-use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
+use crate::models::{ConvKind, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
 use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
@@ -21,9 +21,9 @@ const EVALUATION_SEED: u64 = 0x6576_616c;
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
 /// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, SageSettings};
 /// use edgecut_trainer::nn::Aggregation;
-/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let sampler = SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]);
 /// let config = TrainingConfig { hidden_channels: 64, num_epochs: 3, ..TrainingConfig::new(kind, sampler) };
 /// assert_eq!(config.eval_num_neighbors, config.sampler.num_neighbors);
@@ -31,7 +31,7 @@ const EVALUATION_SEED: u64 = 0x6576_616c;
 #[derive(Clone, Debug)]
 pub struct TrainingConfig {
     /// The kind of model.
-    pub kind: ModelKind,
+    pub kind: ConvKind,
     /// The width of the hidden layers.
     pub hidden_channels: usize,
     /// The dropout probability between layers.
@@ -108,11 +108,11 @@ impl TrainingConfig {
     /// ```
     /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
     /// use edgecut_trainer::TrainingConfig;
-    /// use edgecut_trainer::models::ModelKind;
-    /// let config = TrainingConfig::new(ModelKind::Gcn, SamplerConfig::new(vec![Fanout::Count(10); 2]));
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, SageSettings};
+    /// let config = TrainingConfig::new(ConvKind::Gcn(GcnSettings), SamplerConfig::new(vec![Fanout::Count(10); 2]));
     /// assert_eq!((config.hidden_channels, config.batch_size, config.num_epochs), (256, 1024, 10));
     /// ```
-    pub fn new(kind: ModelKind, sampler: SamplerConfig) -> Self {
+    pub fn new(kind: ConvKind, sampler: SamplerConfig) -> Self {
         Self {
             kind,
             hidden_channels: 256,

@@ -14,7 +14,7 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
-use edgecut_trainer::models::{GatSettings, GraphSchema, ModelKind};
+use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{BatchOptions, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node};
@@ -29,7 +29,7 @@ const TRAINED: u32 = 2_000;
 const NODE_TIME: i64 = 100;
 const EARLIER_EDGES: usize = 3;
 const LATER_EDGES: usize = 8;
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 
 /// The accuracy of guessing on the test nodes, plus or minus 2 %, which is more than three standard deviations.
 const GUESS: std::ops::RangeInclusive<f64> = 0.48..=0.52;
@@ -84,7 +84,7 @@ fn by_time() -> SamplerConfig {
 }
 
 /// Trains a model and returns its accuracy on the test nodes.
-fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
+fn accuracy(dir: &Path, kind: ConvKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 250,
@@ -105,22 +105,21 @@ fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, 
 fn every_model_guesses_labels_that_lie_in_the_future() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset(), 1, Method::Random, dir.path());
-    let gat =
-        |version| ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true });
+    let gat = |version| ConvKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true });
     let kinds = [
         SAGE,
-        ModelKind::Sage { aggregation: Aggregation::Sum },
-        ModelKind::Sage { aggregation: Aggregation::Max },
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum }),
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Max }),
         gat(AttentionVersion::V1),
         gat(AttentionVersion::V2),
-        ModelKind::Rgcn { decomposition: Decomposition::None },
+        ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }),
     ];
     for kind in kinds {
         let accuracy = accuracy(dir.path(), kind, by_time()).expect("a run");
         assert!(GUESS.contains(&accuracy), "{kind:?} reads the future: {accuracy}");
     }
     // Without temporal sampling, the number of neighbors reveals the label.
-    let kind = ModelKind::Sage { aggregation: Aggregation::Sum };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum });
     let found = accuracy(dir.path(), kind, SamplerConfig::new(vec![Fanout::All; 2])).expect("a run");
     assert!(found > 0.9, "the label is in the graph: {found}");
 }
@@ -129,7 +128,7 @@ fn every_model_guesses_labels_that_lie_in_the_future() {
 fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset(), 1, Method::Random, dir.path());
-    let error = |sampler| accuracy(dir.path(), ModelKind::Gcn, sampler).expect_err("a GCN").to_string();
+    let error = |sampler| accuracy(dir.path(), ConvKind::Gcn(GcnSettings), sampler).expect_err("a GCN").to_string();
     let message = error(by_time());
     assert!(message.contains("a GCN") && message.contains("`temporal`"), "{message}");
     let message = error(SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true));

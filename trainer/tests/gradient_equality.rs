@@ -12,8 +12,8 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
 use edgecut_trainer::models::{
-    GatSettings, GraphSchema, Mode, ModelConfig, ModelKind, NodeModel, NodeModelConfig, RelationalConfig,
-    RelationalOutput,
+    ConvKind, GatSettings, GcnSettings, GraphSchema, Mode, ModelConfig, NodeModel, NodeModelConfig, RelationalConfig,
+    RelationalOutput, RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
@@ -35,7 +35,7 @@ enum Which {
 type Model = dyn Fn(&GraphSchema) -> ModelConfig + Sync;
 
 /// Returns the settings of a stack of two convolutions.
-fn stack(kind: ModelKind) -> impl Fn(&GraphSchema) -> ModelConfig + Sync {
+fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> ModelConfig + Sync {
     move |_| NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true).into()
 }
 
@@ -102,15 +102,15 @@ fn assert_same_steps(found: &[Vec<StepGradients>], expected: &[StepGradients], w
     }
 }
 
-fn kinds() -> [ModelKind; 5] {
-    let sage = |aggregation| ModelKind::Sage { aggregation };
-    let gat = ModelKind::Gat(GatSettings {
+fn kinds() -> [ConvKind; 5] {
+    let sage = |aggregation| ConvKind::Sage(SageSettings { aggregation });
+    let gat = ConvKind::Gat(GatSettings {
         heads: 2,
         version: AttentionVersion::V2,
         attention_dropout: 0.0,
         projection_bias: true,
     });
-    [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ModelKind::Gcn, gat]
+    [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ConvKind::Gcn(GcnSettings), gat]
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn ranks_that_are_threads_lose_no_gradient() {
     let dataset = support::graph(120, 500, 13);
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 3, Method::Random, dir.path());
-    let model = stack(ModelKind::Sage { aggregation: Aggregation::Mean });
+    let model = stack(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }));
     let epoch = || {
         let steps = steps(dir.path(), 3, 8, &model, &Which::OwnTrainingNodes).remove(0);
         steps.into_iter().map(|step| step.flat).collect::<Vec<_>>()
@@ -180,14 +180,14 @@ fn ranks_together_step_like_one_on_several_types() {
         write_parts(&dataset, parts, Method::Random, &dir.path().join(parts.to_string()));
     }
     let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 150).collect());
-    let gat = ModelKind::Gat(GatSettings {
+    let gat = ConvKind::Gat(GatSettings {
         heads: 2,
         version: AttentionVersion::V1,
         attention_dropout: 0.0,
         projection_bias: true,
     });
-    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
-    for kind in [ModelKind::Sage { aggregation: Aggregation::Mean }, gat, rgcn] {
+    let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 2 } });
+    for kind in [ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), gat, rgcn] {
         let model = move |schema: &GraphSchema| {
             let output = RelationalOutput { node_type: NODES, channels: 4 };
             let config = RelationalConfig::new(kind, schema.clone(), output, 8, 2);

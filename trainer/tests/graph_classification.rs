@@ -14,7 +14,7 @@ use edgecut_trainer::graph::{
     GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
     train_graph,
 };
-use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
+use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
@@ -23,7 +23,7 @@ use edgecut_trainer::{
 use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
-const GIN: GraphConvKind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: true };
+const GIN: ConvKind = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: true });
 
 fn graphs(num_graphs: usize) -> Arc<GraphDataset> {
     let options = FakeGraphsOptions { num_graphs, ..FakeGraphsOptions::default() };
@@ -185,7 +185,7 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
     let graphs = graphs(600);
     let [train, valid, test] = split_dataset(600, [0.8, 0.1, 0.1], 0).unwrap();
     let split = GraphSplit { train, valid, test };
-    for conv in [GIN, GraphConvKind::Gcn] {
+    for conv in [GIN, ConvKind::Gcn(GcnSettings)] {
         for world_size in [1, 2] {
             let packing = Packing::Graphs(32 / world_size);
             let config = GraphTrainingConfig { num_epochs: 8, packing, ..GraphTrainingConfig::new(conv) };

@@ -8,7 +8,7 @@ use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
-use edgecut_trainer::models::{GatSettings, ModelKind};
+use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
@@ -39,7 +39,7 @@ fn graph(with_v2: bool) -> Dataset {
     graph
 }
 
-fn config(kind: ModelKind) -> NodeTrainingConfig {
+fn config(kind: ConvKind) -> NodeTrainingConfig {
     let sampler = SamplerConfig::new("e0=4,3;6,4".parse::<NumNeighbors>().expect("fan-outs"));
     let training = TrainingConfig {
         hidden_channels: 32,
@@ -92,14 +92,13 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
         write_parts(&graph(false), ranks as u32, Method::Random, &parts(ranks).with_extension("embedded"));
         write_parts(&graph(true), ranks as u32, Method::Random, &parts(ranks));
     }
-    let gat =
-        |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
+    let gat = |version| ConvKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
     let basis = Decomposition::Basis { num_bases: 3 };
     let plain = [
-        ModelKind::Sage { aggregation: Aggregation::Mean },
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }),
         gat(AttentionVersion::V1),
         gat(AttentionVersion::V2),
-        ModelKind::Rgcn { decomposition: basis },
+        ConvKind::Rgcn(RgcnSettings { decomposition: basis }),
     ];
     let mut configs: Vec<NodeTrainingConfig> = plain.map(config).to_vec();
     let training = TrainingConfig { residual: true, layer_norm: true, ..config(plain[0]).training };
@@ -129,12 +128,12 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
 fn what_cannot_be_trained_is_said() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&graph(true), 1, Method::Random, &dir.path().join("with"));
-    let sage = config(ModelKind::Sage { aggregation: Aggregation::Mean });
+    let sage = config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }));
     let error = |folder: &str, config: &NodeTrainingConfig| match train(&dir.path().join(folder), 1, config).remove(0) {
         Err(error) => format!("{:#}", anyhow::Error::from(error)),
         Ok(_) => panic!("it trained"),
     };
-    assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
+    assert!(error("with", &config(ConvKind::Gcn(GcnSettings))).contains("a GCN takes homogeneous graphs"));
     // 1,000,003 squared weights do not fit into the memory of any machine.
     let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
     let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
@@ -154,7 +153,7 @@ fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() 
     let line = text.lines().find(|line| line.contains("\"digest\"")).expect("a digest");
     let text = text.replacen(line, "  \"version\": 1,", 1).replacen("  \"version\": 2,\n", "", 1);
     std::fs::write(&path, text.replace("\"num_classes\": 4", "\"num_classes\": 5000")).expect("another description");
-    for result in train(dir.path(), 2, &config(ModelKind::Sage { aggregation: Aggregation::Mean })) {
+    for result in train(dir.path(), 2, &config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }))) {
         let error = result.expect_err("too many classes").to_string();
         assert!(error.contains("5000 classes") && error.contains("at most 1080 classes"), "{error}");
     }

@@ -11,7 +11,7 @@ use edgecut_partition::Method;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
 };
-use edgecut_trainer::models::{GraphSchema, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{ConvKind, GraphSchema, ModelConfig, NodeModel, NodeModelConfig, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     BestModel, EmbeddingTable, Embeddings, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
@@ -107,7 +107,7 @@ impl Save {
         let embeddings = Embeddings::new(node, &schema, DIM, self.epoch)?;
         world.barrier()?;
         if self.is_wrong {
-            let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+            let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
             config = NodeModelConfig::new(kind, 1, 1, 2, 1).into();
         }
         let improved = BestModel {
@@ -128,7 +128,7 @@ impl Save {
 
 fn model_of(node: &DistGraph) -> (NodeModel<Cpu>, ModelConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
-    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
     let config = model_config(node, &NodeTrainingConfig { training, metric: None }).expect("a model");
     (config.init(3, &Default::default()).expect("a model"), config)

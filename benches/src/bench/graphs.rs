@@ -12,7 +12,7 @@ use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
-use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
+use edgecut_trainer::models::{ConvKind, GinSettings, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::{DropoutKey, Precision};
 use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn epoch(
     concurrency: usize,
     world: &mut ProcessGroup,
 ) -> anyhow::Result<Timing> {
-    let conv = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+    let conv = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
     let dim = graphs.feature_dim();
     let classes = graphs.classes().len();
     let config = GraphNetConfig::new(conv, dim, args.hidden as usize, classes, 2);

@@ -1,5 +1,7 @@
 //! The end of a job: failures, their reports, and the shutdown.
 
+use crate::timeouts::STUCK_PROCESS_TIMEOUT;
+use crate::timeouts::VERDICT_TIMEOUT;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
@@ -11,12 +13,8 @@ use crate::failure::panics::current_panic;
 use crate::failure::verdict::Verdict;
 use crate::join::registry::list;
 
-/// The longest wait of an error for the control plane to name its cause.
-const VERDICT_WAIT: Duration = Duration::from_secs(2);
 /// The length at which the reason of a failure is cut.
 const MAX_REASON_BYTES: usize = 4096;
-/// The time that a process has to end by itself after a failure of the job. A process that is stuck is then ended.
-const STUCK: Duration = Duration::from_secs(8);
 
 impl Cluster {
     /// Returns the first failure of the job that this process has learned of. Once set, it does not change.
@@ -82,7 +80,7 @@ impl Cluster {
     /// ```
     pub fn verdict<E: Display>(&self, own: E) -> Verdict<E> {
         // A job of one process has no other ranks to wait for.
-        let patience = if self.world_size() == 1 { Duration::ZERO } else { VERDICT_WAIT };
+        let patience = if self.world_size() == 1 { Duration::ZERO } else { VERDICT_TIMEOUT };
         Verdict { failure: self.inner.job_state.wait_for_failure(patience), own }
     }
 
@@ -91,7 +89,7 @@ impl Cluster {
     pub fn abort(&self, reason: &str) {
         let failure = self.failure_of(self.rank(), reason);
         self.inner.job_state.record_own(&failure);
-        self.inner.control.report(failure, VERDICT_WAIT);
+        self.inner.control.report(failure, VERDICT_TIMEOUT);
     }
 
     /// Leaves the job. Waits until all ranks call this, then closes all connections, so that no rank mistakes a closed
@@ -127,7 +125,7 @@ impl Cluster {
                 let (rank, reason) = self.tardy(timeout);
                 let failure = self.failure_of(rank, &reason);
                 self.report(failure.clone());
-                Err(ClusterError::RankFailed(inner.job_state.wait_for_failure(VERDICT_WAIT).unwrap_or(failure)))
+                Err(ClusterError::RankFailed(inner.job_state.wait_for_failure(VERDICT_TIMEOUT).unwrap_or(failure)))
             }
         }
     }
@@ -152,7 +150,7 @@ impl Cluster {
 
     /// Reports a failure to rank 0, which tells all ranks unless it knows of an earlier failure.
     pub(crate) fn report(&self, failure: Failure) {
-        self.inner.control.report(failure, VERDICT_WAIT);
+        self.inner.control.report(failure, VERDICT_TIMEOUT);
     }
 
     /// Reports that the connection to a rank has failed although the processes at both ends work, for example because a
@@ -167,7 +165,7 @@ impl Cluster {
     }
 
     pub(crate) fn wait_for_failure(&self) -> Option<Failure> {
-        self.inner.job_state.wait_for_failure(VERDICT_WAIT)
+        self.inner.job_state.wait_for_failure(VERDICT_TIMEOUT)
     }
 
     /// Finds the origin of the error that ends this process, and reports the error to the other ranks if it is this
@@ -202,7 +200,7 @@ impl Cluster {
     pub fn exit_when_stuck(&self) {
         let rank = self.rank();
         self.on_failure(move |failure| {
-            std::thread::sleep(STUCK);
+            std::thread::sleep(STUCK_PROCESS_TIMEOUT);
             say_error(&format!("rank {rank}: {failure}"));
             let is_own = failure.rank == rank && failure.link_to.is_none();
             std::process::exit(if is_own { 1 } else { i32::from(OTHER_RANK_FAILED) });

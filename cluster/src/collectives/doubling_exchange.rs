@@ -1,5 +1,7 @@
 //! The connections of a rank to its peers in recursive doubling, and the exchange of one step.
 
+use crate::timeouts::FAILURE_CHECK_INTERVAL;
+use crate::timeouts::POLL_BEFORE_SLEEP_TIMEOUT;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::collectives::header::HEADER_BYTES;
 use crate::collectives::header_exchange::HeaderExchange;
-use crate::collectives::transfer::{LOOK_AROUND, RingStreams, Side, TransferError, WAKEFUL, moved};
+use crate::collectives::transfer::{RingStreams, Side, TransferError, moved};
 use crate::readiness::wait_ready;
 use crate::secure::stream::SecureStream;
 use crate::stopwatch::Stopwatch;
@@ -180,9 +182,9 @@ pub(crate) fn run_step(
         }
         match patience.saturating_sub(quiet) {
             Duration::ZERO => return Err(StepError::Silent(at)),
-            // Poll for a while before sleeping: see `WAKEFUL`.
-            _ if quiet < WAKEFUL => std::thread::yield_now(),
-            remaining => wait(exchange.as_deref(), headers, streams, remaining.min(LOOK_AROUND))
+            // Poll for a while before sleeping: see `POLL_BEFORE_SLEEP_TIMEOUT`.
+            _ if quiet < POLL_BEFORE_SLEEP_TIMEOUT => std::thread::yield_now(),
+            remaining => wait(exchange.as_deref(), headers, streams, remaining.min(FAILURE_CHECK_INTERVAL))
                 .map_err(|error| StepError::Broken(at, error))?,
         }
     }

@@ -1,5 +1,6 @@
 //! The execution of recursive doubling on the connections of a group.
 
+use crate::timeouts::RECORDED_WAIT;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::collectives::doubling::{Step, plan};
 use crate::collectives::doubling_exchange::{Endpoint, Exchange, StepError, run_step};
 use crate::collectives::header::Header;
 use crate::collectives::header_exchange::HeaderExchange;
-use crate::collectives::ring_connection::{GroupConnections, LONG_WAIT, RingConnection};
+use crate::collectives::ring_connection::{GroupConnections, RingConnection};
 use crate::collectives::transfer::{Merge, RingStreams};
 use crate::error::{ClusterError, seconds};
 use crate::failure::job_state::Waiting;
@@ -167,7 +168,7 @@ impl RingConnection {
         let job_failed = |at, quiet: Duration| {
             // Only long waits are recorded. The new record is made before the previous one is dropped, so there is no
             // moment at which this rank seems not to wait.
-            waiting = (quiet >= LONG_WAIT).then(|| job_state.wait_for_rank(rank_at(at)));
+            waiting = (quiet >= RECORDED_WAIT).then(|| job_state.wait_for_rank(rank_at(at)));
             job_state.has_failed()
         };
         let patience = self.cluster.config().collective_timeout();

@@ -1,5 +1,6 @@
 //! The connections of a rank in a process group, and the attribution of errors in its collectives.
 
+use crate::timeouts::RECORDED_WAIT;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,9 +15,6 @@ use crate::failure::job_state::{JobState, Waiting};
 use crate::join::identity::Purpose;
 use crate::join::messages::{RingKey, Topology};
 use crate::secure::{SecureStream, is_modified};
-
-/// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
-pub(crate) const LONG_WAIT: Duration = Duration::from_millis(50);
 
 /// The connections of a rank to its neighbors in the ring of a process group, and to its peers in recursive doubling.
 pub(crate) struct RingConnection {
@@ -264,7 +262,7 @@ impl TransferObserver for JobObserver<'_> {
     fn job_failed(&mut self, side: Side, quiet: Duration) -> bool {
         // Only long waits are recorded. The previous record is dropped in any case.
         let rank = if side == Side::Left { self.left } else { self.right };
-        self.waiting = (quiet >= LONG_WAIT).then(|| self.job_state.wait_for_rank(rank));
+        self.waiting = (quiet >= RECORDED_WAIT).then(|| self.job_state.wait_for_rank(rank));
         self.job_state.has_failed()
     }
 }
@@ -282,4 +280,26 @@ fn position_among(cluster: &Cluster, members: &[usize]) -> Result<usize, Cluster
     let own = cluster.rank();
     let position = members.iter().position(|&member| member == own);
     position.ok_or_else(|| ClusterError::Config(format!("rank {own} cannot create a group that it is not a member of")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_connection_does_not_replace_one_that_waits() {
+        let clusters = Cluster::join_local(2, |_| {}).unwrap();
+        let members = vec![0, 1];
+        let key = RingKey { name: "a group".to_owned(), members, instance: 0, from: 1, lane: Topology::Ring };
+        let first = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap();
+        let error = clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap_err().to_string();
+        assert!(error.contains("rank 1 opens a second connection to rank 0 for group \"a group\""), "{error}");
+        let taken = clusters[0].acceptor().take_ring(&key, Duration::from_secs(60), || false).unwrap();
+        assert_eq!(taken.peer_addr().unwrap(), first.local_addr().unwrap());
+        // The entry is free again.
+        clusters[1].open_for(Purpose::Ring, 0, Some(&key)).unwrap();
+        std::thread::scope(|scope| {
+            clusters.into_iter().for_each(|cluster| drop(scope.spawn(move || cluster.shutdown().unwrap())));
+        });
+    }
 }

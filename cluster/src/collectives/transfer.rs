@@ -4,6 +4,8 @@
 //! If every rank of a ring first sent and then received, all would block as soon as the messages exceed the sockets'
 //! buffers. Here each socket makes progress whenever it is ready.
 
+use crate::timeouts::FAILURE_CHECK_INTERVAL;
+use crate::timeouts::POLL_BEFORE_SLEEP_TIMEOUT;
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
 use std::time::Duration;
@@ -22,11 +24,6 @@ use crate::stopwatch::Stopwatch;
 const SEGMENT_BYTES: usize = 256 * 1024;
 /// The longest header.
 const MAX_HEADER_BYTES: usize = 64;
-/// The time for which a waiting rank polls before it sleeps: about the time to wake up a thread, and far more than a
-/// neighbor needs that has reached the same collective. It yields its core to other threads between two polls.
-pub(crate) const WAKEFUL: Duration = Duration::from_micros(50);
-/// The interval at which a waiting collective checks whether the job has failed.
-pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The two connections of a rank in a ring, both non-blocking.
 pub(crate) struct Transfer {
@@ -222,9 +219,9 @@ impl<'a> Run<'a> {
             }
             match patience.saturating_sub(quiet) {
                 Duration::ZERO => return Err(TransferError::Silent(side)),
-                // Poll for a while before sleeping: see `WAKEFUL`.
-                _ if quiet < WAKEFUL => std::thread::yield_now(),
-                remaining => self.wait(remaining.min(LOOK_AROUND))?,
+                // Poll for a while before sleeping: see `POLL_BEFORE_SLEEP_TIMEOUT`.
+                _ if quiet < POLL_BEFORE_SLEEP_TIMEOUT => std::thread::yield_now(),
+                remaining => self.wait(remaining.min(FAILURE_CHECK_INTERVAL))?,
             }
         }
     }

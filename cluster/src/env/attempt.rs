@@ -1,5 +1,6 @@
 //! The restart count and the identity of a run, from environment variables of the programs that restart it.
 
+use super::slurm;
 use super::variables::Variables;
 use crate::error::ClusterError;
 use std::ffi::OsString;
@@ -54,7 +55,7 @@ impl Attempt {
             run = variables.text("TORCHELASTIC_RUN_ID")?;
         }
         if run.is_none() {
-            run = slurm_step(&variables)?;
+            run = slurm::step_name(&variables)?;
         }
         Ok(Self { number, run })
     }
@@ -63,14 +64,6 @@ impl Attempt {
     pub fn is_restart(&self) -> bool {
         self.number > 0
     }
-}
-
-/// Returns the identity of a Slurm step. A requeued job keeps its number and counts its steps from 0 again, so the
-/// identity stays the same.
-fn slurm_step(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
-    let Some(job) = variables.text("SLURM_JOB_ID")? else { return Ok(None) };
-    let step = variables.text("SLURM_STEP_ID")?.unwrap_or_default();
-    Ok(Some(format!("slurm-{job}.{step}")))
 }
 
 #[cfg(test)]

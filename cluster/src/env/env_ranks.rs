@@ -52,6 +52,11 @@ pub struct EnvRanks {
     pub cores: Option<usize>,
     /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`.
     pub listen_addr: Option<IpAddr>,
+    /// The name that `launch` or the user has given the job: `EDGECUT_RUN_ID`.
+    pub job: Option<String>,
+    /// The name of the job of `launcher`: `TORCHELASTIC_RUN_ID`, `PMIX_NAMESPACE` or the step of Slurm. Meaningful only
+    /// if rank and world size are taken from the launcher.
+    pub launcher_job: Option<String>,
     /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
     /// `SLURM_RESTART_COUNT`. The count of torchrun is not used, since it may differ between the nodes of a job.
     pub attempt: Option<u64>,

@@ -52,6 +52,7 @@ impl EnvRanks {
         if let Some(port) = variables.parse("MASTER_PORT", "a port from 0 to 65535")? {
             ranks.master_port = Some(port);
         }
+        ranks.job = variables.text("EDGECUT_RUN_ID")?;
         ranks.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
         for name in RESTARTS {
             ranks.attempt = ranks.attempt.or(variables.parse(name, "a number of restarts")?);
@@ -85,7 +86,9 @@ fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
         ..EnvRanks::default()
     };
     if plain.rank.is_some() {
-        return Ok(EnvRanks { launcher: Some(Launcher::Torchrun), ..plain });
+        // torchrun names each run "none" that is not named by the user.
+        let launcher_job = variables.text("TORCHELASTIC_RUN_ID")?.filter(|name| name != "none");
+        return Ok(EnvRanks { launcher: Some(Launcher::Torchrun), launcher_job, ..plain });
     }
     for read in [mpi::ranks, slurm::ranks, kubernetes::ranks] {
         if let Some(ranks) = read(variables)? {
@@ -122,6 +125,19 @@ mod tests {
         assert_eq!(nested.attempt, Some(1));
         let ranks = read(&[("RANK", "2"), ("WORLD_SIZE", "4")]).unwrap();
         assert_eq!((ranks.launcher, ranks.rank, ranks.world_size), (Some(Launcher::Torchrun), Some(2), Some(4)));
+    }
+
+    #[test]
+    fn the_launcher_of_the_ranks_names_the_job() {
+        let ranks = [("RANK", "2"), ("WORLD_SIZE", "4"), ("SLURM_JOB_ID", "7")];
+        let names = |extra: &[(&str, &str)]| {
+            let env = read(&[&ranks[..], extra].concat()).unwrap();
+            (env.job, env.launcher_job)
+        };
+        assert_eq!(names(&[]), (None, None));
+        assert_eq!(names(&[("TORCHELASTIC_RUN_ID", "none")]), (None, None));
+        assert_eq!(names(&[("TORCHELASTIC_RUN_ID", "r")]), (None, Some("r".to_owned())));
+        assert_eq!(names(&[("EDGECUT_RUN_ID", "mine")]), (Some("mine".to_owned()), None));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl Names {
             world_size: Some(world_size),
             local_rank: Some(local_rank),
             local_world_size: Some(local_world_size),
+            launcher_job: variables.text("PMIX_NAMESPACE")?,
             // On several nodes the launcher does not tell where rank 0 runs, so the user must set MASTER_ADDR.
             master_addr: (world_size == local_world_size).then(|| "127.0.0.1".to_owned()),
             ..EnvRanks::default()

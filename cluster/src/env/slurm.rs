@@ -36,6 +36,8 @@ pub(super) fn ranks(variables: &Variables<'_>) -> Result<Option<EnvRanks>, Clust
         // number, as in PyG's tutorial.
         master_port: u16::try_from(10_000 + job % 10_000).ok(),
         cores: variables.number("SLURM_CPUS_PER_TASK")?,
+        // The steps of one job have the same port.
+        launcher_job: step_name(variables)?,
         ..EnvRanks::default()
     }))
 }
@@ -82,6 +84,14 @@ fn tasks_per_node(text: &str) -> Option<Vec<usize>> {
     Some(tasks)
 }
 
+/// Returns the identity of a Slurm step. A requeued job keeps its number and counts its steps from 0 again, so the
+/// identity stays the same.
+pub(super) fn step_name(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
+    let Some(job) = variables.text("SLURM_JOB_ID")? else { return Ok(None) };
+    let step = variables.text("SLURM_STEP_ID")?.unwrap_or_default();
+    Ok(Some(format!("slurm-{job}.{step}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::tasks_per_node;
@@ -118,6 +128,8 @@ mod tests {
             local_world_size: Some(1),
             cores: Some(8),
             listen_addr: None,
+            job: None,
+            launcher_job: Some("slurm-20123.".into()),
             attempt: None,
         };
         assert_eq!(read(&STEP).unwrap(), ranks);

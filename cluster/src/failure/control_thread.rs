@@ -1,5 +1,6 @@
 //! The control thread. It executes the actions of the [`ControlPlane`], on one connection from each rank to rank 0.
 
+use crate::timeouts::LAST_MESSAGES_TIMEOUT;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -18,8 +19,6 @@ use crate::readiness::{WakeSignal, Waker, wait_ready};
 use crate::secure::stream::SecureStream;
 use crate::wire::encode;
 
-/// The longest time to deliver the last messages after a request to stop.
-const FAREWELL: Duration = Duration::from_secs(1);
 /// The interval of heartbeats, and the silence after which a connection counts as dead.
 #[derive(Clone, Copy)]
 pub(crate) struct Heartbeat {
@@ -215,7 +214,7 @@ impl ControlLoop {
                     let actions = self.control_plane.on_leave();
                     self.execute(actions);
                 }
-                Command::Stop => self.stop_by = Some(Instant::now() + FAREWELL),
+                Command::Stop => self.stop_by = Some(Instant::now() + LAST_MESSAGES_TIMEOUT),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The end of the job as known to this process: the first failure, or that all ranks are done.
 
+use crate::timeouts::STOPWATCH_INTERVAL;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -9,9 +10,6 @@ use tokio::sync::Notify;
 use crate::error::Failure;
 use crate::locks::{lock, wait_for};
 use crate::stopwatch::Stopwatch;
-
-/// The interval at which a waiting thread updates its stopwatch.
-const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 type Watcher = Box<dyn FnOnce(Failure) + Send>;
 
@@ -177,7 +175,7 @@ impl JobState {
             if remaining.is_zero() {
                 return Ending::Open;
             }
-            state = wait_for(&self.changed, state, remaining.min(LOOK_AROUND));
+            state = wait_for(&self.changed, state, remaining.min(STOPWATCH_INTERVAL));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Socket options that make the kernel detect unreachable peers.
 
+use crate::timeouts::MIN_PROBE_INTERVAL;
 use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -8,8 +9,6 @@ use rustix::net::sockopt;
 
 /// The number of unanswered probes after which the kernel ends an idle connection.
 const PROBES: u32 = 5;
-/// The shortest interval of probes: the kernel counts in whole seconds.
-const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Makes the kernel probe `stream` while it is idle. If the peer does not answer, the connection ends with an error
 /// after about `timeout`.
@@ -18,8 +17,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// answers.
 pub(crate) fn probe_when_idle(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, (timeout / 2).max(SHORTEST))?;
-    sockopt::set_tcp_keepintvl(stream, (timeout / (2 * PROBES)).max(SHORTEST))?;
+    sockopt::set_tcp_keepidle(stream, (timeout / 2).max(MIN_PROBE_INTERVAL))?;
+    sockopt::set_tcp_keepintvl(stream, (timeout / (2 * PROBES)).max(MIN_PROBE_INTERVAL))?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The acceptor of incoming connections, and its thread.
 
+use crate::timeouts::STOP_CHECK_INTERVAL;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,7 +17,7 @@ use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
 use crate::io_error::{explain, is_exhausted};
 use crate::join::identity::{Binding, Identity, JobId, Party};
-use crate::join::messages::{Register, RingKey};
+use crate::join::messages::{Register, RingKey, RunName};
 use crate::join::pending_handshakes::{HandshakeSlot, PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;
 use crate::locks::{lock, wait_for};
@@ -25,15 +26,12 @@ use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::token::Token;
 
-/// The interval at which waiting threads check whether they should stop.
-pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
-
 /// An event for the rendezvous.
 pub(crate) enum Arrival {
     /// A rank that wants to join, with its control connection.
     Rank { register: Register, stream: SecureStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
-    GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
+    GaveUp { rank: usize, run: RunName, peer: SocketAddr, reason: String },
     /// A process that failed the handshake: it has another version, another secret or another user.
     TurnedAway { reason: String },
     /// This process cannot accept connections.
@@ -64,7 +62,8 @@ pub(crate) struct Acceptor {
     pub(super) rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
     pub(super) pulses: SyncSender<(usize, SecureStream)>,
     // Connections of process groups that this process has not created yet.
-    pub(super) rings: Mutex<HashMap<RingKey, SecureStream>>,
+    // `None` while the answer to a connection is sent.
+    pub(super) rings: Mutex<HashMap<RingKey, Option<SecureStream>>>,
     // Notified when a connection is added to `rings`.
     pub(super) ring_came: Condvar,
     pub(super) pending: Arc<PendingHandshakes>,
@@ -177,7 +176,7 @@ impl Acceptor {
         let may_wait = || Instant::now() < deadline && !self.closed.load(Ordering::Acquire) && !slot.is_evicted();
         let mut job = lock(&self.job);
         while is_meant && job.is_none() && may_wait() {
-            job = wait_for(&self.job_known, job, LOOK_AROUND);
+            job = wait_for(&self.job_known, job, STOP_CHECK_INTERVAL);
         }
         Identity { party: self.party, job: job.as_deref().map_or(JobId::UNKNOWN, JobId::of) }
     }
@@ -240,12 +239,12 @@ impl Acceptor {
                     exhausted_since = Some(self.complain(error, exhausted_since));
                 }
                 // Other errors concern a single connection, for example one that the peer has closed already.
-                std::thread::sleep(LOOK_AROUND);
+                std::thread::sleep(STOP_CHECK_INTERVAL);
                 continue;
             }
             exhausted_since = None;
-            if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
-                std::thread::sleep(LOOK_AROUND);
+            if wait_ready(&mut sockets, 10 * STOP_CHECK_INTERVAL).is_err() {
+                std::thread::sleep(STOP_CHECK_INTERVAL);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Connections that this process opens.
 
+use crate::timeouts::CONNECT_RETRY_INTERVAL;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -14,9 +15,6 @@ use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
 use crate::token::Token;
 use crate::wire::{make_nonblocking, read_frame, write_frame};
-
-/// The pause before the next attempt to connect to a peer that has closed the connection.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The settings of the connections that a process opens.
 #[derive(Clone, Copy)]
@@ -64,8 +62,8 @@ fn open_patiently(
 ) -> Result<SecureStream, HandshakeError> {
     loop {
         match open(target, settings, deadline) {
-            Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
-                std::thread::sleep(RETRY_PAUSE);
+            Err(error) if error.is_hang_up() && Instant::now() + CONNECT_RETRY_INTERVAL < deadline => {
+                std::thread::sleep(CONNECT_RETRY_INTERVAL);
             }
             outcome => return outcome,
         }

@@ -1,5 +1,7 @@
 //! The handshakes with incoming connections, and their dispatch by purpose.
 
+use crate::timeouts::STOP_CHECK_INTERVAL;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
 use crate::io_error::invalid;
-use crate::join::acceptor::{Acceptor, Arrival, LOOK_AROUND};
+use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::handshake::{Handshake, HandshakeError, Session};
 use crate::join::identity::{Binding, Party, Purpose};
 use crate::join::messages::{Admission, Answer, Joining, RingKey};
@@ -40,14 +42,16 @@ impl Acceptor {
         let mut waited = Stopwatch::start();
         let mut rings = lock(&self.rings);
         loop {
-            if let Some(stream) = rings.remove(key) {
-                return Some(stream);
+            if let Entry::Occupied(waiting) = rings.entry(key.clone())
+                && waiting.get().is_some()
+            {
+                return waiting.remove();
             }
             let remaining = patience.saturating_sub(waited.elapsed());
             if remaining.is_zero() || give_up() {
                 return None;
             }
-            rings = wait_for(&self.ring_came, rings, remaining.min(LOOK_AROUND));
+            rings = wait_for(&self.ring_came, rings, remaining.min(STOP_CHECK_INTERVAL));
         }
     }
 
@@ -190,7 +194,7 @@ impl Acceptor {
         }
         match joining {
             Joining::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
-            Joining::GiveUp { attempt, reason, .. } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
+            Joining::GiveUp { run, reason, .. } => self.arrive(Arrival::GaveUp { rank, run, peer, reason }),
         }
         Ok(())
     }
@@ -222,14 +226,41 @@ impl Acceptor {
         if key.from != from {
             return refuse(&mut stream, deadline, format!("it is the connection of rank {}, not {from}", key.from));
         }
-        if lock(&self.rings).len() >= MAX_WAITING_RINGS {
-            return refuse(&mut stream, deadline, "too many rings wait for their group".to_owned());
+        if let Err(reason) = self.reserve_ring(&key) {
+            return refuse(&mut stream, deadline, reason);
         }
-        write_frame(stream.by(deadline), &Answer::Welcome)?;
-        make_nonblocking(stream.socket())?;
-        lock(&self.rings).insert(key, stream);
+        let welcomed =
+            write_frame(stream.by(deadline), &Answer::Welcome).and_then(|()| make_nonblocking(stream.socket()));
+        let mut rings = lock(&self.rings);
+        match welcomed {
+            Ok(()) => rings.insert(key, Some(stream)),
+            Err(_) => rings.remove(&key),
+        };
+        drop(rings);
         self.ring_came.notify_all();
-        Ok(())
+        welcomed
+    }
+
+    /// Reserves the entry of a connection of a process group, which is filled after the answer.
+    ///
+    /// # Errors
+    /// The reason of a refusal. A second connection for the same use must not replace the first one: its sender is
+    /// another process with the same rank, or has a group that this process does not know.
+    fn reserve_ring(&self, key: &RingKey) -> Result<(), String> {
+        let mut rings = lock(&self.rings);
+        if rings.len() >= MAX_WAITING_RINGS {
+            return Err("too many rings wait for their group".to_owned());
+        }
+        match rings.entry(key.clone()) {
+            Entry::Occupied(_) => Err(format!(
+                "rank {} opens a second connection to {} for group {:?} (number {}), and the first one still waits",
+                key.from, self.party, key.name, key.instance
+            )),
+            Entry::Vacant(free) => {
+                free.insert(None);
+                Ok(())
+            }
+        }
     }
 
     fn accept_pulse(&self, from: usize, mut stream: SecureStream, deadline: Instant) -> io::Result<()> {
@@ -263,7 +294,7 @@ mod tests {
     use crate::config::ClusterConfig;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
     use crate::join::handshake::tests::secure_pair;
-    use crate::join::messages::Register;
+    use crate::join::messages::{Register, RunName};
 
     fn acceptor(arrivals: SyncSender<Arrival>) -> Acceptor {
         Acceptor::new(AcceptorSettings {
@@ -287,11 +318,11 @@ mod tests {
         let peer = own.local_addr().unwrap();
         let register = Register {
             rank: 1,
+            run: RunName { job: None, attempt: 0 },
             world_size: 2,
             fingerprint: String::new(),
             protection: Protection::Checked,
             listen: peer,
-            attempt: 0,
             waited_ms: 0,
         };
         (Arrival::Rank { register, stream, peer }, own)

@@ -24,6 +24,8 @@
 //! without fails with a clear error on both sides. Without a secret both sides also check that the same user runs the
 //! other process.
 
+use crate::timeouts::USER_LOOKUP_TIMEOUT;
+use crate::timeouts::VERSION_ANSWER_TIMEOUT;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -40,7 +42,7 @@ use crate::token::Token;
 use crate::wire::Timed;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 7;
+pub(crate) const PROTOCOL_VERSION: u32 = 8;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 /// The magic and the version, with which both sides begin in every version of the protocol.
@@ -50,11 +52,6 @@ const OPENING_BYTES: usize = GREETING_BYTES + 1 + BINDING_BYTES;
 const REPLY_BYTES: usize = 1 + IDENTITY_BYTES;
 const ANSWER_BYTES: usize = 1 + CONFIRMATION_BYTES;
 const ACCEPTED: u8 = 1;
-/// The longest that a connection to a process of another version stays open, so that the peer can read the answer.
-const LAST_BYTES: Duration = Duration::from_millis(200);
-/// The longest that a connection to a rejected process of another user stays open, so that the peer can look up the
-/// user of this end and report the reason itself.
-const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The reason of a failed handshake.
 #[derive(Debug)]
@@ -224,7 +221,7 @@ impl<'a> Handshake<'a> {
         if let Err(error) = self.read_version(&mut timed) {
             // With this greeting the peer detects another version too, and reports it to its own user.
             timed.write_all(&self.greeting())?;
-            self.wait_for_end(stream, LAST_BYTES);
+            self.wait_for_end(stream, VERSION_ANSWER_TIMEOUT);
             return Err(error);
         }
         let opening = self.read_opening(&mut timed)?;
@@ -233,7 +230,7 @@ impl<'a> Handshake<'a> {
         if let Err(error) = self.check_user(stream) {
             timed.write_all(&self.greeting())?;
             // The peer makes the same check, which needs this end to be open.
-            self.wait_for_end(stream, LAST_LOOK);
+            self.wait_for_end(stream, USER_LOOKUP_TIMEOUT);
             return Err(error);
         }
         let mut noise = NoiseHandshake::acceptor(&opening.bytes, &Token::key(self.token))?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::ClusterConfig;
 use crate::secure::protection::Protection;
 
 /// The message on a connection of a rank that joins.
@@ -12,7 +13,7 @@ pub(crate) enum Joining {
     /// The rank can join; answered with [`Admission`].
     Register(Register),
     /// The rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
-    GiveUp { rank: usize, attempt: u64, reason: String },
+    GiveUp { rank: usize, run: RunName, reason: String },
 }
 
 impl Joining {
@@ -25,16 +26,30 @@ impl Joining {
     }
 }
 
+/// The job that a process belongs to, as its launcher knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunName {
+    /// The name of the job; `None` if neither the launcher nor the user has named it.
+    pub(crate) job: Option<String>,
+    /// The number of restarts of the job before this process was started, as counted by its launcher.
+    pub(crate) attempt: u64,
+}
+
+impl RunName {
+    pub(crate) fn of(config: &ClusterConfig) -> Self {
+        Self { job: config.job.clone(), attempt: config.attempt }
+    }
+}
+
 /// The registration of a rank that joins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Register {
     pub(crate) rank: usize,
+    pub(crate) run: RunName,
     pub(crate) world_size: usize,
     pub(crate) fingerprint: String,
     pub(crate) protection: Protection,
     pub(crate) listen: SocketAddr,
-    /// The number of restarts of the job before this process was started, as counted by its launcher.
-    pub(crate) attempt: u64,
     /// The time since the process began to join, in milliseconds.
     pub(crate) waited_ms: u64,
 }

@@ -1,5 +1,6 @@
 //! The bounded set of handshakes in progress, and the choice of the connection to close when the set is full.
 
+use crate::timeouts::HANDSHAKE_ROOM_INTERVAL;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,9 +10,6 @@ use rustix::event::{PollFd, PollFlags};
 
 use crate::locks::{lock, wait_for};
 use crate::readiness::wait_ready;
-
-/// The interval at which a thread that waits for room checks again.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The limits of the handshakes in progress.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +88,7 @@ impl PendingHandshakes {
                 victim.evict();
             }
             // The thread of the closed connection drops its slot, which notifies `ended`.
-            table = wait_for(&self.ended, table, LOOK_AROUND);
+            table = wait_for(&self.ended, table, HANDSHAKE_ROOM_INTERVAL);
         }
         Some(HandshakeSlot { pending: Arc::clone(self), id: table.insert(source, Some(Arc::clone(socket))) })
     }

@@ -1,20 +1,18 @@
 //! The decisions of the rendezvous, without sockets: the ranks that have joined, and the checks of each new one.
 
+use crate::timeouts::MAX_START_DIFFERENCE;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::address::{check_given, is_loopback};
 use crate::config::ClusterConfig;
 use crate::error::seconds;
-use crate::join::messages::Register;
+use crate::join::messages::{Register, RunName};
 
-/// The number of characters at which fingerprints are cut in messages.
-const SHOWN_FINGERPRINT: usize = 64;
+/// The number of characters at which fingerprints and names of jobs are cut in messages.
+const SHOWN_CHARACTERS: usize = 64;
 /// The most rejected connections that the error of a missing rank mentions.
 const SHOWN_REJECTIONS: usize = 4;
-/// The longest plausible difference between the start times of a job's processes. A process that started earlier than
-/// that, compared with rank 0 or with another process of its rank, may be left over from an earlier attempt.
-const SAME_START: Duration = Duration::from_secs(5);
 
 /// The ranks that rank 0 knows of during the rendezvous.
 pub(crate) struct Registry<'a> {
@@ -75,13 +73,13 @@ impl<'a> Registry<'a> {
     pub(crate) fn admit(&mut self, new: &Candidate<'_>) -> Result<Admitted, Rejection> {
         let Candidate { register, peer, started } = *new;
         let rank = register.rank;
-        if let Some(reason) = self.other_attempt(rank, register.attempt, peer) {
+        if let Some(reason) = self.other_run(rank, &register.run, peer) {
             return Err(Rejection::Leftover(reason));
         }
         if let Some(reason) = self.problem(register, peer) {
             // A misconfigured process that started with this job fails the rendezvous. An older one may belong to
             // another job.
-            let is_older = started + SAME_START < self.started;
+            let is_older = started + MAX_START_DIFFERENCE < self.started;
             return Err(if is_older { Rejection::Leftover(reason) } else { Rejection::Fatal(reason) });
         }
         let member = Member { listen: register.listen, peer, started };
@@ -94,21 +92,33 @@ impl<'a> Registry<'a> {
             return Ok(Admitted::New);
         };
         let reason = format!("two processes claim rank {rank}: one at {}, one at {peer}", first.peer);
-        if rank > 0 && first.started + SAME_START < started {
+        if rank > 0 && first.started + MAX_START_DIFFERENCE < started {
             *place = Some(member);
             return Ok(Admitted::InPlaceOf(format!("{reason}, which has started later and takes its place")));
         }
-        let is_older = started + SAME_START < first.started;
+        let is_older = started + MAX_START_DIFFERENCE < first.started;
         Err(if is_older { Rejection::Leftover(reason) } else { Rejection::Fatal(reason) })
     }
 
-    /// Returns why a process cannot join if it belongs to another attempt at this job; `None` if it belongs to this
-    /// one.
-    pub(crate) fn other_attempt(&self, rank: usize, attempt: u64, peer: SocketAddr) -> Option<String> {
+    /// Returns why a process cannot join if it belongs to another job, or to another attempt at this one; `None` if it
+    /// belongs to this attempt.
+    pub(crate) fn other_run(&self, rank: usize, run: &RunName, peer: SocketAddr) -> Option<String> {
+        let RunName { job, attempt } = run;
         let own = self.config.attempt;
-        (attempt != own).then(|| {
-            format!("rank {rank} at {peer} belongs to the attempt after {attempt} restarts, rank 0 to that after {own}")
-        })
+        if *job != self.config.job {
+            return Some(format!(
+                "rank {rank} at {peer} belongs to {}, rank 0 to {}: give each job a port of its own (--master-port, \
+                 MASTER_PORT), and all ranks of a job the same EDGECUT_RUN_ID or none",
+                named(job.as_deref()),
+                named(self.config.job.as_deref())
+            ));
+        }
+        if *attempt != own {
+            return Some(format!(
+                "rank {rank} at {peer} belongs to the attempt after {attempt} restarts, rank 0 to that after {own}"
+            ));
+        }
+        None
     }
 
     /// Returns what is wrong with the settings of a rank; `None` if nothing is.
@@ -205,10 +215,19 @@ pub(crate) fn list(ranks: &[usize]) -> String {
     text
 }
 
-fn shown(fingerprint: &str) -> String {
-    match fingerprint.char_indices().nth(SHOWN_FINGERPRINT) {
-        Some((end, _)) => format!("{}…", &fingerprint[..end]),
-        None => fingerprint.to_owned(),
+/// Formats the name of a job.
+fn named(job: Option<&str>) -> String {
+    match job {
+        Some(name) => format!("the job {:?}", shown(name)),
+        None => "a job without a name".to_owned(),
+    }
+}
+
+/// Cuts the text of a peer for a message.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -224,11 +243,11 @@ mod tests {
     fn member(rank: usize) -> Register {
         Register {
             rank,
+            run: RunName { job: None, attempt: 0 },
             world_size: 3,
             fingerprint: "abc".to_owned(),
             protection: Protection::default(),
             listen: addr(rank as u8, 5000),
-            attempt: 0,
             waited_ms: 0,
         }
     }
@@ -333,12 +352,15 @@ mod tests {
         let mut config = config();
         config.attempt = 2;
         let mut registry = registry(&config);
-        let old = Register { attempt: 1, world_size: 9, ..member(1) };
+        let old = Register { run: RunName { job: None, attempt: 1 }, world_size: 9, ..member(1) };
         match admit(&mut registry, &old, addr(9, 8)) {
             Err(Rejection::Leftover(reason)) => assert!(reason.contains("after 1 restarts, rank 0 to"), "{reason}"),
             other => panic!("{other:?}"),
         }
-        assert_eq!(admit(&mut registry, &Register { attempt: 2, ..member(1) }, addr(1, 1)), Ok(Admitted::New));
+        assert_eq!(
+            admit(&mut registry, &Register { run: RunName { job: None, attempt: 2 }, ..member(1) }, addr(1, 1)),
+            Ok(Admitted::New)
+        );
     }
 
     #[test]

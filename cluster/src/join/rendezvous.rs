@@ -1,5 +1,9 @@
 //! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
+use crate::timeouts::ANSWER_TIMEOUT;
+use crate::timeouts::CONNECTION_CHECK_INTERVAL;
+use crate::timeouts::FAILED_RENDEZVOUS_TIMEOUT;
+use crate::timeouts::JOIN_EXTRA_TIMEOUT;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,20 +15,11 @@ use crate::error::{ClusterError, seconds, system};
 use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::connector::{self, ConnectorSettings, Target};
 use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
-use crate::join::messages::{Admission, Joining, Register};
+use crate::join::messages::{Admission, Joining, Register, RunName};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
 use crate::wire::{read_frame, write_frame};
 
-/// The time for which rank 0 stays after a failed rendezvous, to tell the reason to ranks that come later.
-const LINGER: Duration = Duration::from_secs(2);
-/// The time by which other ranks wait longer than rank 0, so that the error of rank 0, which names the missing ranks,
-/// comes first.
-const GRACE: Duration = Duration::from_secs(3);
-/// The interval at which rank 0 checks that registered ranks are still connected.
-const TICK: Duration = Duration::from_millis(100);
-/// The longest time to send an answer to a rank.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most lines about rejected peers. More lines would bury the first ones.
 const MAX_NOTICES: usize = 8;
 
@@ -89,7 +84,7 @@ struct Host<'a> {
 impl Host<'_> {
     /// Waits until all ranks have registered. The error is the reason of a failure.
     fn gather(&mut self, arrivals: &Receiver<Arrival>, deadline: Instant) -> Result<(), String> {
-        let mut next_look = Instant::now() + TICK;
+        let mut next_look = Instant::now() + CONNECTION_CHECK_INTERVAL;
         while !self.registry.is_complete() {
             let now = Instant::now();
             if now >= deadline {
@@ -98,9 +93,9 @@ impl Host<'_> {
             }
             if now >= next_look {
                 self.find_ended_rank()?;
-                next_look = now + TICK;
+                next_look = now + CONNECTION_CHECK_INTERVAL;
             }
-            match arrivals.recv_timeout(TICK.min(deadline - now)) {
+            match arrivals.recv_timeout(CONNECTION_CHECK_INTERVAL.min(deadline - now)) {
                 Ok(arrival) => self.handle(arrival)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err("rank 0 stopped listening".to_owned()),
@@ -112,9 +107,9 @@ impl Host<'_> {
     fn handle(&mut self, arrival: Arrival) -> Result<(), String> {
         match arrival {
             Arrival::Rank { register, stream, peer } => self.admit(&register, stream, peer),
-            Arrival::GaveUp { rank, attempt, peer, reason } => {
+            Arrival::GaveUp { rank, run, peer, reason } => {
                 let reason = format!("rank {rank} at {peer} cannot join: {reason}");
-                match self.registry.other_attempt(rank, attempt, peer) {
+                match self.registry.other_run(rank, &run, peer) {
                     Some(_) => {
                         self.note_rejection(&reason);
                         Ok(())
@@ -193,12 +188,12 @@ impl Host<'_> {
         }
     }
 
-    /// Sends the reason of a failure to the ranks that have registered, and for up to [`LINGER`] to those that come
+    /// Sends the reason of a failure to the ranks that have registered, and for up to [`FAILED_RENDEZVOUS_TIMEOUT`] to those that come
     /// later.
     fn reject(&mut self, reason: &str, arrivals: &Receiver<Arrival>, deadline: Instant) {
         let rejection = Admission::Rejected { reason: reason.to_owned() };
         self.answer_all(&rejection);
-        let linger_until = deadline.min(Instant::now() + LINGER);
+        let linger_until = deadline.min(Instant::now() + FAILED_RENDEZVOUS_TIMEOUT);
         let mut told = self.controls.len();
         while told + 1 < self.config.world_size {
             let remaining = linger_until.saturating_duration_since(Instant::now());
@@ -242,7 +237,8 @@ pub(crate) fn reach(config: &ClusterConfig) -> Result<Applicant, ClusterError> {
         Ok((listener, listen)) => Ok(Applicant { control, master, started, listener, listen }),
         Err(error) => {
             // Tell rank 0, so that the other ranks do not wait until the deadline.
-            let farewell = Joining::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
+            let farewell =
+                Joining::GiveUp { rank: config.rank, run: RunName::of(config), reason: format!("{error:#}") };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(control.by(deadline), &farewell);
             Err(error)
@@ -262,11 +258,11 @@ impl Applicant {
     pub(crate) fn into_registration(self, config: &ClusterConfig, listen: SocketAddr) -> (TcpListener, Registration) {
         let register = Register {
             rank: config.rank,
+            run: RunName::of(config),
             world_size: config.world_size,
             fingerprint: config.fingerprint.clone(),
             protection: config.protection,
             listen,
-            attempt: config.attempt,
             waited_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
         (self.listener, Registration { control: self.control, master: self.master, register })
@@ -310,7 +306,7 @@ fn register(
     own: Register,
 ) -> Result<(String, Vec<SocketAddr>), ClusterError> {
     // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
-    let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
+    let deadline = Instant::now() + config.rendezvous_timeout() + JOIN_EXTRA_TIMEOUT;
     let admission =
         write_frame(control.by(deadline), &Joining::Register(own)).and_then(|()| read_frame(control.by(deadline)));
     match admission {
@@ -411,11 +407,11 @@ mod tests {
         let (sender, arrivals) = sync_channel(1);
         let register = Register {
             rank: 1,
+            run: RunName { job: None, attempt: 0 },
             world_size: 3,
             fingerprint: String::new(),
             protection: Protection::default(),
             listen: own,
-            attempt: 0,
             waited_ms: 0,
         };
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();

@@ -1,5 +1,8 @@
 //! The processes of a node's ranks: copies of this program that start together and end together.
 
+use crate::timeouts::OTHER_RANKS_TIMEOUT;
+use crate::timeouts::STORE_STATE_TIMEOUT;
+use crate::timeouts::TERMINATION_TIMEOUT;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +11,6 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use socket2::{Domain, Socket, Type};
@@ -20,13 +22,6 @@ use crate::processes::interrupts::on_interrupt;
 use crate::processes::termination::STATE_STORED;
 use crate::token::Token;
 
-/// The time that the other ranks have to end by themselves after the first failure. Then they are asked to end: they may
-/// wait for a rank that never joins. A rank whose thread is stuck ends by itself after 8 seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The time that ranks have to end when they are asked to. Then they are killed.
-const GRACE: Duration = Duration::from_secs(5);
-/// The same time for ranks that store their state first.
-const GRACE_TO_STORE: Duration = Duration::from_secs(300);
 /// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
 const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
@@ -140,11 +135,15 @@ impl LocalRanks {
         let mut is_ending = false;
         while !running.0.is_empty() {
             let event = if interrupted.load(Ordering::SeqCst) {
-                ended.recv_timeout(if self.stores_state && !is_ending { GRACE_TO_STORE } else { GRACE })
+                ended.recv_timeout(if self.stores_state && !is_ending {
+                    STORE_STATE_TIMEOUT
+                } else {
+                    TERMINATION_TIMEOUT
+                })
             } else if is_ending {
-                ended.recv_timeout(GRACE)
+                ended.recv_timeout(TERMINATION_TIMEOUT)
             } else if failure.is_some() {
-                ended.recv_timeout(PATIENCE)
+                ended.recv_timeout(OTHER_RANKS_TIMEOUT)
             } else {
                 ended.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };

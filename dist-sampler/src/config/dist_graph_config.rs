@@ -1,9 +1,8 @@
 //! The resources of a process that samples, and the limits on its network traffic.
 
+use crate::timeouts::MAX_RPC_TIMEOUT;
 use std::time::Duration;
 
-/// The longest deadline of a request. Longer deadlines are shortened, on the client and on the server.
-pub(crate) const MAX_RPC_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// CPU cores per network thread.
 const CORES_PER_NETWORK_THREAD: usize = 16;
 const MAX_NETWORK_THREADS: usize = 8;

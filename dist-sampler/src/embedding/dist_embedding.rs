@@ -209,7 +209,7 @@ impl DistEmbedding {
             );
             return Err(SampleError::Layout { what });
         }
-        let rank = self.node.cluster().rank() as u32;
+        let own_rank = self.node.cluster().rank() as u32;
         let sources = self.sources(nodes);
         let update = |rows: &[u32], positions: &[u32]| Update {
             rows: rows.to_vec(),
@@ -226,7 +226,9 @@ impl DistEmbedding {
             let Some(owner) = owner else {
                 if let Some(shard) = &self.shard {
                     let own = update(&asked.rows, &asked.positions);
-                    shard.push(self.version, (rank, next_piece()), own).map_err(|what| SampleError::Layout { what })?;
+                    shard
+                        .push(self.version, (own_rank, next_piece()), own)
+                        .map_err(|what| SampleError::Layout { what })?;
                 }
                 continue;
             };
@@ -237,7 +239,6 @@ impl DistEmbedding {
                 let request = PushRequest {
                     table: self.table,
                     version: self.version,
-                    rank,
                     piece: next_piece(),
                     num_rows: rows.len() as u32,
                     data: bytes_of(words),

@@ -75,8 +75,8 @@ impl Shard {
         Ok(bytes_of(self.read(rows)))
     }
 
-    /// Stores the gradients of a request for the step that it names.
-    pub(crate) fn answer_push(&self, request: &PushRequest) -> Result<Bytes, Refusal> {
+    /// Stores the gradients of a request of rank `from` for the step that it names.
+    pub(crate) fn answer_push(&self, from: u32, request: &PushRequest) -> Result<Bytes, Refusal> {
         let words = ids_in(&request.data).map_err(Refusal::Invalid)?;
         let num_rows = request.num_rows as usize;
         if words.len() != num_rows.saturating_mul(1 + self.dim()) {
@@ -87,7 +87,7 @@ impl Shard {
         self.check_rows(rows)?;
         let gradients = gradients.iter().map(|&bits| f32::from_bits(bits)).collect();
         let update = Update { rows: rows.to_vec(), gradients };
-        self.push(request.version, (request.rank, request.piece), update).map_err(Refusal::Invalid)?;
+        self.push(request.version, (from, request.piece), update).map_err(Refusal::Invalid)?;
         Ok(Bytes::new())
     }
 

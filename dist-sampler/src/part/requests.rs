@@ -177,8 +177,7 @@ pub(crate) struct PullRequest {
 pub(crate) struct PushRequest {
     pub(crate) table: u32,
     pub(crate) version: u64,
-    pub(crate) rank: u32,
-    /// The number of this piece among the pieces of the rank. A piece that arrives twice counts once.
+    /// The number of this piece among the pieces of the rank that has opened the connection. A piece that arrives twice counts once.
     pub(crate) piece: u32,
     pub(crate) num_rows: u32,
     /// The rows (`u32`), then their gradients (`f32`).

@@ -1,7 +1,10 @@
 //! Dialing of one rank, with retries, a time limit and a memory of failures.
 
-use crate::config::dist_graph_config::{DistGraphConfig, MAX_RPC_TIMEOUT};
+use crate::config::dist_graph_config::DistGraphConfig;
 use crate::error::{PeerName, SampleError};
+use crate::timeouts::MAX_RETRY_INTERVAL;
+use crate::timeouts::MAX_RPC_TIMEOUT;
+use crate::timeouts::MIN_RETRY_INTERVAL;
 use edgecut_cluster::{Cluster, ClusterError, Failure, SecureStream};
 use edgecut_cluster::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceTarget};
 use std::io;
@@ -9,9 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// The pause after the first failed attempt. It doubles with each further attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Milliseconds by which the pauses of consecutive attempts and processes differ, so that these do not retry in step.
 const SPREAD_MS: u64 = 7;
 
@@ -202,13 +202,13 @@ impl Dialer {
     }
 
     fn pause(&self, attempts: u32) -> Duration {
-        let doubled = FIRST_PAUSE * 2_u32.saturating_pow((attempts - 1).min(8));
+        let doubled = MIN_RETRY_INTERVAL * 2_u32.saturating_pow((attempts - 1).min(8));
         let number = match self.peer {
             PeerName::Rank { rank, .. } => rank as u64,
             PeerName::Server(_) => u64::from(std::process::id()),
         };
         let spread = (number + u64::from(attempts)) * SPREAD_MS % 100;
-        doubled.min(LONGEST_PAUSE) + Duration::from_millis(spread)
+        doubled.min(MAX_RETRY_INTERVAL) + Duration::from_millis(spread)
     }
 
     /// Returns whether another attempt may succeed: the peer may be busy, or the network may have dropped the connection.

@@ -10,6 +10,7 @@ use crate::rpc::silence::Silence;
 use crate::rpc::traffic::Traffic;
 use crate::rpc::wire::{ArrayReply, Request};
 use crate::servers::server_list::{ServerList, part_name};
+use crate::timeouts::DEADLINE_EXTRA_TIMEOUT;
 use crate::workers::Workers;
 use bytes::Bytes;
 use edgecut_cluster::{Cluster, ServiceCaller, is_modified, with_causes};
@@ -96,9 +97,6 @@ impl Holders {
         }
     }
 }
-
-/// The extra wait after a request's deadline, so that tarpc's own deadline error comes first.
-const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 
 /// The outcome of a request that the peer has accepted.
 pub(crate) enum Outcome {
@@ -223,7 +221,7 @@ impl Peer {
             let call = client.call(context, request.clone().into_message());
             let answer = tokio::select! {
                 biased;
-                answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, call) => answer,
+                answer = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_EXTRA_TIMEOUT, call) => answer,
                 why = self.falls_silent(&client) => return Err(self.failed(request, why)),
             };
             if let Ok(Ok(_)) = answer {

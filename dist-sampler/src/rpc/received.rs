@@ -1,8 +1,8 @@
 //! Decoding of received messages with untrusted deadlines.
 
-use crate::config::dist_graph_config::MAX_RPC_TIMEOUT;
 use crate::rpc::transport::CarriesPayload;
 use crate::rpc::wire::Request;
+use crate::timeouts::MAX_RPC_TIMEOUT;
 use bytes::Bytes;
 use serde::Deserialize;
 use std::time::{Duration, Instant};

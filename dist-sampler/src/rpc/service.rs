@@ -9,6 +9,8 @@ use crate::rpc::served::Served;
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
 use crate::servers::requests::{DescribeRequest, SampleRequest};
+use crate::timeouts::BLAME_LEAD_TIMEOUT;
+use crate::timeouts::SERVER_CONNECT_TIMEOUT;
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
 use edgecut_cluster::{AsyncSecureStream, is_modified, say, with_causes};
@@ -16,18 +18,11 @@ use futures::StreamExt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tarpc::ServerError;
 use tarpc::context::Context;
 use tarpc::server::{self, Channel, Serve};
 use tokio::sync::Semaphore;
-
-/// The longest that a description waits for connections to the other servers.
-const LONGEST_CONNECT: Duration = Duration::from_secs(2);
-
-/// The longest time before the deadline of a client's batch at which a server names the servers for which it waits.
-/// Otherwise the client would blame this server.
-const TIME_TO_NAME: Duration = Duration::from_secs(2);
 
 /// The service. Each request has a clone.
 #[derive(Clone)]
@@ -51,7 +46,7 @@ impl Service {
         // The end of the stream is an error here, so that the requests of a client that is gone are canceled.
         let transport = BulkTransport::new(stream, config.max_message_bytes).with_end_as_error();
         let channel = server::BaseChannel::new(server::Config::default(), transport);
-        let connection = ServedConnection::new(self, config);
+        let connection = ServedConnection::new(self, from, config);
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let mut requests = pin!(channel.requests());
         // An error ends the connection. The peer reports the cause, unless only this end can know it.
@@ -83,9 +78,9 @@ impl Service {
         }
     }
 
-    /// Answers one request, as if it were the only one of a connection.
+    /// Answers one request, as if it were the only one of a connection of rank 0.
     pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
-        ServedConnection::new(self, config).answer(request, Instant::now() + config.rpc_timeout()).await
+        ServedConnection::new(self, 0, config).answer(request, Instant::now() + config.rpc_timeout()).await
     }
 }
 
@@ -142,6 +137,8 @@ impl Serve for Refusing {
 #[derive(Clone)]
 struct ServedConnection {
     service: Service,
+    /// The rank that has opened the connection, which the handshake has verified.
+    from: usize,
     /// Permits for requests that run or whose replies wait to be sent.
     turns: Arc<Semaphore>,
     /// Permits for batches that are sampled for the client or whose replies wait to be sent. Hops of other servers have
@@ -184,9 +181,10 @@ impl Serve for ServedConnection {
 }
 
 impl ServedConnection {
-    fn new(service: Service, config: &DistGraphConfig) -> Self {
+    fn new(service: Service, from: usize, config: &DistGraphConfig) -> Self {
         Self {
             service,
+            from,
             turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
             batch_turns: Arc::new(Semaphore::new(config.max_client_batches.clamp(1, Semaphore::MAX_PERMITS))),
         }
@@ -244,12 +242,13 @@ impl ServedConnection {
             Request::Push(request) => {
                 let shard = self.service.shards.embedding(request.table)?;
                 let load = Load::Gather(request.data.len().div_ceil(LINE_BYTES));
-                self.run(load, move |_, _| shard.answer_push(&request)).await
+                let from = self.from as u32;
+                self.run(load, move |_, _| shard.answer_push(from, &request)).await
             }
             Request::Describe(DescribeRequest { when_connected }) => {
                 let server = self.server()?;
                 if when_connected {
-                    match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
+                    match tokio::time::timeout(SERVER_CONNECT_TIMEOUT, server.wait_until_connected()).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
                         Err(_) => return Err(Refusal::Failed(format!("it waits for {}", server.missing_peers()))),
@@ -285,7 +284,7 @@ impl ServedConnection {
         let start = Instant::now();
         let time = deadline.saturating_duration_since(start);
         let mut sampling = pin!(self.sample_in_turn(&graph, request));
-        match tokio::time::timeout(time - TIME_TO_NAME.min(time / 4), &mut sampling).await {
+        match tokio::time::timeout(time - BLAME_LEAD_TIMEOUT.min(time / 4), &mut sampling).await {
             Ok(reply) => reply,
             // The other servers may have answered during the suspension.
             Err(_) if graph.cluster().was_suspended_since(start) => sampling.await,

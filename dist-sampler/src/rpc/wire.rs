@@ -253,7 +253,7 @@ mod tests {
             Request::FetchEdges(FetchEdgesRequest { edge_type, wanted: of_edges, edges: none() }),
             Request::HasEdges(HasEdgesRequest { edge_type, held_out: false, pairs: none() }),
             Request::Pull(PullRequest { table: 0, version: 5, rows: none() }),
-            Request::Push(PushRequest { table: 0, version: 5, rank: 1, piece: 0, num_rows: 0, data: none() }),
+            Request::Push(PushRequest { table: 0, version: 5, piece: 0, num_rows: 0, data: none() }),
             Request::Describe(DescribeRequest { when_connected: true }),
             Request::Split(SplitRequest { node_type, split: Split::Valid, start: 7 }),
             Request::Sample(SampleRequest {

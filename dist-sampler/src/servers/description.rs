@@ -8,6 +8,7 @@ use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
 use crate::rpc::wire::Request;
 use crate::servers::requests::DescribeRequest;
 use crate::servers::server_list::ServerList;
+use crate::timeouts::DESCRIPTION_RETRY_INTERVAL;
 use edgecut_cluster::{Cluster, ServiceAddress, ServiceCaller, with_causes};
 use edgecut_graph::Meta;
 use futures::future::try_join_all;
@@ -16,9 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
-
-/// The pause before a server is asked again that still waits for the others.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// The description that a server gives.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -122,8 +120,8 @@ impl AskedServer {
                     let text = format!("read the description of {name}");
                     return serde_json::from_slice(&reply.data).map_err(|source| SampleError::process(text, source));
                 }
-                Ok(Err(Refusal::Failed(_))) if Instant::now() + PAUSE < self.deadline => {
-                    tokio::time::sleep(PAUSE).await;
+                Ok(Err(Refusal::Failed(_))) if Instant::now() + DESCRIPTION_RETRY_INTERVAL < self.deadline => {
+                    tokio::time::sleep(DESCRIPTION_RETRY_INTERVAL).await;
                 }
                 Ok(Err(Refusal::TooLarge)) => {
                     return Err(failed("the description exceeds `max_message_bytes`".into()));

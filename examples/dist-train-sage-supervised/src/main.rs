@@ -6,7 +6,7 @@ use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{Cpu, EpochReport, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
         batch_size: args.batch_size,
         num_epochs: args.epochs,
         lr: 0.01,
-        ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
+        ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };
     let mut report = Report { rank: cluster.rank() };

@@ -26,7 +26,7 @@ impl<B: Backend> Sage<B> {
 
 impl<B: GnnBackend> NodeClassifier<B> for Sage<B> {
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-        let [in_channels, _] = self.conv1.weight_self.dims();
+        let [in_channels, _] = self.conv1.weight_neighbors.dims();
         input.check(2, in_channels)?;
         let blocks = input.blocks();
         let x = self.conv1.forward(input.features(), &blocks[0], mode.relu_and_dropout(0.0, 1));

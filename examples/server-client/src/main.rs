@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig, ServiceConfig, ServiceListener, Token};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, ServerList};
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{Cpu, EpochReport, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
         batch_size: 512,
         num_epochs,
         lr: 0.001,
-        ..TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler)
+        ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };
     let mut report = Report { is_first: cluster.rank() == 0 };

@@ -67,9 +67,25 @@ impl Default for ExtraFiles<'_> {
 /// The digests of the features and classes of all types that come from tables, by the names of the types. The name of an
 /// edge type has those of its source, its relation and its destination, joined by two underscores.
 #[derive(Default)]
-pub(super) struct TransformsDigests {
-    pub(super) node_types: BTreeMap<String, TypeDigests>,
-    pub(super) edge_types: BTreeMap<String, TypeDigests>,
+pub struct TransformsDigests {
+    /// By the name of the node type.
+    pub node_types: BTreeMap<String, TypeDigests>,
+    /// By the name of the edge type.
+    pub edge_types: BTreeMap<String, TypeDigests>,
+}
+
+impl TransformsDigests {
+    /// Computes the digests of the features and classes in the text of `transforms.json`, which is the file `path` in errors.
+    ///
+    /// # Errors
+    /// A text that is not one of transforms.
+    pub fn of(path: &Path, text: &str) -> Result<Self, GraphError> {
+        let saved: SavedTransforms = serde_json::from_str(text).map_err(|error| GraphError::json(path, error))?;
+        let of_types = |types: BTreeMap<String, SavedType>| {
+            types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()
+        };
+        Ok(Self { node_types: of_types(saved.node_types), edge_types: of_types(saved.edge_types) })
+    }
 }
 
 /// The content of `transforms.json`, without its interpretation.
@@ -109,12 +125,7 @@ impl ExtraFiles<'_> {
     /// Returns the digests of the features and classes in `transforms.json`.
     pub(super) fn transforms_digests(&self, dir: &Path) -> Result<TransformsDigests, GraphError> {
         let Some(text) = self.transforms else { return Ok(TransformsDigests::default()) };
-        let failed = |error| GraphError::json(dir.join(TRANSFORMS_FILE), error);
-        let saved: SavedTransforms = serde_json::from_str(text).map_err(failed)?;
-        let of_types = |types: BTreeMap<String, SavedType>| {
-            types.into_iter().map(|(name, of_type)| (name, of_type.digests())).collect()
-        };
-        Ok(TransformsDigests { node_types: of_types(saved.node_types), edge_types: of_types(saved.edge_types) })
+        TransformsDigests::of(&dir.join(TRANSFORMS_FILE), text)
     }
 
     /// Writes the files below `dir`, and returns their sizes and checksums by path.

@@ -22,7 +22,7 @@ mod renumber;
 mod write;
 
 pub use assignment::check_assignment;
-pub use extra_files::{ExtraFiles, NodeFiles};
+pub use extra_files::{ExtraFiles, NodeFiles, TransformsDigests};
 pub use grouped::Grouped;
 pub use grouping::{Groups, Pairs};
 pub use in_edges::InEdges;

@@ -4,6 +4,7 @@ use super::npy_folder::{
     EdgeFiles, Integers, edge_shape, feature_shape, num_rows, read_features, read_labels, read_splits, read_times,
 };
 use super::row_count::RowCount;
+use super::seen_ids::SeenIds;
 use super::shape::{GraphShape, NodeShape};
 use super::splits::count_classes;
 use crate::dataset::{Dataset, NodeData};
@@ -30,10 +31,11 @@ struct Relation {
 /// | `TYPE/node_feat.npy` | `[N, F]`, features; optional |
 /// | `TYPE/node_label.npy` | `[N]`, classes, NaN if unlabeled; optional |
 /// | `TYPE/node_year.npy` | `[N]`, times; optional |
+/// | `TYPE/num_nodes.npy` | the number of nodes; optional |
 /// | `TYPE/train_idx.npy`, `valid_idx.npy`, `test_idx.npy` | splits; optional |
 ///
 /// OGB stores the splits and the numbers of nodes as PyTorch files, which are not read. Save the splits as arrays. A
-/// type without an array has one node more than the largest id of its edges. Types are in the order of their names.
+/// type without `num_nodes.npy` and without an array has one node more than the largest id of its edges. Types are in the order of their names.
 ///
 /// ```
 /// use edgecut_graph::readers::read_mag240m;
@@ -58,9 +60,9 @@ pub fn read_mag240m(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
 pub(super) fn read_mag240m_in(space: &Workspace, name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let root = folder.join(PROCESSED_FOLDER);
     let relations = relations(&root)?;
-    let counts = counts_by_edges(&relations)?;
-    let mut node_types = Vec::with_capacity(counts.len());
-    for (node_type, by_edges) in counts {
+    let seen = ids_by_edges(&relations)?;
+    let mut node_types = Vec::with_capacity(seen.len());
+    for (node_type, by_edges) in &seen {
         node_types.push(read_nodes(space, &root, node_type, by_edges)?);
     }
     let mut edge_types = Vec::with_capacity(relations.len());
@@ -78,14 +80,14 @@ pub(super) fn mag240m_shape(folder: &Path) -> Result<GraphShape, GraphError> {
     let root = folder.join(PROCESSED_FOLDER);
     let relations = relations(&root)?;
     let mut shape = GraphShape::default();
-    for (name, by_edges) in counts_by_edges(&relations)? {
+    for (name, by_edges) in &ids_by_edges(&relations)? {
         let dir = root.join(name);
         let mut num_in_splits = 0;
         for split in ["train", "valid", "test"] {
             num_in_splits += num_rows(&dir, &format!("{split}_idx.npy"))?;
         }
         shape.node_types.push(NodeShape {
-            name: name.to_owned(),
+            name: (*name).to_owned(),
             num_nodes: count_nodes(&dir, by_edges)? as u64,
             features: feature_shape(&dir.join("node_feat.npy"))?,
             has_labels: dir.join("node_label.npy").exists(),
@@ -102,25 +104,38 @@ pub(super) fn mag240m_shape(folder: &Path) -> Result<GraphShape, GraphError> {
     Ok(shape)
 }
 
-/// Returns the number of nodes of each type that the edges name.
-fn counts_by_edges(relations: &[Relation]) -> Result<BTreeMap<&str, usize>, GraphError> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+/// Returns the ids of the nodes of each type that the edges name.
+fn ids_by_edges(relations: &[Relation]) -> Result<BTreeMap<&str, SeenIds>, GraphError> {
+    let mut seen: BTreeMap<&str, SeenIds> = BTreeMap::new();
     for Relation { names: [src, _, dst], dir } in relations {
-        let largest = largest_ids(&dir.join("edge_index.npy"))?;
+        let path = dir.join("edge_index.npy");
+        let (num_edges, largest) = largest_ids(&path)?;
         for (node_type, largest) in [src, dst].into_iter().zip(largest) {
-            let count = counts.entry(node_type).or_default();
-            *count = (*count).max(usize::try_from(largest.saturating_add(1)).unwrap_or(0));
+            seen.entry(node_type).or_default().add(&path, largest, num_edges);
         }
     }
-    Ok(counts)
+    Ok(seen)
 }
 
-/// Returns the number of rows of the arrays of a type, or the number of nodes that its edges name.
-fn count_nodes(dir: &Path, by_edges: usize) -> Result<usize, GraphError> {
+/// Returns the number of nodes that `num_nodes.npy` states, or the number of rows of the arrays of a type, or the number of
+/// nodes that its edges name.
+fn count_nodes(dir: &Path, by_edges: &SeenIds) -> Result<usize, GraphError> {
+    let stated = dir.join("num_nodes.npy");
     let files = ["node_feat", "node_label", "node_year"].map(|stem| dir.join(stem).with_extension("npy"));
-    match files.iter().find(|path| path.exists()) {
-        Some(path) => Ok(npy_shape(path)?.0.first().copied().unwrap_or(0)),
-        None => Ok(by_edges),
+    let count = if stated.exists() {
+        let (_, number) = Integers::open(&stated)?;
+        if number.len() != 1 {
+            return Err(GraphError::format(stated, format!("it has {} numbers, expected one", number.len())));
+        }
+        number.get(0)?
+    } else if let Some(path) = files.iter().find(|path| path.exists()) {
+        npy_shape(path)?.0.first().map_or(0, |&rows| rows as i64)
+    } else {
+        by_edges.count(&format!("save {} with the number of nodes", stated.display()))?
+    };
+    match u32::try_from(count) {
+        Ok(count) => Ok(count as usize),
+        Err(_) => Err(GraphError::format(dir, format!("{count} nodes, expected 0 to 2^32 - 1"))),
     }
 }
 
@@ -142,24 +157,20 @@ fn relations(root: &Path) -> Result<Vec<Relation>, GraphError> {
     Ok(found)
 }
 
-/// Returns the largest source and the largest destination.
-fn largest_ids(path: &Path) -> Result<[i64; 2], GraphError> {
+/// Returns the number of edges, and the largest source and the largest destination.
+fn largest_ids(path: &Path) -> Result<(usize, [Option<i64>; 2]), GraphError> {
     let (shape, ends) = Integers::open(path)?;
     let [2, num_edges] = shape[..] else {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [2, number of edges]")));
     };
-    let largest = |range| Ok(ends.max_of(range)?.unwrap_or(-1));
-    Ok([largest(0..num_edges)?, largest(num_edges..2 * num_edges)?])
+    Ok((num_edges, [ends.max_of(0..num_edges)?, ends.max_of(num_edges..2 * num_edges)?]))
 }
 
-fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: usize) -> Result<NodeData, GraphError> {
+fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: &SeenIds) -> Result<NodeData, GraphError> {
     let dir = root.join(name);
     let [feature_file, label_file, year_file] =
         ["node_feat", "node_label", "node_year"].map(|n| dir.join(n).with_extension("npy"));
     let num_nodes = count_nodes(&dir, by_edges)?;
-    if num_nodes > u32::MAX as usize {
-        return Err(GraphError::format(dir, format!("{num_nodes} nodes are more than 2^32 - 1")));
-    }
     let nodes = RowCount::nodes_of_type(num_nodes, name);
     let labels = read_labels(space, &label_file, nodes)?;
     let mut data = NodeData {

@@ -30,6 +30,7 @@ mod mag240m;
 mod npy_folder;
 mod ogb;
 mod row_count;
+mod seen_ids;
 mod shape;
 mod source;
 mod splits;

@@ -62,7 +62,7 @@ impl GraphDataset {
             dataset: self.name.clone(),
             classes: self.classes.clone(),
             features: self.features.as_ref().map(|features| (features.dim(), features.dtype())),
-            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.dim)),
+            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.names.clone())),
             has_edge_labels: self.edge_labels.is_some(),
             targets: self.targets.as_ref().map(Targets::meta),
         };
@@ -96,7 +96,7 @@ impl GraphDataset {
             None => None,
         };
         let node_labels = match meta.node_labels {
-            Some((per_node, dim)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, dim }),
+            Some((per_node, names)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, names }),
             None => None,
         };
         let targets = match meta.targets {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const FORMAT_NAME: &str = "edgecut-graphs";
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 
 /// The contents of `GRAPHS.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub(super) struct GraphsMeta {
     pub(super) classes: Vec<i64>,
     /// The number of features per node and their stored type.
     pub(super) features: Option<(usize, FeatureDtype)>,
-    /// The number of labels per node, and the number of their columns.
-    pub(super) node_labels: Option<(usize, usize)>,
+    /// The number of labels per node, and the meaning of each of their columns.
+    pub(super) node_labels: Option<(usize, Vec<String>)>,
     pub(super) has_edge_labels: bool,
     /// The numbers to predict for each graph, if graphs have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,7 @@ pub struct GraphData {
 /// ```
 /// use edgecut_graph::{GraphData, GraphDataset, NodeLabels};
 /// // Two graphs of one node each, with one of three labels per node.
-/// let labels = NodeLabels { columns: vec![2, 0].into(), per_node: 1, dim: 3 };
+/// let labels = NodeLabels { columns: vec![2, 0].into(), per_node: 1, names: ["C", "N", "O"].map(String::from).into() };
 /// let data = GraphData {
 ///     node_offsets: vec![0, 1, 2],
 ///     labels: vec![0, 1],
@@ -63,8 +63,9 @@ pub struct NodeLabels {
     pub columns: Buffer<u32>,
     /// The number of labels per node.
     pub per_node: usize,
-    /// The number of columns of a row.
-    pub dim: usize,
+    /// The meaning of each column of a row, such as `label 6`. A model that was trained on these columns fits other
+    /// graphs only if theirs mean the same.
+    pub names: Vec<String>,
 }
 
 /// Checks the node offsets and returns the number of nodes.

@@ -88,20 +88,21 @@ impl GraphDataset {
         if let Some(rows) = self.features.as_ref().map(Features::num_rows).filter(|&rows| rows != num_nodes) {
             return Err(format!("{rows} rows of features for {num_nodes} nodes"));
         }
-        let Some(NodeLabels { columns, per_node, dim }) = &self.node_labels else { return Ok(()) };
+        let Some(NodeLabels { columns, per_node, names }) = &self.node_labels else { return Ok(()) };
+        let dim = names.len();
         if columns.len() != num_nodes * per_node {
             return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
         }
-        if let Some(at) = columns.iter().position(|&column| column as usize >= *dim) {
+        if let Some(at) = columns.iter().position(|&column| column as usize >= dim) {
             return Err(format!("node {} has label {}, but there are {dim} labels", at / per_node, columns[at]));
         }
         // Each label value is a column of every node's row, so the number of values is bounded like the number of
         // classes.
-        if *dim <= max_classes(0) {
+        if dim <= max_classes(0) {
             return Ok(());
         }
         let labels: Vec<i64> = columns.iter().map(|&column| i64::from(column)).collect();
-        check_num_classes(&labels, *dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
+        check_num_classes(&labels, dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
     }
 
     /// Sets the labels of nodes to their in-degrees, with one column per distinct in-degree. This distinguishes graphs
@@ -130,7 +131,8 @@ impl GraphDataset {
         distinct.dedup();
         let columns: Vec<u32> =
             degrees.iter().map(|degree| distinct.partition_point(|other| other < degree) as u32).collect();
-        self.node_labels = Some(NodeLabels { columns: columns.into(), per_node: 1, dim: distinct.len() });
+        let names = distinct.iter().map(|degree| format!("in-degree {degree}")).collect();
+        self.node_labels = Some(NodeLabels { columns: columns.into(), per_node: 1, names });
         self
     }
 
@@ -225,7 +227,12 @@ impl GraphDataset {
     /// Returns the number of columns of a node's row: its features, followed by its one-hot labels.
     pub fn feature_dim(&self) -> usize {
         let features = self.features.as_ref().map_or(0, Features::dim);
-        features + self.node_labels.as_ref().map_or(0, |labels| labels.dim)
+        features + self.column_names().len()
+    }
+
+    /// Returns the meaning of each column of a node's row after its features.
+    pub fn column_names(&self) -> &[String] {
+        self.node_labels.as_ref().map_or(&[], |labels| &labels.names)
     }
 
     /// Appends the rows of the nodes of a graph to `rows`.

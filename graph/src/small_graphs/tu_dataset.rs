@@ -245,26 +245,27 @@ impl LabelColumns {
     /// Converts the labels to one-hot columns, one for each distinct label of each column.
     fn into_ones(self) -> NodeLabels {
         let mut columns = vec![0; self.values.len()];
-        let mut dim = 0;
+        let mut names = Vec::new();
         for column in 0..self.columns {
             let values: Vec<i64> = self.values.iter().skip(column).step_by(self.columns).copied().collect();
             let (ranks, distinct) = ranks(&values);
             for (label, rank) in columns.iter_mut().skip(column).step_by(self.columns).zip(ranks) {
-                *label = dim as u32 + rank;
+                *label = names.len() as u32 + rank;
             }
-            dim += distinct;
+            let of_column = if self.columns == 1 { String::new() } else { format!(" in column {column}") };
+            names.extend(distinct.iter().map(|label| format!("label {label}{of_column}")));
         }
-        NodeLabels { columns: columns.into(), per_node: self.columns, dim }
+        NodeLabels { columns: columns.into(), per_node: self.columns, names }
     }
 }
 
-/// Returns the rank of each value among the distinct values, and the number of these.
-fn ranks(values: &[i64]) -> (Vec<u32>, usize) {
+/// Returns the rank of each value among the distinct values, and these in ascending order.
+fn ranks(values: &[i64]) -> (Vec<u32>, Vec<i64>) {
     let mut distinct = values.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
     let rank = |value: &i64| distinct.partition_point(|other| other < value) as u32;
-    (values.iter().map(rank).collect(), distinct.len())
+    (values.iter().map(rank).collect(), distinct)
 }
 
 /// Reads the numbers to predict for each graph.

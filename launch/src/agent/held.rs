@@ -1,5 +1,7 @@
 //! A hold on the master's port from the check until the start.
 
+use crate::timeouts::HELD_PORT_INTERVAL;
+use crate::timeouts::PORT_PROBE_TIMEOUT;
 use anyhow::{Context, anyhow};
 use edgecut_cluster::{ClusterConfig, ClusterError, Token};
 use std::io;
@@ -7,12 +9,6 @@ use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// The time that a connection to the master's port may take.
-const PROBE: Duration = Duration::from_secs(4);
-/// The interval at which connections to the held port are accepted.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A held port. Connections to it are accepted and closed. Dropping it frees the port.
 pub(super) struct Held {
@@ -48,7 +44,7 @@ impl Held {
 fn let_in(listener: &TcpListener, freed: &AtomicBool) {
     while !freed.load(Ordering::SeqCst) {
         if listener.accept().is_err() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(HELD_PORT_INTERVAL);
         }
     }
 }
@@ -66,7 +62,7 @@ pub(super) fn probe(host: &str, port: u16) -> anyhow::Result<()> {
     let addresses = (host, port).to_socket_addrs().with_context(|| format!("look up {host}"))?;
     let mut last = anyhow!("{host} has no address");
     for address in addresses {
-        match TcpStream::connect_timeout(&address, PROBE) {
+        match TcpStream::connect_timeout(&address, PORT_PROBE_TIMEOUT) {
             Ok(_) => return Ok(()),
             Err(error) => last = error.into(),
         }

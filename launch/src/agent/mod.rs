@@ -7,8 +7,11 @@ mod out;
 mod ranks;
 mod receive;
 
-use crate::messages::{BEAT, Order, Report, SILENCE};
+use crate::messages::{Order, Report};
 use crate::standstill::Standstill;
+use crate::timeouts::HEARTBEAT_INTERVAL;
+use crate::timeouts::HEARTBEAT_TIMEOUT;
+use crate::timeouts::LAST_REPORTS_TIMEOUT;
 use edgecut_cluster::on_interrupt;
 use held::{Held, probe};
 use out::Out;
@@ -32,12 +35,10 @@ pub(crate) enum Event {
     Ended { rank: usize, ending: crate::messages::Ending },
 }
 
-/// The time for writing the last reports.
-const LAST_REPORTS: Duration = Duration::from_secs(1);
-
 /// Runs an agent until the launcher ends the connection, or sends nothing for `silence_seconds`.
 pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
-    let silence = silence_seconds.and_then(|seconds| seconds.parse().ok()).map_or(SILENCE, Duration::from_secs);
+    let silence =
+        silence_seconds.and_then(|seconds| seconds.parse().ok()).map_or(HEARTBEAT_TIMEOUT, Duration::from_secs);
     let (events, waiting) = mpsc::channel();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let signalled = events.clone();
@@ -51,13 +52,13 @@ pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
     std::thread::spawn(move || {
         loop {
             beating.say(Report::Beat);
-            std::thread::sleep(BEAT);
+            std::thread::sleep(HEARTBEAT_INTERVAL);
         }
     });
     let mut agent = Agent { out: out.clone(), ranks: Ranks::new(events, out.clone()), held: None, gone: false };
     let mut standstill = Standstill::new(silence);
     loop {
-        let event = waiting.recv_timeout(BEAT / 2);
+        let event = waiting.recv_timeout(HEARTBEAT_INTERVAL / 2);
         if standstill.look().is_some() {
             // The launcher's messages of the meantime may not be read yet, so the silence is measured anew.
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -76,7 +77,7 @@ pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
         }
         agent.ranks.kill_if_overdue();
         if agent.gone && agent.ranks.are_gone() {
-            out.flush(LAST_REPORTS);
+            out.flush(LAST_REPORTS_TIMEOUT);
             return ExitCode::SUCCESS;
         }
     }

@@ -4,7 +4,12 @@
 use super::Event;
 use super::checks::{expand, find_program, listen_addr};
 use super::out::Out;
-use crate::messages::{Ending, GRACE, JOB_ID, RANK_ROLE, Report, Start, Stream};
+use crate::messages::{Ending, JOB_ID, RANK_ROLE, Report, Start, Stream};
+use crate::timeouts::FOREIGN_OUTPUT_TIMEOUT;
+use crate::timeouts::LAST_OUTPUT_TIMEOUT;
+use crate::timeouts::PROCESS_GROUP_TIMEOUT;
+use crate::timeouts::REAP_TIMEOUT;
+use crate::timeouts::TERMINATION_TIMEOUT;
 use anyhow::Context;
 use edgecut_cli::message;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
@@ -22,18 +27,10 @@ const AGENT: &str = "EDGECUT_AGENT";
 const LISTEN_ADDR: &str = "EDGECUT_LISTEN_ADDR";
 /// The length at which longer lines are cut.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// The time that the rest of an ended rank's process group has to end by itself. It may be writing the last lines.
-const ENDING: Duration = Duration::from_millis(500);
-/// The silence after which an ended rank's output is complete, even if another process still holds it open.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// The same if another process keeps writing: by then, everything that the rank wrote before it ended has been read.
-const OTHERS_OUTPUT: Duration = Duration::from_secs(3);
 /// More bytes than two pipes and their readers hold. Once so many bytes have come, the rank's own output is complete.
 const OTHERS_BYTES: usize = 256 << 10;
 /// The number of searches for processes that have left their process group. They may start others meanwhile.
 const SWEEPS: usize = 5;
-/// The time that a killed process has to disappear.
-const REAPING: Duration = Duration::from_secs(2);
 
 /// A rank's process group. `None` once its leader is reaped, since its number may then belong to others.
 type Group = Arc<Mutex<Option<Pid>>>;
@@ -64,7 +61,7 @@ impl Ranks {
             out,
             name: String::new(),
             running: Vec::new(),
-            grace: GRACE,
+            grace: TERMINATION_TIMEOUT,
             stopped: None,
             hurried: Arc::default(),
             killed: None,
@@ -134,7 +131,7 @@ impl Ranks {
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 if !hurried.load(Ordering::SeqCst) {
                     // Returns when both readers have dropped their senders.
-                    let _ = reading.recv_timeout(ENDING);
+                    let _ = reading.recv_timeout(PROCESS_GROUP_TIMEOUT);
                 }
                 let _ = kill_process_group(pid, Signal::KILL);
             }
@@ -188,7 +185,7 @@ impl Ranks {
 
     /// Returns true if nothing runs any more, or a killed process does not disappear.
     pub(crate) fn are_gone(&self) -> bool {
-        self.running.is_empty() || self.killed.is_some_and(|at| at.elapsed() > REAPING)
+        self.running.is_empty() || self.killed.is_some_and(|at| at.elapsed() > REAP_TIMEOUT)
     }
 
     /// Signals the process groups of all ranks that run.
@@ -300,14 +297,15 @@ impl Delivery {
         let mut hurried_for = Duration::ZERO;
         let mut taken_for = Duration::ZERO;
         let before = self.bytes.load(Ordering::SeqCst);
-        while reading.recv_timeout(ENDING / 5) == Err(mpsc::RecvTimeoutError::Timeout) {
+        while reading.recv_timeout(PROCESS_GROUP_TIMEOUT / 5) == Err(mpsc::RecvTimeoutError::Timeout) {
             let quiet = self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
             // Time counts only while the launcher takes lines: a slow terminal must not cost the rank its last lines.
             let all_taken = self.under_way.load(Ordering::SeqCst) == 0;
-            hurried_for += if hurried.load(Ordering::SeqCst) { ENDING / 5 } else { Duration::ZERO };
-            taken_for += if all_taken { ENDING / 5 } else { Duration::ZERO };
-            let others = taken_for > OTHERS_OUTPUT || self.bytes.load(Ordering::SeqCst) - before > OTHERS_BYTES;
-            if hurried_for > LAST_OUTPUT || (all_taken && quiet > LAST_OUTPUT) || others {
+            hurried_for += if hurried.load(Ordering::SeqCst) { PROCESS_GROUP_TIMEOUT / 5 } else { Duration::ZERO };
+            taken_for += if all_taken { PROCESS_GROUP_TIMEOUT / 5 } else { Duration::ZERO };
+            let others =
+                taken_for > FOREIGN_OUTPUT_TIMEOUT || self.bytes.load(Ordering::SeqCst) - before > OTHERS_BYTES;
+            if hurried_for > LAST_OUTPUT_TIMEOUT || (all_taken && quiet > LAST_OUTPUT_TIMEOUT) || others {
                 return;
             }
         }

@@ -2,7 +2,8 @@
 
 use crate::checksum::xxh3;
 use crate::messages::HELLO;
-use crate::parts::META_FILE;
+use crate::parts::{META_FILE, is_partition};
+use crate::timeouts::PROGRESS_REPORT_INTERVAL;
 use anyhow::{Context, bail, ensure};
 use edgecut_output::{OutputFile, remove_abandoned};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, Read, Write, stdin, stdout};
 use std::path::{Component, Path};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Files to receive: a line of JSON, followed by the bytes of the wanted files one after another.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,8 +31,6 @@ pub(crate) struct DeliveredFile {
     pub(crate) xxh3: String,
 }
 
-/// The time between two reports that the receiver works.
-const WORKING: Duration = Duration::from_secs(2);
 /// Bytes between two syncs. Syncing a whole part at once could exceed the launcher's patience.
 const SYNC_BYTES: usize = 64 << 20;
 
@@ -90,11 +89,13 @@ fn receive() -> anyhow::Result<()> {
         // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
         // are replaced.
         let meta = dir.join(META_FILE);
-        match std::fs::remove_file(&meta) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove {}", meta.display()));
-            }
-            _ => {}
+        if meta.symlink_metadata().is_ok() {
+            ensure!(
+                is_partition(&dir),
+                "{} is not the metadata of a partitioned graph: move it away, or choose another folder for the parts",
+                meta.display()
+            );
+            std::fs::remove_file(&meta).with_context(|| format!("remove {}", meta.display()))?;
         }
     }
     answer(&Receipt::NodeFields(wanted.clone())).context("answer")?;
@@ -108,9 +109,9 @@ fn receive() -> anyhow::Result<()> {
 struct Progress(Instant);
 
 impl Progress {
-    /// Reports progress if the last report is [`WORKING`] ago.
+    /// Reports progress if the last report is [`PROGRESS_REPORT_INTERVAL`] ago.
     fn report(&mut self) -> std::io::Result<()> {
-        if self.0.elapsed() > WORKING {
+        if self.0.elapsed() > PROGRESS_REPORT_INTERVAL {
             self.0 = Instant::now();
             answer(&Receipt::Working)?;
         }

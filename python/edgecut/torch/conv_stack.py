@@ -11,7 +11,7 @@ from torch_geometric.nn import GCNConv, SAGEConv
 from torch_geometric.utils import add_self_loops
 
 from .blocks import Block, blocks_of
-from .convs import NamedTensors, make_gat, tensors_of
+from .convs import NamedTensors, make_gat_layer, make_gin, make_layer, tensors_of
 from .settings import Settings, normalized_rows
 
 __all__ = ["ConvStack"]
@@ -27,6 +27,8 @@ class ConvStack(torch.nn.Module):
         ``num_layers``, ``residual``, ``layer_norm``, ``dropout``, ``input_dropout``, ``normalize_features``. ``kind`` is
         ``{"sage": {"aggregation": "mean"}}``, ``"gcn"``, or ``{"gat": {"heads": 4, "version": "v2",
         "attention_dropout": 0.0, "projection_bias": True}}``.
+    pyg_layers : list of dict, optional
+        The layers of another kind, as the file of a model describes them.
 
     Attributes
     ----------
@@ -38,7 +40,7 @@ class ConvStack(torch.nn.Module):
         The settings.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], pyg_layers: list[dict[str, Any]] | None = None) -> None:
         super().__init__()
         self.config = config
         settings = Settings(config, "stack of convolutions")
@@ -46,8 +48,9 @@ class ConvStack(torch.nn.Module):
         num_layers = settings.positive("num_layers")
         widths = [settings.positive("in_channels"), *[hidden] * (num_layers - 1), settings.positive("num_classes")]
         kind, entries = settings.kind("kind")
+        self.pyg_layers = pyg_layers
         self.convs = torch.nn.ModuleList(
-            _conv(kind, Settings(entries, kind), fan_in, fan_out, is_last=number == num_layers - 1)
+            make_layer(pyg_layers[number]) if pyg_layers else _conv(kind, Settings(entries, kind), fan_in, fan_out, is_last=number == num_layers - 1)
             for number, (fan_in, fan_out) in enumerate(zip(widths, widths[1:]))
         )
         num_norms = num_layers - 1 if settings.get("layer_norm", False) else 0
@@ -56,7 +59,7 @@ class ConvStack(torch.nn.Module):
         self.dropout = settings.probability("dropout")
         self.input_dropout = settings.probability("input_dropout")
         self.normalize_features: bool = settings["normalize_features"]
-        self.adds_self_loops = kind != "sage"
+        self.adds_self_loops = kind in ("gcn", "gat")
         self.activation = F.elu if kind == "gat" else F.relu
         settings.finish()
 
@@ -114,15 +117,10 @@ def _conv(kind: str, settings: Settings, fan_in: int, fan_out: int, is_last: boo
     elif kind == "gcn":
         conv = GCNConv(fan_in, fan_out, add_self_loops=False)
     elif kind == "gat":
-        heads = settings.positive("heads")
-        version = settings["version"]
-        dropout = settings.probability("attention_dropout")
-        # The last layer has one head.
-        conv = make_gat(version, fan_in, fan_out, 1 if is_last else heads, dropout=dropout, add_self_loops=False)
-        if not settings.get("projection_bias", False) and version == "v2":
-            conv.lin_l.bias = None
-            conv.lin_r.bias = None
+        conv = make_gat_layer(settings, fan_in, fan_out, is_last)
+    elif kind == "gin":
+        conv = make_gin(fan_in, fan_out, settings.positive("mlp_layers"), False, settings["learn_epsilon"])
     else:
-        raise ValueError(f"`kind` of a stack of convolutions is {kind!r}: choose from 'sage', 'gcn' and 'gat'")
+        raise ValueError(f"`kind` of a stack of convolutions is {kind!r}: choose from 'sage', 'gcn', 'gat' and 'gin'")
     settings.finish()
     return conv

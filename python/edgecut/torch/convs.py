@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch_geometric.nn
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv
 
-__all__ = ["NamedTensors", "make_gat", "make_gin", "tensors_of"]
+from .settings import Settings
+
+__all__ = ["NamedTensors", "make_gat", "make_gat_layer", "make_gin", "make_layer", "tensors_of"]
 
 NamedTensors = Iterator[tuple[str, Tensor]]
 
@@ -56,7 +59,7 @@ def tensors_of(layer: torch.nn.Module, before: str) -> NamedTensors:
         if isinstance(layer.eps, torch.nn.Parameter):
             yield f"{before}epsilon", layer.eps.detach()
     else:
-        names = _NAMES[type(layer)]
+        names = layer.edgecut_tensors if hasattr(layer, "edgecut_tensors") else _NAMES[type(layer)]
         if isinstance(layer, GATConv) and layer.lin is None:
             names = {**names, **_BETWEEN_TYPES}
         for name, path in names.items():
@@ -96,6 +99,26 @@ def make_gat(
     if out_channels % heads != 0:
         raise ValueError(f"{heads} heads do not divide {out_channels} channels")
     return (GATConv if version == "v1" else GATv2Conv)(in_channels, out_channels // heads, heads=heads, **more)
+
+
+def make_gat_layer(settings: Settings, in_channels: int, out_channels: int, is_last: bool) -> torch.nn.Module:
+    """Return a layer of graph attention with the settings of a model file. The last layer has one head."""
+    heads = settings.positive("heads")
+    version = settings["version"]
+    dropout = settings.probability("attention_dropout")
+    heads = 1 if is_last else heads
+    conv = make_gat(version, in_channels, out_channels, heads, dropout=dropout, add_self_loops=False)
+    if not settings.get("projection_bias", False) and version == "v2":
+        conv.lin_l.bias = None
+        conv.lin_r.bias = None
+    return conv
+
+
+def make_layer(description: dict[str, Any]) -> torch.nn.Module:
+    """Return the layer that a model file describes: a class of PyG, its arguments, and the names of its tensors."""
+    layer = getattr(torch_geometric.nn, description["class"])(**description["arguments"])
+    layer.edgecut_tensors = dict(description["tensors"])
+    return layer
 
 
 def make_gin(in_channels: int, out_channels: int, mlp_layers: int, batch_norm: bool, learn_epsilon: bool) -> GINConv:

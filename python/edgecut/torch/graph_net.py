@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, SAGEConv, global_add_pool, global_max_pool, global_mean_pool
 from torch_geometric.utils import add_self_loops
 
-from .convs import NamedTensors, make_gin, tensors_of
+from .convs import NamedTensors, make_gat_layer, make_gin, make_layer, tensors_of
 from .settings import Settings
 
 __all__ = ["GraphNet"]
@@ -28,6 +28,8 @@ class GraphNet(torch.nn.Module):
         ``num_layers``, ``pooling``, ``readout``, ``batch_norm``, ``dropout``. ``conv`` is ``{"gin": {"mlp_layers": 2,
         "learn_epsilon": False}}``, ``"gcn"``, or ``{"sage": {"aggregation": "mean"}}``; ``pooling`` is ``"mean"``,
         ``"sum"`` or ``"max"``; ``readout`` is ``"last"`` or ``"jumping-knowledge"``.
+    pyg_layers : list of dict, optional
+        The layers of another kind, as the file of a model describes them.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class GraphNet(torch.nn.Module):
         The settings.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], pyg_layers: list[dict[str, Any]] | None = None) -> None:
         super().__init__()
         self.config = config
         settings = Settings(config, "model for whole graphs")
@@ -50,10 +52,12 @@ class GraphNet(torch.nn.Module):
         batch_norm = settings["batch_norm"]
         kind, entries = settings.kind("conv")
         widths = [in_channels, *[hidden] * (num_layers - 1)]
+        self.pyg_layers = pyg_layers
         self.convs = torch.nn.ModuleList(
-            _conv(kind, Settings(entries, kind), width, hidden, batch_norm) for width in widths
+            make_layer(pyg_layers[number]) if pyg_layers else _conv(kind, Settings(entries, kind), width, hidden, batch_norm)
+            for number, width in enumerate(widths)
         )
-        self.adds_self_loops = kind == "gcn"
+        self.adds_self_loops = kind in ("gcn", "gat")
         self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(hidden) for _ in range(num_layers if batch_norm else 0))
         self.has_jumping_knowledge = _choice(settings, "readout", ("last", "jumping-knowledge")) == "jumping-knowledge"
         self.pool = _POOLING[_choice(settings, "pooling", tuple(_POOLING))]
@@ -111,7 +115,9 @@ def _conv(kind: str, settings: Settings, fan_in: int, fan_out: int, batch_norm: 
         conv = GCNConv(fan_in, fan_out, add_self_loops=False)
     elif kind == "sage":
         conv = SAGEConv(fan_in, fan_out, aggr=settings["aggregation"])
+    elif kind == "gat":
+        conv = make_gat_layer(settings, fan_in, fan_out, is_last=False)
     else:
-        raise ValueError(f"`conv` of a model for whole graphs is {kind!r}: choose from 'gin', 'gcn' and 'sage'")
+        raise ValueError(f"`conv` of a model for whole graphs is {kind!r}: choose from 'gin', 'gcn', 'sage' and 'gat'")
     settings.finish()
     return conv

@@ -25,6 +25,8 @@ class LinkModel(torch.nn.Module):
         outputs, and ``decoder``, which is ``"dot"`` or ``"distmult"``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type without features.
+    pyg_layers : list of dict, optional
+        The layers of the encoder, see :class:`RelationalNet`.
 
     Attributes
     ----------
@@ -36,11 +38,17 @@ class LinkModel(torch.nn.Module):
         The settings.
     """
 
-    def __init__(self, config: dict[str, Any], num_nodes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        num_nodes: Mapping[str, int] | None = None,
+        pyg_layers: list[dict[str, Any]] | None = None,
+    ) -> None:
         super().__init__()
         self.config = config
         settings = Settings(config, "model for links")
-        self.encoder = RelationalNet(settings["encoder"], num_nodes)
+        self.encoder = RelationalNet(settings["encoder"], num_nodes, pyg_layers)
+        self.pyg_layers = pyg_layers
         decoder = settings["decoder"]
         if decoder not in ("dot", "distmult"):
             raise ValueError(f"`decoder` of a model for links is {decoder!r}: choose from 'dot' and 'distmult'")

@@ -26,6 +26,7 @@ __all__ = ["load_model", "save_model"]
 Model = ConvStack | RelationalNet | LinkModel | GraphNet
 
 _FORMAT = {"format": "edgecut-model", "version": "1"}
+_PYG_LAYERS = "pyg_layers"
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -70,6 +71,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
             raise ValueError(f"model {path}: metadata {name} is {metadata.get(name)!r}, expected {expected!r}")
     try:
         config = json.loads(metadata["config"])
+        pyg_layers = json.loads(metadata.get(_PYG_LAYERS, "null"))
         tables = read_embeddings(path, metadata)
     except KeyError as error:
         raise ValueError(f"model {path}: the metadata lacks {error}") from error
@@ -77,8 +79,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ValueError(f"model {path}: the metadata is not valid JSON: {error}") from error
     tensors |= {PREFIX + node_type: torch.from_numpy(table) for node_type, table in tables.items()}
     try:
-        model = _make(config, {name[len(PREFIX) :]: len(t) for name, t in tensors.items() if name.startswith(PREFIX)})
-    except (ValueError, KeyError, TypeError) as error:
+        num_nodes = {name[len(PREFIX) :]: len(t) for name, t in tensors.items() if name.startswith(PREFIX)}
+        model = _make(config, num_nodes, pyg_layers)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"model {path}: the metadata config is not valid: {error}") from error
     for name, parameter in _tensors(model).items():
         values = tensors.pop(name, None)
@@ -138,7 +141,10 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
     # Beside the destination, so that it can be renamed.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        save_file(tensors, partial, {**_FORMAT, "config": json.dumps(model.config, separators=(",", ":"))})
+        metadata = {**_FORMAT, "config": json.dumps(model.config, separators=(",", ":"))}
+        if model.pyg_layers:
+            metadata[_PYG_LAYERS] = json.dumps(model.pyg_layers, separators=(",", ":"))
+        save_file(tensors, partial, metadata)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -147,12 +153,14 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
         raise
 
 
-def _make(config: dict[str, Any], num_nodes: dict[str, int]) -> Model:
+def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
     if "decoder" in config:
-        return LinkModel(config, num_nodes)
+        return LinkModel(config, num_nodes, pyg_layers)
     if "conv" in config:
-        return GraphNet(config)
-    return RelationalNet(config, num_nodes) if "graph" in config else ConvStack(config)
+        return GraphNet(config, pyg_layers)
+    if "graph" in config:
+        return RelationalNet(config, num_nodes, pyg_layers)
+    return ConvStack(config, pyg_layers)
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import RGCNConv, SAGEConv
+from torch_geometric.nn import GINConv, RGCNConv, SAGEConv
 
-from .convs import NamedTensors, make_gat, tensors_of
+from .convs import NamedTensors, make_gat, make_gin, make_layer, tensors_of
 from .embeddings import PREFIX
 from .settings import Settings, normalized_rows
 
@@ -31,6 +31,8 @@ class RelationalNet(torch.nn.Module):
         ``normalize_features``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type without features, whose embeddings the model learns.
+    pyg_layers : list of dict, optional
+        The layers of another kind by edge type, as the file of a model describes them.
 
     Attributes
     ----------
@@ -44,7 +46,12 @@ class RelationalNet(torch.nn.Module):
         The settings.
     """
 
-    def __init__(self, config: dict[str, Any], num_nodes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        num_nodes: Mapping[str, int] | None = None,
+        pyg_layers: list[dict[str, Any]] | None = None,
+    ) -> None:
         super().__init__()
         self.config = config
         settings = Settings(config, "network over typed edges")
@@ -64,7 +71,8 @@ class RelationalNet(torch.nn.Module):
                 raise ValueError(f"`num_nodes` lacks the node type {t['name']}, which has no features")
             else:
                 self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], hidden)
-        conv = _Convs(settings, hidden, len(self.node_types), ends)
+        self.pyg_layers = pyg_layers
+        conv = _Convs(settings, hidden, len(self.node_types), ends, pyg_layers)
         layer_norm = settings["layer_norm"]
         num_layers = settings["num_layers"]
         self.layers = torch.nn.ModuleList(conv.make() for _ in range(num_layers))
@@ -163,7 +171,15 @@ class RelationalNet(torch.nn.Module):
 class _Convs:
     """The settings of the layers of a network over typed edges."""
 
-    def __init__(self, settings: Settings, channels: int, num_node_types: int, ends: list[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        channels: int,
+        num_node_types: int,
+        ends: list[tuple[int, int]],
+        pyg_layers: list[dict[str, Any]] | None,
+    ) -> None:
+        self.pyg_layers = pyg_layers
         self.kind, entries = settings.kind("kind")
         self.entries = Settings(entries, self.kind)
         self.mean = settings["relation_aggregation"] == "mean"
@@ -173,6 +189,8 @@ class _Convs:
 
     def make(self) -> torch.nn.Module:
         entries = self.entries
+        if self.pyg_layers:
+            return _Typed([make_layer(layer) for layer in self.pyg_layers], self)
         if self.kind == "rgcn":
             decomposition, sizes = entries.kind("decomposition")
             known = {"none": {}, "basis": {"num_bases": sizes.get("num_bases")}}
@@ -195,8 +213,13 @@ class _Convs:
             width = lambda src, dst: self.channels if src == dst else (self.channels, self.channels)
             more = {"dropout": dropout, "add_self_loops": False, "bias": False}
             made = _Typed([make_gat(version, width(*ends), self.channels, heads, **more) for ends in self.ends], self)
+        elif self.kind == "gin":
+            mlp_layers, learn_epsilon = entries.positive("mlp_layers"), entries["learn_epsilon"]
+            gin = [make_gin(self.channels, self.channels, mlp_layers, False, learn_epsilon) for _ in self.ends]
+            made = _Typed(gin, self)
         else:
-            raise ValueError(f"`kind` of a network over typed edges is {self.kind!r}: choose from 'sage', 'gat' and 'rgcn'")
+            choices = "'sage', 'gat', 'gin' and 'rgcn'"
+            raise ValueError(f"`kind` of a network over typed edges is {self.kind!r}: choose from {choices}")
         entries.finish()
         return made
 
@@ -230,11 +253,18 @@ class _Typed(torch.nn.Module):
     def _message(self, relation: int, rows: list[Tensor], edge_index: Tensor) -> Tensor:
         src, dst = self.ends[relation]
         x = rows[src] if src == dst else (rows[src], rows[dst])
-        return self.convs[relation](x, edge_index)
+        message = self.convs[relation](x, edge_index)
+        if isinstance(self.convs[relation], GINConv):
+            # A node without edges of this type has no message.
+            has_edges = message.new_zeros(len(message), 1)
+            message = message * has_edges.index_fill_(0, edge_index[1], 1.0)
+        return message
 
     def named_tensors(self, before: str) -> NamedTensors:
         for relation, conv in enumerate(self.convs):
-            if isinstance(conv, SAGEConv):
+            if hasattr(conv, "edgecut_tensors") or isinstance(conv, GINConv):
+                yield from tensors_of(conv, f"{before}relations.{relation}.")
+            elif isinstance(conv, SAGEConv):
                 yield f"{before}weights.{relation}", conv.lin_l.weight.detach()
             else:
                 yield from tensors_of(conv, f"{before}attentions.{relation}.")

@@ -26,6 +26,8 @@ struct SomeRows {
     features: FeatureRows,
     /// The number of columns of each feature.
     widths: Vec<usize>,
+    /// The number of unknown categories of each feature.
+    num_unknown: Vec<u64>,
     labels: Vec<i64>,
     targets: Vec<f32>,
     target_shape: Option<TargetMeta>,
@@ -231,7 +233,7 @@ pub(super) fn transform(
     (starts, dropped): (&PieceStarts, &Dropped),
 ) -> Result<Attributes, TableError> {
     let rows_of = |decoded: &Decoded, rows: &mut dyn Iterator<Item = usize>| {
-        let mut out = SomeRows::default();
+        let mut out = SomeRows { num_unknown: vec![0; spec.features.len()], ..SomeRows::default() };
         let mut rows = rows.peekable();
         if let Some(&first) = rows.peek() {
             out.check_widths(decoded, spec, fitted).map_err(|why| (first, why))?;
@@ -239,7 +241,8 @@ pub(super) fn transform(
         let mut row_numbers = Vec::new();
         for row in rows {
             out.num_rows += 1;
-            for ((cells, fitted), feature) in decoded.features.iter().zip(fitted).zip(&spec.features) {
+            let features = decoded.features.iter().zip(fitted).zip(&spec.features);
+            for (((cells, fitted), feature), num_unknown) in features.zip(&mut out.num_unknown) {
                 let input = match cells {
                     FeatureCells::Numbers(columns) => {
                         row_numbers.clear();
@@ -249,7 +252,7 @@ pub(super) fn transform(
                     FeatureCells::Texts(texts) => RowInput::Text(text_at(texts, row)),
                 };
                 let pushed = out.features.push(fitted, input);
-                pushed
+                *num_unknown += pushed
                     .map_err(|why| (row, format!("feature {} of {}: {why}", feature.name, feature.shown_columns())))?;
             }
             match &decoded.label {
@@ -283,6 +286,7 @@ pub(super) fn transform(
         weights: space.growing()?,
         num_rows: 0,
     };
+    let mut num_unknown = vec![0; spec.features.len()];
     let num_features: usize = spec.output_widths(fitted).into_iter().flatten().sum();
     let row_bytes = size_of::<f32>() * (num_features + spec.target_width.unwrap_or(0));
     scan_in_steps(table, "computing attributes", &spec.columns(), row_bytes, map, |piece, some| {
@@ -290,8 +294,12 @@ pub(super) fn transform(
             let wrong = |why| TableError::file(table.path_of(piece), why);
             check_unit(&column.name, all.time_unit, unit).map_err(wrong)?;
         }
+        num_unknown.iter_mut().zip(&some.num_unknown).for_each(|(sum, number)| *sum += number);
         all.append(some, || table.path_of(piece))
     })?;
+    for (feature, number) in spec.features.iter().zip(num_unknown) {
+        table.record_unknown(&feature.name, number);
+    }
     if all.num_rows == 0 && dropped.len() == 0 {
         return Err(TableError::file(table.first_path(), format!("the table {} has no rows", table.at)));
     }

@@ -7,7 +7,7 @@ use super::kept::Dropped;
 use super::nodes::MISSING_ID;
 use super::spec::Spec;
 use super::split_files::read_split;
-use super::splits::unknown_id;
+use super::splits::{bad_entry, listed_twice};
 use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
@@ -217,11 +217,11 @@ fn collect_ids_of_end(
     })
 }
 
-/// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the first of
-/// training, validation and test that lists them.
+/// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the split that
+/// lists them.
 ///
 /// # Errors
-/// Fails for an entry that is not an edge, unless such entries are dropped. Also fails if there is a list of training edges
+/// Fails for an entry that is not an edge, or that two splits list, unless such entries are dropped. Also fails if there is a list of training edges
 /// that lacks some: parts cannot tell edges that only carry messages from training edges.
 fn hold_out_listed(
     context: &mut Context,
@@ -237,10 +237,14 @@ fn hold_out_listed(
             let end = |end: usize| ends.ids[end].get(row.ids[end].as_id());
             match (end(0), end(1)) {
                 (Some(src), Some(dst)) => {
-                    listed.entry((src, dst)).or_insert(split);
+                    let first = *listed.entry((src, dst)).or_insert(split);
+                    if first != split {
+                        bad_entry(context, label, &row, &listed_twice(first))?;
+                        continue;
+                    }
                     entries.push(((src, dst), row));
                 }
-                _ => unknown_id(context, label, &row, "an end of this edge does not exist")?,
+                _ => bad_entry(context, label, &row, "an end of this edge does not exist")?,
             }
         }
     }
@@ -257,7 +261,7 @@ fn hold_out_listed(
     }
     for (pair, row) in &entries {
         if !found.contains(pair) {
-            unknown_id(context, label, row, "there is no such edge")?;
+            bad_entry(context, label, row, "there is no such edge")?;
         }
     }
     let lists_training_edges = !files.files[0].is_empty();

@@ -23,7 +23,7 @@ use std::path::Path;
 pub struct BuiltFeatures {
     /// The features of each node type whose features are built after the parts.
     pub node_types: Vec<PartFeatures>,
-    /// One sentence for each column with missing values.
+    /// One sentence for each column with missing values, and for each feature with unknown categories.
     pub notes: Vec<String>,
 }
 

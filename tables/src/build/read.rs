@@ -31,7 +31,7 @@ pub struct TableGraph {
     pub dropped: Vec<DroppedRows>,
     /// One sentence each about features and labels that were left out, and about rows that were left out.
     pub warnings: Vec<String>,
-    /// One sentence for each column with missing values.
+    /// One sentence for each column with missing values, and for each feature with unknown categories.
     pub notes: Vec<String>,
     /// The unit of all times, if there are times.
     pub time_unit: Option<TimeUnit>,

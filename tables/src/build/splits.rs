@@ -7,7 +7,7 @@ use crate::conf::{Label, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{Share, Splits};
+use edgecut_graph::{Share, Split, Splits};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -28,26 +28,30 @@ pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [Share; 3], seed: u64, name
     Splits { train, valid, test }
 }
 
-/// Reads the nodes of each split from files. A node in several files is in the first of training, validation and test,
-/// as in GraphStorm.
+/// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not
+/// be evaluated on its training data.
 pub(super) fn by_files(
     context: &mut Context,
     label: &Label,
     files: &SplitFiles,
     ids: &IdMap,
 ) -> Result<Splits, TableError> {
-    let mut taken = vec![false; ids.len()];
+    // The split that lists a node.
+    let mut taken = vec![None; ids.len()];
     let mut splits = Vec::with_capacity(3);
-    for split in 0..3 {
+    for (split, name) in Split::ALL.into_iter().enumerate() {
         let mut nodes = Vec::new();
         for row in read_split(context.conf, &label.at, files, split, 1)? {
             match row.ids.first().and_then(|id| ids.get(id.as_id())) {
-                Some(node) if taken[node as usize] => {}
-                Some(node) => {
-                    taken[node as usize] = true;
-                    nodes.push(node);
-                }
-                None => unknown_id(context, label, &row, "there is no such node")?,
+                Some(node) => match taken[node as usize] {
+                    None => {
+                        taken[node as usize] = Some(name);
+                        nodes.push(node);
+                    }
+                    Some(other) if other == name => {}
+                    Some(other) => bad_entry(context, label, &row, &listed_twice(other))?,
+                },
+                None => bad_entry(context, label, &row, "there is no such node")?,
             }
         }
         nodes.sort_unstable();
@@ -57,8 +61,13 @@ pub(super) fn by_files(
     Ok(Splits { train, valid, test })
 }
 
-/// Counts an entry of a split file, or fails if such entries are errors.
-pub(super) fn unknown_id(context: &mut Context, label: &Label, row: &SplitRow, why: &str) -> Result<(), TableError> {
+/// Describes an entry that the list of another split has as well.
+pub(super) fn listed_twice(other: Split) -> String {
+    format!("the list {} has it as well: leave it in one list", other.name())
+}
+
+/// Counts a bad entry of a split file, or fails if such entries are errors.
+pub(super) fn bad_entry(context: &mut Context, label: &Label, row: &SplitRow, why: &str) -> Result<(), TableError> {
     let shown: Vec<String> = row.ids.iter().map(ToString::to_string).collect();
     let why = format!("{}: {why}", shown.join(", "));
     if context.options.on_bad_rows == OnBadRows::Error {

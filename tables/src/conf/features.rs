@@ -91,7 +91,11 @@ impl Feature {
             None => false,
             Some(dtype) => match dtype.text()?.as_str() {
                 "float16" => true,
-                "float32" | "float64" | "int8" => false,
+                "float32" => false,
+                other @ ("float64" | "int8") => {
+                    unsupported.push(format!("{}.out_dtype: {other}, as features are float32 or float16", item.path));
+                    false
+                }
                 other => return dtype.wrong(format!("{other:?} is not one of float16, float32, float64 and int8")),
             },
         };

@@ -91,6 +91,9 @@ impl Label {
                 Err(why) => unsupported.push(format!("{}: {why}", item.path)),
                 Ok(false) => return task.wrong(format!("{:?} is not a task of these tables", task.text()?)),
                 Ok(true) => {
+                    if task.text()? == "link_prediction" && label.get("label_col").is_some() {
+                        unsupported.push(format!("{}.label_col: link prediction reads no labels", item.path));
+                    }
                     let read = Self::read(&item, &label, &task.text()?)?;
                     // Classes come before numbers, which `train` does not learn.
                     let keeps = used.as_ref().is_some_and(|used: &Self| !used.is_regression() || read.is_regression());

@@ -4,6 +4,7 @@ use super::value::Item;
 use super::{Conf, EdgeTable, NodeTable};
 use crate::TableError;
 use crate::table::NaValues;
+use edgecut_graph::check_unique_keys;
 use serde_json::Value;
 use std::path::Path;
 
@@ -51,7 +52,10 @@ impl Conf {
 /// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples.
 fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
     let json = match serde_json::from_str(text) {
-        Ok(value) => return Ok(value),
+        Ok(value) => {
+            check_unique_keys(text.as_bytes()).map_err(|error| TableError::table(path, error))?;
+            return Ok(value);
+        }
         Err(error) => error,
     };
     let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
@@ -59,5 +63,20 @@ fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
         Ok(value) => Ok(value),
         Err(_) if is_json => Err(TableError::file(path, format!("it is not valid JSON: {json}"))),
         Err(error) => Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_given_twice_is_an_error_in_json_and_yaml() {
+        for (name, text) in
+            [("a.json", "{\"a\": 1, \"a\": 2}"), ("a.json", "{'a': 1, 'a': 2}"), ("a.yaml", "a: 1\na: 2\n")]
+        {
+            parse(Path::new(name), text).unwrap_err();
+        }
+        parse(Path::new("a.json"), "{\"a\": 1, 'b': 2,}").unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! CSV files, also compressed with gzip or zstd.
 
 use super::blank_lines::BlankLines;
-use super::scan::{batch_rows, missing_column};
+use super::scan::{batch_rows, positions_of};
 use crate::TableError;
 use arrow_array::RecordBatch;
 use arrow_csv::reader::{BufReader as CsvReader, Format, ReaderBuilder};
@@ -38,17 +38,7 @@ impl CsvRows {
         row_bytes: usize,
     ) -> Result<Self, TableError> {
         let names = header(path, separator)?;
-        let mut projection = Vec::with_capacity(columns.len());
-        for column in columns {
-            let mut positions = names.iter().enumerate().filter(|(_, name)| *name == column).map(|(at, _)| at);
-            let Some(position) = positions.next() else {
-                return Err(missing_column(path, column, &names));
-            };
-            if positions.next().is_some() {
-                return Err(TableError::file(path, format!("two columns have the name {column}")));
-            }
-            projection.push(position);
-        }
+        let projection = positions_of(path, columns, &names)?;
         let mut sorted = projection.clone();
         sorted.sort_unstable();
         let order = projection.iter().map(|position| sorted.partition_point(|other| other < position)).collect();

@@ -22,9 +22,17 @@ pub(crate) struct NaValues {
     longest: usize,
 }
 
-/// The number of missing values of each column, over all tables of a configuration.
+/// The numbers of missing values of each column and of unknown categories of each feature, over all tables of a
+/// configuration.
 #[derive(Clone, Default)]
-pub(crate) struct MissingValues(Arc<Mutex<BTreeMap<Column, Pieces>>>);
+pub(crate) struct MissingValues(Arc<Mutex<Counts>>);
+
+#[derive(Default)]
+struct Counts {
+    missing: BTreeMap<Column, Pieces>,
+    /// By the path of the table and the name of the feature.
+    unknown: BTreeMap<(String, String), u64>,
+}
 
 /// The path of a table in the configuration, and the name of a column.
 type Column = (String, String);
@@ -137,15 +145,27 @@ impl MissingInPiece {
 impl MissingValues {
     /// Records the missing values of a column in a piece. A piece that is read again has the same values.
     pub(crate) fn record(&self, table: &str, column: &str, piece: usize, missing: &MissingInPiece) {
-        let mut columns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let pieces = columns.entry((table.to_owned(), column.to_owned())).or_default();
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pieces = counts.missing.entry((table.to_owned(), column.to_owned())).or_default();
         pieces.insert(piece, missing.clone());
     }
 
-    /// Returns a sentence for each column that has missing values.
+    /// Records the number of categories in all rows of a table that the transform of a feature does not know.
+    pub(crate) fn record_unknown(&self, table: &str, feature: &str, num_unknown: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.unknown.insert((table.to_owned(), feature.to_owned()), num_unknown);
+    }
+
+    /// Returns a sentence for each column that has missing values, and for each feature that has unknown categories.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let columns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        columns.iter().filter_map(|((table, column), pieces)| note(table, column, pieces.values())).collect()
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing =
+            counts.missing.iter().filter_map(|((table, column), pieces)| note(table, column, pieces.values()));
+        let unknown = counts.unknown.iter().filter(|(_, number)| **number > 0).map(|((table, feature), number)| {
+            let word = if *number == 1 { "category" } else { "categories" };
+            format!("{table}, feature {feature}: {number} {word} that its transform does not have, read as no category")
+        });
+        missing.chain(unknown).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parquet files.
 
-use super::scan::{batch_rows, missing_column};
+use super::scan::{batch_rows, positions_of};
 use crate::TableError;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
@@ -49,11 +49,7 @@ impl ParquetFile {
     pub(super) fn group(&self, group: usize, columns: &[String], row_bytes: usize) -> Result<ParquetRows, TableError> {
         let schema = self.metadata.schema();
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let mut roots = Vec::with_capacity(columns.len());
-        for column in columns {
-            let position = names.iter().position(|name| name == column);
-            roots.push(position.ok_or_else(|| missing_column(&self.path, column, &names))?);
-        }
+        let roots = positions_of(&self.path, columns, &names)?;
         let mut sorted = roots.clone();
         sorted.sort_unstable();
         let order = roots.iter().map(|root| sorted.partition_point(|other| other < root)).collect();

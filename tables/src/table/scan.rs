@@ -85,6 +85,11 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Table {
+    /// Records the number of categories in all rows that the transform of a feature does not know.
+    pub(crate) fn record_unknown(&self, feature: &str, num_unknown: u64) {
+        self.missing.record_unknown(&self.at, feature, num_unknown);
+    }
+
     /// Finds the files of a table and reads the descriptions of Parquet files. The observer of `space` is told about scans,
     /// and `missing` about missing values.
     pub(crate) fn open(
@@ -407,7 +412,22 @@ pub(super) fn batch_rows(row_bytes: usize) -> usize {
     (BATCH_BYTES / row_bytes.max(1)).clamp(fewest, most)
 }
 
-/// Creates the error of a column that a file lacks.
-pub(super) fn missing_column(path: &Path, column: &str, names: &[String]) -> TableError {
-    TableError::file(path, format!("it has no column {column}. Its columns are {}", names.join(", ")))
+/// Returns the positions of `columns` among the `names` of all columns of a file.
+///
+/// # Errors
+/// A column that the file does not have, or has twice.
+pub(super) fn positions_of(path: &Path, columns: &[String], names: &[String]) -> Result<Vec<usize>, TableError> {
+    let mut found = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut positions = (0..names.len()).filter(|&at| names[at] == *column);
+        let Some(position) = positions.next() else {
+            let why = format!("it has no column {column}. Its columns are {}", names.join(", "));
+            return Err(TableError::file(path, why));
+        };
+        if positions.next().is_some() {
+            return Err(TableError::file(path, format!("two columns have the name {column}")));
+        }
+        found.push(position);
+    }
+    Ok(found)
 }

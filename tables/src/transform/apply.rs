@@ -46,21 +46,25 @@ fn buckets(number: f64, count: usize, [min, max]: [f64; 2], window: f64, out: &m
 }
 
 impl Fitted {
-    /// Appends the features of a text to `out`. Unknown categories and a missing text are zeros.
-    pub(super) fn apply_text(&self, text: Option<&str>, out: &mut Vec<f32>) {
+    /// Appends the features of a text to `out`. Unknown categories and a missing text are zeros. Returns the number of
+    /// unknown categories.
+    pub(super) fn apply_text(&self, text: Option<&str>, out: &mut Vec<f32>) -> u64 {
         let Self::Categorical { separator, mapping } = self else { unreachable!("only categories are texts") };
         let start = out.len();
         out.resize(start + self.output_width(1), 0.0);
-        let mut set = |category: &str| {
-            if let Some(&position) = mapping.get(category) {
-                out[start + position as usize] = 1.0;
-            }
+        let categories = match (text, separator) {
+            (None, _) => Vec::new(),
+            (Some(text), None) => vec![text],
+            (Some(text), Some(separator)) => text.split(separator.as_str()).collect(),
         };
-        match (text, separator) {
-            (None, _) => {}
-            (Some(text), None) => set(text),
-            (Some(text), Some(separator)) => text.split(separator.as_str()).for_each(set),
+        let mut num_unknown = 0;
+        for category in categories {
+            match mapping.get(category) {
+                Some(&position) => out[start + position as usize] = 1.0,
+                None => num_unknown += 1,
+            }
         }
+        num_unknown
     }
 }
 
@@ -112,12 +116,13 @@ mod tests {
         let text = |separator: Option<&str>, text: Option<&str>| {
             let mut out = Vec::new();
             let mapping = mapping.clone().into_iter().collect();
-            Fitted::Categorical { separator: separator.map(str::to_owned), mapping }.apply_text(text, &mut out);
-            out
+            let fitted = Fitted::Categorical { separator: separator.map(str::to_owned), mapping };
+            let num_unknown = fitted.apply_text(text, &mut out);
+            (out, num_unknown)
         };
-        assert_eq!(text(None, Some("b")), [0.0, 1.0, 0.0]);
-        assert_eq!(text(None, Some("a,c")), [0.0; 3]);
-        assert_eq!(text(Some(","), Some("a,c,d")), [1.0, 0.0, 1.0]);
-        assert_eq!(text(Some(","), None), [0.0; 3]);
+        assert_eq!(text(None, Some("b")), (vec![0.0, 1.0, 0.0], 0));
+        assert_eq!(text(None, Some("a,c")), (vec![0.0; 3], 1));
+        assert_eq!(text(Some(","), Some("a,c,d")), (vec![1.0, 0.0, 1.0], 1));
+        assert_eq!(text(Some(","), None), (vec![0.0; 3], 0));
     }
 }

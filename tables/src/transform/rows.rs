@@ -18,18 +18,21 @@ pub(crate) enum RowInput<'a> {
 }
 
 impl FeatureRows {
-    /// Appends the features that `fitted` makes of a row.
+    /// Appends the features that `fitted` makes of a row. Returns the number of its categories that are unknown.
     ///
     /// # Errors
     /// Fails for a feature that is NaN or infinite.
-    pub(crate) fn push(&mut self, fitted: &Fitted, input: RowInput) -> Result<(), String> {
+    pub(crate) fn push(&mut self, fitted: &Fitted, input: RowInput) -> Result<u64, String> {
         let start = self.values.len();
-        match input {
-            RowInput::Numbers(numbers) => apply(fitted, numbers, &mut self.values),
+        let num_unknown = match input {
+            RowInput::Numbers(numbers) => {
+                apply(fitted, numbers, &mut self.values);
+                0
+            }
             RowInput::Text(text) => fitted.apply_text(text, &mut self.values),
-        }
+        };
         let added = &self.values[start..];
-        let Some(at) = added.iter().position(|feature| !feature.is_finite()) else { return Ok(()) };
+        let Some(at) = added.iter().position(|feature| !feature.is_finite()) else { return Ok(num_unknown) };
         let transform = fitted.name();
         let made = match input {
             RowInput::Numbers(numbers) if numbers.len() == added.len() => format!("{transform} of {}", numbers[at]),

@@ -50,8 +50,8 @@ impl<B: Backend, F: Fn(&str) -> bool> ModuleMapper<B> for Freeze<F> {
         self.path.enter(name, container_type);
     }
 
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
@@ -86,7 +86,7 @@ pub(super) fn layers<S: AsRef<str>>(tensors: impl IntoIterator<Item = S>) -> Vec
 mod tests {
     use super::*;
     use crate::gradients::{flatten_parameters, num_trained_parameters};
-    use crate::models::{GraphSchema, ModelKind, RelationalConfig, RelationalNet, RelationalOutput};
+    use crate::models::{ConvKind, GraphSchema, RelationalConfig, RelationalNet, RelationalOutput, SageSettings};
     use crate::nn::Aggregation;
     use burn::backend::{Autodiff, NdArray};
     use edgecut_graph::NodeTypeId;
@@ -94,7 +94,7 @@ mod tests {
     type Grad = Autodiff<NdArray>;
 
     fn model() -> RelationalNet<Grad> {
-        let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+        let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
         let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
         let config = RelationalConfig::new(kind, GraphSchema::homogeneous(4), output, 5, 11);
         config.init(0, &Default::default()).expect("a model")

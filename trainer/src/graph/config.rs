@@ -5,7 +5,7 @@ use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::model_file::WarmStart;
-use crate::models::{GraphConvKind, GraphNetConfig, Readout};
+use crate::models::{ConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
 use crate::objective::Objective;
 use crate::optimizer::OptimizerKind;
@@ -19,18 +19,18 @@ use edgecut_graph::GraphDataset;
 /// ```
 /// use edgecut_dist_loader::Packing;
 /// use edgecut_trainer::graph::GraphTrainingConfig;
-/// use edgecut_trainer::models::GraphConvKind;
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
 /// let config = GraphTrainingConfig {
 ///     packing: Packing::Nodes(4096),
 ///     num_epochs: 20,
-///     ..GraphTrainingConfig::new(GraphConvKind::Gcn)
+///     ..GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings))
 /// };
 /// assert!(config.batch_norm);
 /// ```
 #[derive(Clone, Debug)]
 pub struct GraphTrainingConfig {
     /// The convolution.
-    pub conv: GraphConvKind,
+    pub conv: ConvKind,
     /// The number of convolutions.
     pub num_layers: usize,
     /// The width of the hidden layers.
@@ -90,11 +90,11 @@ impl GraphTrainingConfig {
     ///
     /// ```
     /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::GraphConvKind;
-    /// let config = GraphTrainingConfig::new(GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false });
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
+    /// let config = GraphTrainingConfig::new(ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false }));
     /// assert_eq!((config.num_layers, config.hidden_channels, config.lr), (4, 64, 0.01));
     /// ```
-    pub fn new(conv: GraphConvKind) -> Self {
+    pub fn new(conv: ConvKind) -> Self {
         Self {
             conv,
             num_layers: 4,
@@ -134,9 +134,9 @@ impl GraphTrainingConfig {
     /// ```
     /// use edgecut_graph::small_graphs::{GraphSource, load_graphs};
     /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::GraphConvKind;
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
     /// let graphs = load_graphs(&GraphSource::new("fake-graphs", "data"))?.with_degrees_as_labels();
-    /// let model = GraphTrainingConfig::new(GraphConvKind::Gcn).model_config(&graphs)?;
+    /// let model = GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings)).model_config(&graphs)?;
     /// assert_eq!((model.in_channels, model.num_classes), (graphs.feature_dim(), graphs.classes().len()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -5,7 +5,7 @@ use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Selection};
-use crate::models::{GraphClassifier, GraphConvKind};
+use crate::models::GraphClassifier;
 use crate::objective::Objective;
 use crate::ops::GnnBackend;
 use crate::seed_result::SeedResult;
@@ -36,7 +36,7 @@ impl<B: GnnBackend> GraphEvaluator<B> {
         device: &B::Device,
         world: &ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let gcn_norm = config.conv == GraphConvKind::Gcn;
+        let gcn_norm = config.conv.needs_gcn_norm();
         let loader = |graph_ids: &[u32]| {
             let graph_ids = graph_ids.to_vec();
             GraphDataLoader::new(Arc::clone(graphs), graph_ids, config.eval_loader(), world.rank(), world.size())

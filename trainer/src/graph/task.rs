@@ -7,7 +7,7 @@ use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::model_file::SavedLoss;
-use crate::models::{GraphClassifier, GraphConvKind, Mode};
+use crate::models::{ConvKind, GcnSettings, GraphClassifier, Mode};
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -49,7 +49,7 @@ where
     ) -> Result<Self, TrainError> {
         check_share(graphs, split, world)?;
         let loss = config.objective(graphs)?.loss;
-        let gcn_norm = config.conv == GraphConvKind::Gcn;
+        let gcn_norm = config.conv == ConvKind::Gcn(GcnSettings);
         let train = split.train.clone();
         let train_labels = || {
             let mut counts = vec![0; graphs.classes().len()];

@@ -1,7 +1,7 @@
 //! Rows of whole graphs, computed by a trained model.
 
 use crate::graph::{GraphBatchOptions, graph_batches};
-use crate::models::{GraphClassifier, GraphConvKind, GraphNet, GraphNetConfig, Mode};
+use crate::models::{GraphClassifier, GraphNet, GraphNetConfig, Mode};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
@@ -68,7 +68,7 @@ pub fn predict_graphs<B: GnnBackend>(
         ..GraphLoaderConfig::new(1)
     };
     let loader = GraphDataLoader::new(dataset.clone(), graphs.to_vec(), loader_config, 0, 1)?;
-    let gcn_norm = model_config.conv == GraphConvKind::Gcn;
+    let gcn_norm = model_config.conv.needs_gcn_norm();
     let options = GraphBatchOptions { gcn_norm, ..GraphBatchOptions::default() };
     let mut values = Vec::new();
     for batch in graph_batches::<B>(&loader, 0, options, device) {

@@ -32,34 +32,28 @@ pub trait LayeredModel<B: GnnBackend> {
 impl<B: GnnBackend> LayeredModel<B> for NodeModel<B> {
     fn num_passes(&self) -> usize {
         match self {
-            Self::Sage(model) => model.layers.len(),
-            Self::Gcn(model) => model.layers.len(),
-            Self::Gat(model) => model.layers.len(),
+            Self::Stack(model) => model.layers.len(),
             Self::Relational(model) => model.num_passes(),
         }
     }
 
     fn reads_neighbors(&self, pass: usize) -> bool {
         match self {
-            Self::Sage(_) | Self::Gcn(_) | Self::Gat(_) => true,
+            Self::Stack(_) => true,
             Self::Relational(model) => model.reads_neighbors(pass),
         }
     }
 
     fn width(&self, pass: usize, node_type: NodeTypeId) -> usize {
         match self {
-            Self::Sage(model) => model.layers[pass].weight_self.dims()[1],
-            Self::Gcn(model) => model.layers[pass].weight.dims()[1],
-            Self::Gat(model) => model.layers[pass].weight_src.dims()[1],
+            Self::Stack(model) => model.width(pass),
             Self::Relational(model) => model.width(pass, node_type),
         }
     }
 
     fn run_pass(&self, pass: usize, node_type: NodeTypeId, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
         match self {
-            Self::Sage(model) => model.forward_layer(pass + 1, input),
-            Self::Gcn(model) => model.forward_layer(pass + 1, input),
-            Self::Gat(model) => model.forward_layer(pass + 1, input),
+            Self::Stack(model) => model.forward_layer(pass, input),
             Self::Relational(model) => model.run_pass(pass, node_type, input),
         }
     }

@@ -18,9 +18,9 @@ use std::str::FromStr;
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
 /// use edgecut_trainer::TrainingConfig;
 /// use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds};
-/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::models::{ConvKind, SageSettings};
 /// use edgecut_trainer::nn::{Aggregation, DecoderKind};
-/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let config = LinkTrainingConfig {
 ///     training: TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10); 2])),
 ///     decoder: DecoderKind::Dot,

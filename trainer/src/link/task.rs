@@ -205,7 +205,7 @@ mod tests {
     use super::super::batch::NegativeRows;
     use super::super::config::{LinkEvaluation, LinkLoss, LinkMetric, RankedEnds, link_model_config};
     use super::*;
-    use crate::models::ModelKind;
+    use crate::models::{ConvKind, SageSettings};
     use crate::nn::{Aggregation, DecoderKind};
     use crate::training_config::TrainingConfig;
     use burn::backend::Autodiff;
@@ -230,7 +230,7 @@ mod tests {
         let graph = DistGraph::start(graph, cluster, DistGraphConfig::default()).expect("a graph of one part");
         let sampler = SamplerConfig::new(Vec::<Fanout>::new());
         let config = LinkTrainingConfig {
-            training: TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler),
+            training: TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler),
             decoder,
             negatives: NegativeSampling {
                 num: 8,

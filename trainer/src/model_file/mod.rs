@@ -19,7 +19,8 @@
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
 //!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
 //!   further settings. `task` is a [`SavedTask`] as JSON; without it, the configuration tells the task, and the model
-//!   predicts classes or links. `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
+//!   predicts classes or links. `pyg_layers` describes layers that the Python package does
+//!   not know ([`PygLayer`] as JSON). `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
 //!   and their files as JSON.
 //!
 //! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
@@ -63,6 +64,8 @@ pub use write::{ModelView, save_model};
 
 #[cfg(doc)]
 use crate::models::{GraphNetConfig, LinkModelConfig, ModelConfig};
+#[cfg(doc)]
+use crate::nn::PygLayer;
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
@@ -79,10 +82,4 @@ fn embedding_name(node_type: &str) -> String {
 /// Returns the name of the tensor with the original ids of a node type's embeddings.
 fn original_ids_name(node_type: &str) -> String {
     format!("{ORIGINAL_IDS}{node_type}")
-}
-
-/// Returns whether a container contributes to the names of tensors. Enums do not, because the configuration determines
-/// their variant.
-fn is_named(container_type: &str) -> bool {
-    !container_type.starts_with("Enum:")
 }

@@ -4,6 +4,7 @@ use super::saved_task::ModelTask;
 use crate::models::{
     GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel, RelationalConfig,
 };
+use crate::nn::PygLayer;
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use serde::Serialize;
@@ -19,6 +20,12 @@ pub trait ModelSettings: Serialize {
     /// Returns the task of the model, which its file names; `None` by default.
     fn task(&self) -> Option<ModelTask> {
         None
+    }
+
+    /// Returns the layers of PyG that compute the same as the model's convolutions, if the Python package needs their
+    /// description.
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        Vec::new()
     }
 }
 
@@ -65,6 +72,13 @@ impl ModelSettings for ModelConfig {
     fn task(&self) -> Option<ModelTask> {
         Some(ModelTask::Node)
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        match self {
+            Self::Stack(config) => config.pyg_layers(),
+            Self::Relational(config) => config.pyg_layers(),
+        }
+    }
 }
 
 impl LoadableConfig for ModelConfig {
@@ -98,6 +112,10 @@ impl ModelSettings for LinkModelConfig {
     fn task(&self) -> Option<ModelTask> {
         Some(ModelTask::Link)
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.encoder.pyg_layers()
+    }
 }
 
 impl LoadableConfig for LinkModelConfig {
@@ -127,6 +145,10 @@ impl ModelSettings for GraphNetConfig {
 
     fn task(&self) -> Option<ModelTask> {
         Some(ModelTask::Graph)
+    }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.pyg_layers()
     }
 }
 

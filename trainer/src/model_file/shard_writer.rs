@@ -2,7 +2,7 @@
 
 use super::NamedTable;
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
-use super::file_header::{Announced, header_bytes};
+use super::file_header::{Announced, FileHeader, header_bytes};
 use super::{ModelFileError, embedding_name, original_ids_name};
 use edgecut_output::{OutputFile, OwnEntries, check_output, remove_abandoned_in};
 use safetensors::Dtype;
@@ -94,8 +94,22 @@ pub(super) fn write_shard(
 
 /// Removes the shards of other saves. Other processes may do the same concurrently.
 pub(super) fn remove_other_saves(folder: &Path, save: &str) {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let others = files.filter(|file| file.to_str().and_then(save_of).is_some_and(|found| found != save));
+    let mut others = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_other = name.to_str().and_then(save_of).is_some_and(|found| found != save);
+        if is_other && is_shard(&entry.path()) {
+            others.push(name);
+        }
+    }
     // A file that cannot be removed only takes space, so the error is ignored.
     let _ = OwnEntries::default().with_paths(others).remove_within(folder);
+}
+
+/// Returns true if a file is a shard by its contents. A file of the user may have the name of one.
+fn is_shard(path: &Path) -> bool {
+    match FileHeader::read(path) {
+        Ok(header) => header.metadata().get("format").is_some_and(|format| format == SHARD_FORMAT),
+        Err(_) => false,
+    }
 }

@@ -1,6 +1,5 @@
 //! The names of a model's tensors, which are those of its file.
 
-use super::is_named;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -33,8 +32,8 @@ impl<B: Backend> ModuleVisitor<B> for Names {
         self.path.enter(name, container_type);
     }
 
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.exit();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
@@ -48,23 +47,47 @@ impl<B: Backend> ModuleVisitor<B> for Names {
 
 /// The position of a visitor in a model.
 #[derive(Default)]
-pub(crate) struct ModulePath(Vec<String>);
+pub(crate) struct ModulePath(Vec<Segment>);
+
+/// A module on the path to a tensor.
+struct Segment {
+    name: String,
+    /// False for variants of an enum. The configuration determines the variant, so names do not contain it, except for
+    /// a convolution over all edge types.
+    is_named: bool,
+}
 
 impl ModulePath {
     pub(crate) fn enter(&mut self, name: &str, container_type: &str) {
-        if is_named(container_type) {
-            self.0.push(name.to_owned());
-        }
+        let segment = match container_type.strip_prefix("Enum:") {
+            None => Segment { name: name.to_owned(), is_named: true },
+            Some("AnyTypedConv") if name != "PerEdgeType" => Segment { name: name.to_lowercase(), is_named: true },
+            Some(_) => Segment { name: name.to_owned(), is_named: false },
+        };
+        self.0.push(segment);
     }
 
-    pub(crate) fn exit(&mut self, container_type: &str) {
-        if is_named(container_type) {
-            self.0.pop();
-        }
+    pub(crate) fn exit(&mut self) {
+        self.0.pop();
     }
 
     /// Returns the name of the tensor at this position.
     pub(crate) fn name(&self) -> String {
-        self.0.join(".")
+        let mut names = Vec::with_capacity(self.0.len());
+        for (position, segment) in self.0.iter().enumerate().filter(|(_, segment)| segment.is_named) {
+            // `relations`, the number of the edge type, and the variant of its convolution. The names that SAGE and GAT
+            // have there are older than those of other convolutions.
+            let variant = self.0.get(position + 2).filter(|_| segment.name == "relations");
+            match variant.map(|variant| variant.name.as_str()) {
+                Some("Sage") => names.push("weights"),
+                Some("Gat") => names.push("attentions"),
+                _ => names.push(&segment.name),
+            }
+        }
+        // A SAGE layer has one tensor per edge type.
+        if names.contains(&"weights") && names.last() == Some(&"weight_neighbors") {
+            names.pop();
+        }
+        names.join(".")
     }
 }

@@ -35,6 +35,9 @@ pub struct TrainedOn {
     node_types: BTreeMap<String, TypeIdentity>,
     /// By the names of source type, relation and destination type, joined by two underscores.
     edge_types: BTreeMap<String, TypeIdentity>,
+    /// The columns that a model for whole graphs reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    graph_columns: Option<GraphColumns>,
     /// The attribute that constrained sampling by time, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_attr: Option<String>,
@@ -52,6 +55,15 @@ struct TypeIdentity {
     transforms: Option<Fingerprint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     classes: Option<Fingerprint>,
+}
+
+/// The columns of the nodes of a set of graphs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct GraphColumns {
+    /// The number of features, which come first.
+    features: usize,
+    /// The meaning of each column after them: a label of nodes or a degree.
+    names: Vec<String>,
 }
 
 /// The fingerprint of something that a type may have.
@@ -82,22 +94,31 @@ impl TrainedOn {
             let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
             (name, TypeIdentity { transforms, ..TypeIdentity::default() })
         });
-        Self { node_types: node_types.collect(), edge_types: edge_types.collect(), time_attr: None, weighted: false }
+        Self { node_types: node_types.collect(), edge_types: edge_types.collect(), ..Self::default() }
     }
 
-    /// Describes a set of graphs that a model is trained on: its classes.
+    /// Describes a set of graphs that a model is trained on: its classes, and the columns of its nodes.
     pub fn of_graphs(graphs: &GraphDataset) -> Self {
         let names = format!("{:?}", graphs.classes());
         let classes = Some(Fingerprint::Digest(checksum(names.as_bytes())));
         let identity = TypeIdentity { classes, ..TypeIdentity::default() };
-        Self { node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]), ..Self::default() }
+        let names = graphs.column_names().to_vec();
+        let graph_columns = Some(GraphColumns { features: graphs.feature_dim() - names.len(), names });
+        Self { node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]), graph_columns, ..Self::default() }
     }
 
-    /// Describes the difference between the classes of the training and those of a set of graphs, if there is one.
-    pub fn difference_of_graphs(&self, graphs: &GraphDataset) -> Option<String> {
-        let same_types = pairs(&self.node_types, &Self::of_graphs(graphs).node_types)
+    /// Describes the first difference between the training and a set of graphs, if there is one, and its remedy. With
+    /// `reads_classes`, the classes of the graphs are compared too.
+    pub fn difference_of_graphs(&self, graphs: &GraphDataset, reads_classes: bool) -> Option<String> {
+        let found = Self::of_graphs(graphs);
+        if let (Some(trained), Some(found)) = (&self.graph_columns, &found.graph_columns)
+            && let Some(difference) = trained.difference(found)
+        {
+            return Some(format!("{difference}: train a model for these graphs"));
+        }
+        let same_types = pairs(&self.node_types, &found.node_types)
             .all(|(_, [trained, found])| !differ(&trained.classes, &found.classes));
-        (!same_types)
+        (reads_classes && !same_types)
             .then(|| "the classes of the graphs are not those of its training: train a model for them".to_owned())
     }
 
@@ -164,6 +185,23 @@ impl TrainedOn {
     pub fn is_told_by(meta: &Meta) -> bool {
         let has_ids = meta.node_types.iter().all(|t| !t.has_id_map || t.digests.ids.is_some());
         has_ids && tells_tables(meta)
+    }
+}
+
+impl GraphColumns {
+    /// Describes the first column of nodes that is another one in the training than in `found`.
+    fn difference(&self, found: &Self) -> Option<String> {
+        if self.features != found.features {
+            return Some(format!("nodes had {} features in its training, and have {}", self.features, found.features));
+        }
+        let most = self.names.len().max(found.names.len());
+        let at = (0..most).find(|&at| self.names.get(at) != found.names.get(at))?;
+        let column = self.features + at;
+        Some(format!("column {column} of nodes was {:?} in its training, and is {:?}", self.name(at), found.name(at)))
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.names.get(at).map_or("missing", String::as_str)
     }
 }
 
@@ -246,5 +284,40 @@ mod tests {
         let trained = TrainedOn::new(&one);
         assert_eq!(trained.difference(&relabeled, false), None);
         assert!(trained.difference(&relabeled, true).is_some_and(|what| what.contains("classes")));
+    }
+
+    /// Returns two graphs of two nodes each, which have these labels.
+    fn labeled(labels: [i64; 4]) -> GraphDataset {
+        let dir = tempfile::tempdir().expect("a folder");
+        let lines = |values: &[i64]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
+        for (what, text) in [
+            ("A", "1, 2\n2, 1\n3, 4\n4, 3\n".to_owned()),
+            ("graph_indicator", lines(&[1, 1, 2, 2])),
+            ("graph_labels", lines(&[1, 2])),
+            ("node_labels", lines(&labels)),
+        ] {
+            std::fs::write(dir.path().join(format!("SET_{what}.txt")), text).expect("a file");
+        }
+        edgecut_graph::small_graphs::read_tu("SET", dir.path()).expect("graphs")
+    }
+
+    #[test]
+    fn columns_of_graphs_must_mean_what_they_meant_in_the_training() {
+        let graphs = labeled([3, 5, 5, 8]);
+        let trained = TrainedOn::of_graphs(&graphs);
+        let text = serde_json::to_string(&trained).expect("JSON");
+        let trained: TrainedOn = serde_json::from_str(&text).expect("a description");
+        assert_eq!(trained.difference_of_graphs(&graphs, true), None);
+        assert_eq!(trained.difference_of_graphs(&labeled([8, 3, 3, 5]), true), None);
+        // As many labels, but another one.
+        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 6]), true).expect("another label");
+        assert!(what.starts_with("column 2 of nodes was \"label 8\" in its training, and is \"label 6\""), "{what}");
+        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 5]), false).expect("no such label");
+        assert!(what.contains("\"label 8\" in its training, and is \"missing\""), "{what}");
+        let what = trained.difference_of_graphs(&graphs.with_degrees_as_labels(), true).expect("degrees");
+        assert!(what.contains("was \"label 3\" in its training, and is \"in-degree 1\""), "{what}");
+        // A file of an earlier version tells the classes alone.
+        let old = TrainedOn { graph_columns: None, ..trained };
+        assert_eq!(old.difference_of_graphs(&labeled([3, 5, 5, 6]), true), None);
     }
 }

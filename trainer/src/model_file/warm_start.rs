@@ -133,8 +133,8 @@ impl<B: Backend> ModuleMapper<B> for FillMatching<'_> {
         self.place.enter(name, container_type);
     }
 
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.place.exit(container_type);
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.place.exit();
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {

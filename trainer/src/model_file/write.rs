@@ -9,6 +9,7 @@ use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::{FORMAT, ModelFileError, VERSION, embedding_name};
+use crate::nn::PygLayer;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -53,6 +54,7 @@ trait ModelParts {
     fn settings(&self) -> serde_json::Result<String>;
     fn num_parameters(&self) -> Option<usize>;
     fn task(&self) -> Option<ModelTask>;
+    fn pyg_layers(&self) -> Vec<PygLayer>;
 }
 
 struct ModelAndSettings<'a, B, M, C> {
@@ -79,7 +81,14 @@ impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings
     fn task(&self) -> Option<ModelTask> {
         self.settings.task()
     }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.settings.pyg_layers()
+    }
 }
+
+/// The entry of the metadata with the layers of PyG.
+const PYG_LAYERS: &str = "pyg_layers";
 
 /// The optional metadata of a model file.
 #[derive(Default)]
@@ -123,6 +132,10 @@ pub(super) fn model_bytes(
         };
         metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
     }
+    let pyg_layers = model.parts.pyg_layers();
+    if !pyg_layers.is_empty() {
+        metadata.insert(PYG_LAYERS.to_owned(), serde_json::to_string(&pyg_layers).map_err(json_error)?);
+    }
     if let Some(origin) = notes.origin {
         metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
     }
@@ -162,8 +175,8 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
         self.place.enter(name, container_type);
     }
 
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.place.exit(container_type);
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.place.exit();
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {

@@ -1,44 +1,18 @@
 //! The settings of a model for graph classification.
 
+use burn::backend::NdArray;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::graph_net::GraphNet;
 use super::model_error::ModelError;
-use crate::nn::Aggregation;
-
-/// The kind of the convolutions of a [`GraphNet`].
-///
-/// ```
-/// use edgecut_trainer::models::GraphConvKind;
-/// let kind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
-/// assert_eq!(serde_json::to_string(&kind)?, r#"{"gin":{"mlp_layers":2,"learn_epsilon":false}}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GraphConvKind {
-    /// The layer of graph isomorphism networks.
-    Gin {
-        /// Number of dense layers of each MLP.
-        mlp_layers: usize,
-        /// True if epsilon is learned.
-        learn_epsilon: bool,
-    },
-    /// The graph convolutional layer of Kipf and Welling.
-    Gcn,
-    /// The layer of GraphSAGE.
-    Sage {
-        /// Aggregation of the neighbors.
-        aggregation: Aggregation,
-    },
-}
+use crate::nn::{Aggregation, ConvKind, ConvRole, ConvShape, Network, PygLayer, WeightInit};
 
 /// The node rows that are pooled for the output of a graph.
 ///
 /// ```
-/// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, Readout};
-/// let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GraphConvKind::Gcn, 3, 8, 2, 1) };
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNetConfig, Readout, SageSettings};
+/// let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 3, 8, 2, 1) };
 /// // The output layer reads the 3 features and the 8 columns of the only layer, or only the latter.
 /// assert_eq!(config.num_parameters(), Some((3 * 8 + 8) + ((3 + 8) * 2 + 2)));
 /// let last = GraphNetConfig { readout: Readout::Last, ..config };
@@ -57,11 +31,11 @@ pub enum Readout {
 /// The settings of a [`GraphNet`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, Readout};
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNetConfig, Readout, SageSettings};
 /// let config = GraphNetConfig {
 ///     readout: Readout::Last,
 ///     dropout: 0.5,
-///     ..GraphNetConfig::new(GraphConvKind::Gcn, 7, 32, 2, 4)
+///     ..GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 7, 32, 2, 4)
 /// };
 /// assert!(config.validate().is_ok());
 /// ```
@@ -69,7 +43,7 @@ pub enum Readout {
 #[serde(deny_unknown_fields)]
 pub struct GraphNetConfig {
     /// Kind of the convolutions.
-    pub conv: GraphConvKind,
+    pub conv: ConvKind,
     /// Columns of the features.
     pub in_channels: usize,
     /// Columns of the rows between layers.
@@ -94,15 +68,15 @@ impl GraphNetConfig {
     ///
     /// ```
     /// use burn::backend::NdArray;
-    /// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
-    /// let conv = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNetConfig, SageSettings};
+    /// let conv = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
     /// let config = GraphNetConfig::new(conv, 7, 32, 2, 4);
     /// let model = config.init::<NdArray>(42, &Default::default())?;
     /// assert_eq!(config.num_parameters(), Some(edgecut_trainer::gradients::num_parameters(&model)));
     /// # Ok::<(), edgecut_trainer::models::ModelError>(())
     /// ```
     pub fn new(
-        conv: GraphConvKind,
+        conv: ConvKind,
         in_channels: usize,
         hidden_channels: usize,
         num_classes: usize,
@@ -127,26 +101,23 @@ impl GraphNetConfig {
     /// [`ModelError`] for sizes of 0 or too large for memory, and for a dropout outside `[0, 1)`.
     ///
     /// ```
-    /// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, ModelError};
-    /// let config = GraphNetConfig::new(GraphConvKind::Gcn, 7, 32, 2, 0);
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNetConfig, ModelError, SageSettings};
+    /// let config = GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 7, 32, 2, 0);
     /// assert_eq!(config.validate(), Err(ModelError::Zero { setting: "num_layers" }));
     /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
-        let mlp_layers = match self.conv {
-            GraphConvKind::Gin { mlp_layers, .. } => mlp_layers,
-            GraphConvKind::Gcn | GraphConvKind::Sage { .. } => 1,
-        };
         let sizes = [
             ("in_channels", self.in_channels),
             ("hidden_channels", self.hidden_channels),
             ("num_classes", self.num_classes),
             ("num_layers", self.num_layers),
-            ("mlp_layers", mlp_layers),
         ];
         if let Some((setting, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
             return Err(ModelError::Zero { setting });
         }
         ModelError::check_probability("dropout", self.dropout)?;
+        ModelError::check_num_layers(self.num_layers)?;
+        self.conv.check(Network::WholeGraphs, self.hidden_channels)?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 
@@ -156,31 +127,30 @@ impl GraphNetConfig {
     /// The errors of [`GraphNetConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<GraphNet<B>, ModelError> {
         self.validate()?;
-        Ok(GraphNet::new(self, seed, device))
+        Ok(GraphNet::new(self, &mut WeightInit::new(seed), device))
     }
 
     /// Returns the number of parameters of the model including running statistics, or `None` if their bytes cannot be
     /// addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        // Scale, shift, running mean and running variance of each channel.
-        const OF_NORM: usize = 4;
-        let hidden = self.hidden_channels;
-        let dense = |fan_in: usize, fan_out: usize| fan_in.checked_mul(fan_out)?.checked_add(fan_out);
-        let norms =
-            |count: usize| if self.batch_norm { hidden.checked_mul(OF_NORM)?.checked_mul(count) } else { Some(0) };
-        let conv = |fan_in: usize| match self.conv {
-            GraphConvKind::Gin { mlp_layers, learn_epsilon } => {
-                let between = mlp_layers.saturating_sub(1);
-                let rest = dense(hidden, hidden)?.checked_mul(between)?.checked_add(norms(between)?)?;
-                dense(fan_in, hidden)?.checked_add(rest)?.checked_add(usize::from(learn_epsilon))
-            }
-            GraphConvKind::Gcn => dense(fan_in, hidden),
-            GraphConvKind::Sage { .. } => dense(fan_in.checked_mul(2)?, hidden),
-        };
-        let later = conv(hidden)?.checked_mul(self.num_layers.saturating_sub(1))?;
-        let total = conv(self.in_channels)?.checked_add(later)?.checked_add(norms(self.num_layers)?)?;
-        let total = total.checked_add(dense(self.pooled_channels()?, self.num_classes)?)?;
-        (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
+        WeightInit::count(|init| {
+            GraphNet::<NdArray>::new(self, init, &Default::default());
+        })
+    }
+
+    /// Returns the shape of each convolution.
+    pub(super) fn layer_shapes(&self) -> impl Iterator<Item = ConvShape> {
+        (0..self.num_layers).map(|layer| ConvShape {
+            in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
+            out_channels: self.hidden_channels,
+            role: ConvRole::Hidden,
+            batch_norm: self.batch_norm,
+        })
+    }
+
+    /// Returns the layers of PyG that compute the same as the convolutions; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.layer_shapes().filter_map(|shape| self.conv.pyg(shape)).collect()
     }
 
     /// Returns the number of columns of a graph's pooled row, or `None` if it overflows.
@@ -197,8 +167,9 @@ impl GraphNetConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::{GcnSettings, GinSettings, SageSettings};
 
-    const GIN: GraphConvKind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+    const GIN: ConvKind = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
 
     #[test]
     fn rejects_settings_that_make_no_model() {
@@ -207,8 +178,9 @@ mod tests {
         let zero = |config: GraphNetConfig, setting| assert_eq!(config.validate(), Err(ModelError::Zero { setting }));
         zero(GraphNetConfig { num_layers: 0, ..config.clone() }, "num_layers");
         zero(GraphNetConfig { in_channels: 0, ..config.clone() }, "in_channels");
-        let conv = GraphConvKind::Gin { mlp_layers: 0, learn_epsilon: false };
-        zero(GraphNetConfig { conv, ..config.clone() }, "mlp_layers");
+        let conv = ConvKind::Gin(GinSettings { mlp_layers: 0, learn_epsilon: false });
+        let what = "mlp_layers is 0, it must be at least 1".into();
+        assert_eq!(GraphNetConfig { conv, ..config.clone() }.validate(), Err(ModelError::Settings { what }));
         assert!(GraphNetConfig { dropout: 1.0, ..config.clone() }.validate().is_err());
         let huge = GraphNetConfig { in_channels: usize::MAX, ..config };
         assert_eq!(huge.validate(), Err(ModelError::TooLarge));
@@ -216,9 +188,9 @@ mod tests {
 
     #[test]
     fn counts_parameters_as_the_model_has_them() {
-        let gin = |mlp_layers, learn_epsilon| GraphConvKind::Gin { mlp_layers, learn_epsilon };
-        let sage = GraphConvKind::Sage { aggregation: Aggregation::Max };
-        for conv in [gin(1, false), gin(2, true), gin(3, true), GraphConvKind::Gcn, sage] {
+        let gin = |mlp_layers, learn_epsilon| ConvKind::Gin(GinSettings { mlp_layers, learn_epsilon });
+        let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Max });
+        for conv in [gin(1, false), gin(2, true), gin(3, true), ConvKind::Gcn(GcnSettings), sage] {
             for (num_layers, readout, batch_norm) in
                 [(1, Readout::Last, true), (1, Readout::JumpingKnowledge, false), (3, Readout::JumpingKnowledge, true)]
             {

@@ -20,10 +20,10 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{GraphSchema, LinkModelConfig, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, RelationalConfig, RelationalOutput, SageSettings};
 /// use edgecut_trainer::nn::{Aggregation, DecoderKind};
 /// use edgecut_graph::NodeTypeId;
-/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 1 };
 /// let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
 /// let encoder = RelationalConfig { outputs: Vec::new(), ..encoder };

@@ -5,17 +5,17 @@ use serde::Serialize;
 use serde::de::Error;
 
 use super::model_error::ModelError;
-use super::model_kind::ModelKind;
 use super::node_model::NodeModel;
 use super::node_model_config::NodeModelConfig;
 use super::relational_config::RelationalConfig;
+use crate::nn::ConvKind;
 
 /// The settings of a [`NodeModel`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
-/// let config: ModelConfig = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).into();
-/// assert_eq!(config.kind(), ModelKind::Gcn);
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelConfig, NodeModelConfig};
+/// let config: ModelConfig = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2).into();
+/// assert_eq!(config.kind(), ConvKind::Gcn(GcnSettings));
 /// assert_eq!(ModelConfig::from_json(&serde_json::to_string(&config)?)?, config);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -82,8 +82,8 @@ impl ModelConfig {
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
-    /// let config: ModelConfig = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).into();
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelConfig, NodeModelConfig};
+    /// let config: ModelConfig = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2).into();
     /// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3)));
     /// ```
     pub fn num_parameters(&self) -> Option<usize> {
@@ -94,7 +94,7 @@ impl ModelConfig {
     }
 
     /// Returns the kind of the model.
-    pub fn kind(&self) -> ModelKind {
+    pub fn kind(&self) -> ConvKind {
         match self {
             Self::Stack(config) => config.kind,
             Self::Relational(config) => config.kind,
@@ -104,8 +104,8 @@ impl ModelConfig {
     /// Returns whether feature rows are divided by their sums.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
-    /// let config = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).with_normalize_features(true);
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelConfig, NodeModelConfig};
+    /// let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2).with_normalize_features(true);
     /// assert!(ModelConfig::from(config).normalize_features());
     /// ```
     pub fn normalize_features(&self) -> bool {

@@ -5,8 +5,8 @@ use thiserror::Error;
 /// An error of a model's settings, or of a batch that does not match a model.
 ///
 /// ```
-/// use edgecut_trainer::models::{ModelError, ModelKind, NodeModelConfig};
-/// let error = NodeModelConfig::new(ModelKind::Gcn, 16, 0, 3, 2).validate();
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NodeModelConfig};
+/// let error = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 0, 3, 2).validate();
 /// assert_eq!(error, Err(ModelError::Zero { setting: "hidden_channels" }));
 /// ```
 #[derive(Debug, Error, PartialEq)]
@@ -163,7 +163,18 @@ pub enum ModelError {
     ForeignNorm,
 }
 
+/// The most layers of a model.
+const MAX_LAYERS: usize = 1024;
+
 impl ModelError {
+    /// Checks that a model does not have more layers than any graph needs.
+    pub(super) fn check_num_layers(num_layers: usize) -> Result<(), Self> {
+        if num_layers <= MAX_LAYERS {
+            return Ok(());
+        }
+        Err(Self::Settings { what: format!("num_layers is {num_layers}, it must be at most {MAX_LAYERS}") })
+    }
+
     /// Checks that `value` is a valid dropout probability.
     pub(super) fn check_probability(setting: &'static str, value: f64) -> Result<(), Self> {
         if (0.0..1.0).contains(&value) { Ok(()) } else { Err(Self::Probability { setting, value }) }

@@ -4,9 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::gat::Gat;
-use super::gcn::Gcn;
-use super::graph_sage::GraphSage;
+use super::conv_stack::ConvStack;
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::relational_net::RelationalNet;
@@ -31,7 +29,7 @@ use crate::ops::{GnnBackend, Precision};
 ///
 /// impl<B: GnnBackend> NodeClassifier<B> for OneLayer<B> {
 ///     fn forward(&self, input: ModelInput<B>, _mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-///         input.check(1, self.conv.weight_self.dims()[0])?;
+///         input.check(1, self.conv.weight_neighbors.dims()[0])?;
 ///         Ok(self.conv.forward(input.features(), &input.blocks()[0], Activation::Identity))
 ///     }
 /// }
@@ -59,11 +57,11 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
 /// # use std::sync::Arc;
 /// use burn::tensor::Tensor;
 /// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
+/// use edgecut_trainer::models::{ConvKind, Mode, ModelInput, NodeClassifier, NodeModelConfig, SageSettings};
 /// use edgecut_trainer::nn::Aggregation;
 /// use edgecut_trainer::ops::{BatchGraph, Block};
 /// let device = Default::default();
-/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let model = NodeModelConfig::new(kind, 8, 16, 3, 2).init::<Cpu>(42, &device)?;
 /// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
 /// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
@@ -73,12 +71,8 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
 /// ```
 #[derive(Module, Debug)]
 pub enum NodeModel<B: Backend> {
-    /// GraphSAGE.
-    Sage(GraphSage<B>),
-    /// A graph convolutional network.
-    Gcn(Gcn<B>),
-    /// A graph attention network.
-    Gat(Gat<B>),
+    /// A stack of convolutions over a homogeneous graph.
+    Stack(ConvStack<B>),
     /// A network over typed edges.
     Relational(RelationalNet<B>),
 }
@@ -87,9 +81,7 @@ impl<B: Backend> NodeModel<B> {
     /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
     pub fn set_precision(&mut self, precision: Precision) {
         match self {
-            Self::Sage(model) => model.set_precision(precision),
-            Self::Gcn(model) => model.set_precision(precision),
-            Self::Gat(model) => model.set_precision(precision),
+            Self::Stack(model) => model.set_precision(precision),
             Self::Relational(model) => model.set_precision(precision),
         }
     }
@@ -98,9 +90,7 @@ impl<B: Backend> NodeModel<B> {
 impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         match self {
-            Self::Sage(model) => model.forward(input, mode),
-            Self::Gcn(model) => model.forward(input, mode),
-            Self::Gat(model) => model.forward(input, mode),
+            Self::Stack(model) => model.forward(input, mode),
             Self::Relational(model) => model.forward(input, mode),
         }
     }

@@ -1,24 +1,20 @@
 //! The settings of a model for node classification.
 
-use burn::nn::{LayerNorm, LayerNormConfig};
+use burn::backend::NdArray;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-use super::gat::Gat;
-use super::gcn::Gcn;
-use super::graph_sage::GraphSage;
-use super::layer_stack::StackSettings;
+use super::conv_stack::ConvStack;
 use super::model_error::ModelError;
-use super::model_kind::{GatSettings, ModelKind};
 use super::node_model::NodeModel;
-use crate::ops::AttentionVersion;
+use crate::nn::{ConvKind, ConvRole, ConvShape, Network, PygLayer, WeightInit};
 
 /// The settings of a [`NodeModel`] for homogeneous graphs, which is a stack of convolutions. Its model file stores them
 /// in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
-/// let config = NodeModelConfig { layer_norm: true, ..NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2) };
+/// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, NodeModelConfig, RgcnSettings, SageSettings};
+/// let config = NodeModelConfig { layer_norm: true, ..NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2) };
 /// // Two matrices with biases, and the scale and shift of one normalisation.
 /// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3) + 2 * 8));
 /// ```
@@ -26,7 +22,7 @@ use crate::ops::AttentionVersion;
 #[serde(deny_unknown_fields)]
 pub struct NodeModelConfig {
     /// Kind of the convolutions.
-    pub kind: ModelKind,
+    pub kind: ConvKind,
     /// Columns of the features.
     pub in_channels: usize,
     /// Columns of the rows between layers.
@@ -56,16 +52,16 @@ impl NodeModelConfig {
     ///
     /// ```
     /// use burn::backend::NdArray;
-    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+    /// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, NodeModelConfig, RgcnSettings, SageSettings};
     /// use edgecut_trainer::nn::Aggregation;
-    /// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     /// let config = NodeModelConfig::new(kind, 100, 256, 47, 3).with_dropout(0.5);
     /// let model = config.init::<NdArray>(42, &Default::default())?;
     /// assert_eq!(edgecut_trainer::gradients::num_parameters(&model), 206_895);
     /// # Ok::<(), edgecut_trainer::models::ModelError>(())
     /// ```
     pub fn new(
-        kind: ModelKind,
+        kind: ConvKind,
         in_channels: usize,
         hidden_channels: usize,
         num_classes: usize,
@@ -88,8 +84,8 @@ impl NodeModelConfig {
     /// Sets the probability of dropout between layers.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
-    /// let config = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2);
+    /// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, NodeModelConfig, RgcnSettings, SageSettings};
+    /// let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2);
     /// assert!(config.clone().with_dropout(0.5).validate().is_ok());
     /// assert!(config.with_dropout(1.0).validate().is_err());
     /// ```
@@ -113,8 +109,8 @@ impl NodeModelConfig {
     /// Sets whether the input of a layer is added to its output.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
-    /// let config = |layers| NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, layers).with_residual(true);
+    /// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, NodeModelConfig, RgcnSettings, SageSettings};
+    /// let config = |layers| NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, layers).with_residual(true);
     /// assert!(config(3).validate().is_ok());
     /// // Neither the first nor the last layer can have a residual.
     /// assert!(config(2).validate().is_err());
@@ -127,8 +123,8 @@ impl NodeModelConfig {
     /// Sets whether the input of each layer but the first is normalised.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
-    /// let config = |layers| NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, layers).with_layer_norm(true);
+    /// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, NodeModelConfig, RgcnSettings, SageSettings};
+    /// let config = |layers| NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 8, 3, layers).with_layer_norm(true);
     /// assert!(config(2).validate().is_ok());
     /// assert!(config(1).validate().is_err());
     /// ```
@@ -145,8 +141,8 @@ impl NodeModelConfig {
     /// stack.
     ///
     /// ```
-    /// use edgecut_trainer::models::{ModelError, ModelKind, NodeModelConfig};
-    /// let config = NodeModelConfig::new(ModelKind::Gcn, usize::MAX, 8, 3, 2);
+    /// use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, ModelError, NodeModelConfig, RgcnSettings, SageSettings};
+    /// let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), usize::MAX, 8, 3, 2);
     /// assert_eq!(config.validate(), Err(ModelError::TooLarge));
     /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
@@ -162,11 +158,8 @@ impl NodeModelConfig {
         for (setting, value) in [("dropout", self.dropout), ("input_dropout", self.input_dropout)] {
             ModelError::check_probability(setting, value)?;
         }
-        self.kind.validate(self.hidden_channels)?;
-        if let ModelKind::Rgcn { .. } = self.kind {
-            let what = "an R-GCN is a network over typed edges: use a RelationalConfig".into();
-            return Err(ModelError::Settings { what });
-        }
+        ModelError::check_num_layers(self.num_layers)?;
+        self.kind.check(Network::Stack, self.hidden_channels)?;
         self.check_hidden_rows()?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
@@ -181,10 +174,9 @@ impl NodeModelConfig {
         } else {
             return Ok(());
         };
-        // A GCN has no variant with an encoder and a decoder.
-        let advice = match self.kind {
-            ModelKind::Gcn => "add layers",
-            _ => "add layers, or an encoder and a decoder (`encoder_decoder`)",
+        let advice = match self.kind.check(Network::Typed, self.hidden_channels) {
+            Ok(()) => "add layers, or an encoder and a decoder (`encoder_decoder`)",
+            Err(_) => "add layers",
         };
         Err(ModelError::Settings { what: format!("{what}, but the model has {num_layers}: {advice}") })
     }
@@ -195,79 +187,48 @@ impl NodeModelConfig {
     /// The errors of [`NodeModelConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
         self.validate()?;
-        Ok(match self.kind {
-            ModelKind::Sage { aggregation } => NodeModel::Sage(GraphSage::new(self, aggregation, seed, device)),
-            ModelKind::Gcn => NodeModel::Gcn(Gcn::new(self, seed, device)),
-            ModelKind::Gat(gat) => NodeModel::Gat(Gat::new(self, gat, seed, device)),
-            ModelKind::Rgcn { .. } => unreachable!("validate rejects an R-GCN"),
+        Ok(NodeModel::Stack(ConvStack::new(self, &mut WeightInit::new(seed), device)))
+    }
+
+    /// Returns the shape of each convolution.
+    pub(super) fn layer_shapes(&self) -> impl Iterator<Item = ConvShape> {
+        (0..self.num_layers).map(|layer| {
+            let is_last = layer + 1 == self.num_layers;
+            ConvShape {
+                in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
+                out_channels: if is_last { self.num_classes } else { self.hidden_channels },
+                role: if is_last { ConvRole::Output } else { ConvRole::Hidden },
+                batch_norm: false,
+            }
         })
+    }
+
+    /// Returns the layers of PyG that compute the same as the convolutions; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.layer_shapes().filter_map(|shape| self.kind.pyg(shape)).collect()
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        // The numbers of `[fan_in, fan_out]` matrices and of `[fan_out]` vectors per layer, as in the documentation of
-        // PyG.
-        let (matrices, vectors) = match self.kind {
-            ModelKind::Sage { .. } => (2, 1),
-            ModelKind::Gcn | ModelKind::Rgcn { .. } => (1, 1),
-            ModelKind::Gat(GatSettings { version: AttentionVersion::V1, .. }) => (1, 3),
-            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, projection_bias: false, .. }) => (2, 2),
-            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, projection_bias: true, .. }) => (2, 4),
-        };
-        let layer =
-            |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(vectors)?.checked_mul(fan_out);
-        let hidden = self.hidden_channels;
-        let classes = self.num_classes;
-        let total = match self.num_layers {
-            0 => 0,
-            1 => layer(self.in_channels, classes)?,
-            layers => {
-                let inner = layer(hidden, hidden)?.checked_mul(layers - 2)?;
-                layer(self.in_channels, hidden)?.checked_add(inner)?.checked_add(layer(hidden, classes)?)?
-            }
-        };
-        let norms = self.num_norms().checked_mul(hidden.checked_mul(2)?)?;
-        let total = total.checked_add(norms)?;
-        (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
-    }
-
-    /// Returns the number of layers whose input is normalised.
-    fn num_norms(&self) -> usize {
-        if self.layer_norm { self.num_layers.saturating_sub(1) } else { 0 }
-    }
-
-    /// Returns the input and output columns of each layer.
-    pub(super) fn layer_channels(&self) -> impl Iterator<Item = (usize, usize)> {
-        let last = self.num_layers.saturating_sub(1);
-        (0..self.num_layers).map(move |layer| {
-            let fan_in = if layer == 0 { self.in_channels } else { self.hidden_channels };
-            let fan_out = if layer == last { self.num_classes } else { self.hidden_channels };
-            (fan_in, fan_out)
+        WeightInit::count(|init| {
+            ConvStack::<NdArray>::new(self, init, &Default::default());
         })
-    }
-
-    pub(super) fn stack_settings(&self) -> StackSettings {
-        StackSettings { input_dropout: self.input_dropout, hidden_dropout: self.dropout, residual: self.residual }
-    }
-
-    /// Makes the normalisation of the input of each layer but the first; empty without normalisation.
-    pub(super) fn norms<B: Backend>(&self, device: &B::Device) -> Vec<LayerNorm<B>> {
-        (0..self.num_norms()).map(|_| LayerNormConfig::new(self.hidden_channels).init(device)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::{Aggregation, Decomposition};
+    use crate::nn::{Aggregation, Decomposition, GatSettings, GcnSettings, RgcnSettings, SageSettings};
+    use crate::ops::AttentionVersion;
 
-    fn gat(version: AttentionVersion, heads: usize) -> ModelKind {
-        ModelKind::Gat(GatSettings { heads, version, attention_dropout: 0.1, projection_bias: true })
+    fn gat(version: AttentionVersion, heads: usize) -> ConvKind {
+        ConvKind::Gat(GatSettings { heads, version, attention_dropout: 0.1, projection_bias: true })
     }
 
     #[test]
     fn rejects_settings_that_make_no_model() {
-        let config = NodeModelConfig::new(ModelKind::Gcn, 4, 8, 2, 2);
+        let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 4, 8, 2, 2);
         assert_eq!(config.validate(), Ok(()));
         let broken = NodeModelConfig { num_layers: 0, ..config.clone() };
         assert_eq!(broken.validate(), Err(ModelError::Zero { setting: "num_layers" }));
@@ -277,16 +238,21 @@ mod tests {
         let broken = NodeModelConfig { in_channels: usize::MAX, ..config.clone() };
         assert_eq!(broken.validate(), Err(ModelError::TooLarge));
         let heads = |heads| NodeModelConfig { kind: gat(AttentionVersion::V1, heads), ..config.clone() }.validate();
-        assert_eq!((heads(4), heads(0)), (Ok(()), Err(ModelError::Zero { setting: "heads" })));
+        assert_eq!(heads(4), Ok(()));
+        assert!(matches!(heads(0), Err(ModelError::Settings { what }) if what.contains("heads is 0")));
         assert!(matches!(heads(3), Err(ModelError::Settings { what }) if what.contains("3 heads do not divide 8")));
-        let broken = NodeModelConfig { kind: ModelKind::Rgcn { decomposition: Decomposition::None }, ..config };
+        let broken =
+            NodeModelConfig { kind: ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }), ..config };
         assert!(matches!(broken.validate(), Err(ModelError::Settings { .. })));
     }
 
     #[test]
     fn counts_parameters_as_the_model_has_them() {
         let gats = [gat(AttentionVersion::V1, 2), gat(AttentionVersion::V2, 4)];
-        for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Sum }].into_iter().chain(gats) {
+        for kind in [ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum })]
+            .into_iter()
+            .chain(gats)
+        {
             for num_layers in 1..=4 {
                 let config = NodeModelConfig::new(kind, 5, 8, 3, num_layers).with_layer_norm(num_layers > 1);
                 let model = config.init::<burn::backend::NdArray>(0, &Default::default()).expect("a valid model");

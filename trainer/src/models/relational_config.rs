@@ -1,22 +1,22 @@
 //! The settings of a network over typed edges.
 
+use burn::backend::NdArray;
 use burn::tensor::backend::Backend;
 use edgecut_graph::NodeTypeId;
 use serde::{Deserialize, Serialize};
 
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
-use super::model_kind::ModelKind;
 use super::relational_net::RelationalNet;
-use crate::nn::{RelationAggregation, TypedConvConfig, TypedConvKind};
+use crate::nn::{ConvKind, HeteroConv, Network, PygLayer, RelationAggregation, WeightInit};
 
 /// The settings of a [`RelationalNet`], which its model file stores in addition to the weights.
 ///
 /// ```
 /// use edgecut_graph::NodeTypeId;
-/// use edgecut_trainer::models::{GraphSchema, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::models::{ConvKind, GraphSchema, RelationalConfig, RelationalOutput, RgcnSettings, SageSettings};
 /// use edgecut_trainer::nn::Decomposition;
-/// let kind = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
+/// let kind = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 2 } });
 /// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
 /// let config = RelationalConfig {
 ///     dropout: 0.5,
@@ -28,7 +28,7 @@ use crate::nn::{RelationAggregation, TypedConvConfig, TypedConvKind};
 #[serde(deny_unknown_fields)]
 pub struct RelationalConfig {
     /// Kind of the convolutions.
-    pub kind: ModelKind,
+    pub kind: ConvKind,
     /// Node types and edge types of the graph that the model is for.
     pub graph: GraphSchema,
     /// Output layers by node type. The model classifies the node type of the first one.
@@ -60,9 +60,9 @@ pub struct RelationalConfig {
 ///
 /// ```
 /// use edgecut_graph::NodeTypeId;
-/// use edgecut_trainer::models::{GraphSchema, ModelError, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::models::{ConvKind, GraphSchema, ModelError, RelationalConfig, RelationalOutput, RgcnSettings, SageSettings};
 /// use edgecut_trainer::nn::Aggregation;
-/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let output = RelationalOutput { node_type: NodeTypeId(1), channels: 3 };
 /// let config = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
 /// assert_eq!(config.validate(), Err(ModelError::NoSuchNodeType { node_type: 1, types: 1 }));
@@ -79,7 +79,7 @@ pub struct RelationalOutput {
 impl RelationalConfig {
     /// Makes the settings of a model that classifies nodes of one type, without residuals, normalisation and dropout.
     pub fn new(
-        kind: ModelKind,
+        kind: ConvKind,
         graph: GraphSchema,
         output: RelationalOutput,
         hidden_channels: usize,
@@ -115,7 +115,8 @@ impl RelationalConfig {
         for (setting, value) in [("dropout", self.dropout), ("input_dropout", self.input_dropout)] {
             ModelError::check_probability(setting, value)?;
         }
-        self.kind.validate(self.hidden_channels)?;
+        ModelError::check_num_layers(self.num_layers)?;
+        self.kind.check(Network::Typed, self.hidden_channels)?;
         let settings = |what: String| Err(ModelError::Settings { what });
         for (position, output) in self.outputs.iter().enumerate() {
             if output.node_type.index() >= self.graph.node_types.len() {
@@ -127,7 +128,6 @@ impl RelationalConfig {
                 return settings(format!("node type {} has two outputs", output.node_type.index()));
             }
         }
-        self.conv_kind()?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 
@@ -137,16 +137,23 @@ impl RelationalConfig {
     /// The errors of [`RelationalConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<RelationalNet<B>, ModelError> {
         self.validate()?;
-        RelationalNet::new(self, seed, device)
+        Ok(RelationalNet::new(self, &mut WeightInit::new(seed), device))
+    }
+
+    /// Returns the layers of PyG that compute the same as a layer, by edge type; empty if the Python package knows them.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        let shapes =
+            self.graph.edge_ends().into_iter().map(|ends| HeteroConv::<NdArray>::shape_of(ends, self.hidden_channels));
+        shapes.filter_map(|shape| self.kind.pyg(shape)).collect()
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     ///
     /// ```
     /// use edgecut_graph::NodeTypeId;
-    /// use edgecut_trainer::models::{GraphSchema, ModelKind, RelationalConfig, RelationalOutput};
+    /// use edgecut_trainer::models::{ConvKind, GraphSchema, RelationalConfig, RelationalOutput, RgcnSettings, SageSettings};
     /// use edgecut_trainer::nn::Aggregation;
-    /// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     /// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
     /// let config = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 1);
     /// let dense = |fan_in: usize, fan_out: usize| fan_in * fan_out + fan_out;
@@ -154,41 +161,8 @@ impl RelationalConfig {
     /// assert_eq!(config.num_parameters(), Some(dense(16, 8) + 8 * 8 + dense(8, 8) + dense(8, 3)));
     /// ```
     pub fn num_parameters(&self) -> Option<usize> {
-        let hidden = self.hidden_channels;
-        let ends = self.graph.edge_ends();
-        let conv = self.conv(&ends).ok()?.num_parameters()?;
-        let norms = if self.layer_norm { hidden.checked_mul(2)?.checked_mul(self.graph.node_types.len())? } else { 0 };
-        let layers = conv.checked_add(norms)?.checked_mul(self.num_layers)?;
-        let encoded = self.graph.node_types.iter().map(|nodes| nodes.feature_dim).filter(|&dim| dim > 0);
-        let encoders = encoded.map(|dim| (dim, hidden));
-        let outputs = self.outputs.iter().map(|output| (hidden, output.channels));
-        let total = encoders
-            .chain(outputs)
-            .try_fold(layers, |sum, (fan_in, fan_out)| sum.checked_add(fan_in.checked_add(1)?.checked_mul(fan_out)?))?;
-        (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
-    }
-
-    /// Returns the settings of the convolution of each layer. `edge_types` are those of the graph.
-    pub(super) fn conv<'a>(&self, edge_types: &'a [(usize, usize)]) -> Result<TypedConvConfig<'a>, ModelError> {
-        Ok(TypedConvConfig {
-            kind: self.conv_kind()?,
-            edge_types,
-            num_node_types: self.graph.node_types.len(),
-            channels: self.hidden_channels,
-            combine: self.relation_aggregation,
+        WeightInit::count(|init| {
+            RelationalNet::<NdArray>::new(self, init, &Default::default());
         })
-    }
-
-    fn conv_kind(&self) -> Result<TypedConvKind, ModelError> {
-        match self.kind {
-            ModelKind::Sage { aggregation } => Ok(TypedConvKind::Sage { aggregation }),
-            ModelKind::Gat(gat) => Ok(TypedConvKind::Gat { version: gat.version, heads: gat.heads }),
-            ModelKind::Rgcn { decomposition } => Ok(TypedConvKind::Rgcn { decomposition }),
-            ModelKind::Gcn => Err(ModelError::Settings {
-                what: "a GCN takes homogeneous graphs with features, without `encoder_decoder`, and classifies nodes \
-                       only: use sage, gat, gatv2 or rgcn"
-                    .into(),
-            }),
-        }
     }
 }

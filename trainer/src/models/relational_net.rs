@@ -1,26 +1,24 @@
 //! A network over typed edges.
 
 use burn::module::Module;
-use burn::nn::{LayerNorm, LayerNormConfig};
+use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
-use super::layer_stack::prefix;
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use super::model_kind::ModelKind;
 use super::node_model::NodeClassifier;
 use super::relational_config::RelationalConfig;
-use crate::nn::Mode;
-use crate::nn::{Dense, Incoming, TypedConv, WeightInit};
+use crate::nn::{
+    AnyTypedConv, Dense, HeteroShape, Incoming, LayerPass, Mode, TypedConv, TypedConvInput, WeightInit, prefix,
+};
 use crate::ops::{Activation, GnnBackend, Precision, masked};
 
-// The numbers of dropout masks. Layer `l`, counted from 0, adds `l` to `HIDDEN` and `ATTENTION`.
+// The numbers of dropout masks between layers. Layer `l`, counted from 0, adds `l` to `HIDDEN`.
 const INPUT: u64 = 0;
 const ENCODED: u64 = 1;
 const HIDDEN: u64 = 2;
-const ATTENTION: u64 = 1 << 32;
 
 /// A stack of typed convolutions over all node types. Encoders map the features of all node types to the same width
 /// first.
@@ -46,7 +44,7 @@ pub struct RelationalLayer<B: Backend> {
     /// The normalisation of each node type's rows; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
     /// The convolution.
-    pub conv: TypedConv<B>,
+    pub conv: AnyTypedConv<B>,
 }
 
 /// The settings of a network that are not tensors.
@@ -58,24 +56,33 @@ type Rows<B> = Vec<Option<Tensor<B, 2>>>;
 
 impl<B: Backend> RelationalNet<B> {
     /// Makes the network. The settings must be valid.
-    pub(super) fn new(config: &RelationalConfig, seed: u64, device: &B::Device) -> Result<Self, ModelError> {
-        let mut init = WeightInit::new(seed);
+    pub(super) fn new(config: &RelationalConfig, init: &mut WeightInit, device: &B::Device) -> Self {
         let hidden = config.hidden_channels;
         let node_types = &config.graph.node_types;
-        let encoders = node_types.iter().map(|nodes| nodes.feature_dim);
-        let encoders = encoders.map(|dim| (dim > 0).then(|| Dense::new(dim, hidden, &mut init, device))).collect();
-        let ends = config.graph.edge_ends();
-        let conv = config.conv(&ends)?;
-        let norms = if config.layer_norm { node_types.len() } else { 0 };
-        let mut layers = Vec::new();
-        for _ in 0..config.num_layers {
-            let norms = (0..norms).map(|_| LayerNormConfig::new(hidden).init(device)).collect();
-            layers.push(RelationalLayer { norms, conv: conv.init(&mut init, device) });
+        let mut encoders = Vec::with_capacity(node_types.len());
+        for nodes in node_types {
+            let has_features = nodes.feature_dim > 0;
+            encoders.push(if has_features { Some(Dense::new(nodes.feature_dim, hidden, init, device)) } else { None });
         }
-        let output = |t: usize| config.outputs.iter().find(|output| output.node_type.index() == t);
-        let output = |t| output(t).map(|output| Dense::new(hidden, output.channels, &mut init, device));
-        let outputs = (0..node_types.len()).map(output).collect();
-        Ok(Self { encoders, layers, outputs, settings: Settings(Box::new(config.clone())) })
+        let ends = config.graph.edge_ends();
+        let shape = HeteroShape {
+            edge_types: &ends,
+            num_node_types: node_types.len(),
+            channels: hidden,
+            combine: config.relation_aggregation,
+        };
+        let mut layers = Vec::with_capacity(config.num_layers);
+        for _ in 0..config.num_layers {
+            let norms = if config.layer_norm { node_types.len() } else { 0 };
+            let norms = (0..norms).map(|_| init.layer_norm(hidden, device)).collect();
+            layers.push(RelationalLayer { norms, conv: config.kind.init_typed(&shape, init, device) });
+        }
+        let mut outputs = Vec::with_capacity(node_types.len());
+        for node_type in 0..node_types.len() {
+            let output = config.outputs.iter().find(|output| output.node_type.index() == node_type);
+            outputs.push(output.map(|output| Dense::new(hidden, output.channels, init, device)));
+        }
+        Self { encoders, layers, outputs, settings: Settings(Box::new(config.clone())) }
     }
 
     /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
@@ -174,11 +181,7 @@ impl<B: GnnBackend> RelationalNet<B> {
         } else {
             rows.iter().zip(&layer.norms).map(|(rows, norm)| Some(norm.forward(rows.clone()?))).collect()
         };
-        let attention_dropout = match config.kind {
-            ModelKind::Gat(gat) => gat.attention_dropout,
-            _ => 0.0,
-        };
-        let attention_mask = mode.mask(attention_dropout, ATTENTION + number as u64);
+        let pass = LayerPass::new(mode, number as u64);
         let of_type = |(t, rows): (usize, &Option<Tensor<B, 2>>)| {
             let num_dst = input.nodes()[t].within_hop[hop];
             let rows = rows.clone().filter(|_| num_dst > 0)?;
@@ -195,7 +198,7 @@ impl<B: GnnBackend> RelationalNet<B> {
                 return Some(prefix(rows, num_dst));
             }
             let x_dst = prefix(normalised[t].clone()?, num_dst);
-            let output = layer.conv.forward(t, x_dst, &incoming, attention_mask);
+            let output = layer.conv.convolve(TypedConvInput { node_type: t, x_dst, incoming: &incoming, pass });
             let mask = mode.mask(config.dropout, HIDDEN + number as u64).for_type(t as u64);
             let output = if is_last { output } else { Activation::Relu(mask).apply(output) };
             Some(if config.residual { prefix(rows, num_dst) + output } else { output })

@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
 use super::mode::Mode;
+use super::weight_init::WeightInit;
 use crate::ops::{Activation, BatchNormalization, GnnBackend, batch_norm};
 
 /// The number that is added to variances, as in PyTorch.
@@ -48,11 +49,16 @@ pub struct BatchNorm<B: Backend> {
 impl<B: Backend> BatchNorm<B> {
     /// Makes a layer with scale 1, shift 0, running mean 0 and running variance 1.
     pub fn new(channels: usize, device: &B::Device) -> Self {
+        Self::with_init(channels, &mut WeightInit::new(0), device)
+    }
+
+    /// Makes a layer of a model, whose values `init` may count.
+    pub(crate) fn with_init(channels: usize, init: &mut WeightInit, device: &B::Device) -> Self {
         Self {
-            gamma: Param::from_tensor(Tensor::ones([channels], device)),
-            beta: Param::from_tensor(Tensor::zeros([channels], device)),
-            running_mean: RunningState::new(Tensor::zeros([channels], device)),
-            running_var: RunningState::new(Tensor::ones([channels], device)),
+            gamma: Param::from_tensor(init.constant([channels], 1.0, device)),
+            beta: Param::from_tensor(init.constant([channels], 0.0, device)),
+            running_mean: RunningState::new(init.constant([channels], 0.0, device)),
+            running_var: RunningState::new(init.constant([channels], 1.0, device)),
         }
     }
 }

@@ -47,7 +47,8 @@ impl<B: Backend> Mlp<B> {
         );
         let layers = channels.windows(2).map(|ends| Dense::new(ends[0], ends[1], init, device)).collect();
         let between = if batch_norm { &channels[1..channels.len() - 1] } else { &[] };
-        Self { layers, norms: between.iter().map(|&channels| BatchNorm::new(channels, device)).collect() }
+        let norms = between.iter().map(|&channels| BatchNorm::with_init(channels, init, device)).collect();
+        Self { layers, norms }
     }
 
     /// Sets the type in which a GPU multiplies matrices for this network. The default is `f32`.

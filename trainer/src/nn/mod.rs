@@ -1,37 +1,26 @@
 //! The layers of models: graph convolutions over the blocks of a batch, dense layers and decoders.
 
-mod aggregation;
 mod batch_norm;
+mod conv;
 mod dense;
-mod gat_conv;
-mod gcn_conv;
-mod gcn_norm;
-mod gin_conv;
-mod incoming;
 mod link_decoder;
 mod mlp;
 mod mode;
-mod order;
-mod relation_weights;
-mod rgcn_conv;
-mod sage_conv;
-mod typed_conv;
 mod weight_init;
 
-pub use aggregation::{Aggregation, ParseAggregationError};
 pub use batch_norm::BatchNorm;
+pub use conv::*;
 pub use dense::Dense;
-pub use gat_conv::{GatConv, GatConvConfig};
-pub use gcn_conv::{GcnConv, GcnConvConfig};
-pub use gcn_norm::{GcnNorm, GcnNormError};
-pub use gin_conv::{GinConv, GinConvConfig};
-pub use incoming::Incoming;
 pub use link_decoder::{DecoderKind, LinkDecoder};
 pub use mlp::Mlp;
 pub use mode::Mode;
-pub use order::Order;
-pub use relation_weights::{Decomposition, RelationWeights};
-pub use rgcn_conv::{RgcnConv, RgcnConvConfig};
-pub use sage_conv::{SageConv, SageConvConfig};
-pub use typed_conv::{ParseRelationAggregationError, RelationAggregation, TypedConv, TypedConvConfig, TypedConvKind};
 pub use weight_init::WeightInit;
+
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+/// Returns the first `count` rows. All rows are returned without a copy.
+pub(crate) fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
+    let [all, columns] = rows.dims();
+    if count == all { rows } else { rows.slice([0..count, 0..columns]) }
+}

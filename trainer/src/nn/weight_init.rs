@@ -1,6 +1,7 @@
 //! Initial weights that depend on a seed only.
 
 use burn::module::Param;
+use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 
@@ -25,12 +26,71 @@ use edgecut_graph::rng::{CounterRng, combine};
 pub struct WeightInit {
     seed: u64,
     next_tensor: u64,
+    purpose: Purpose,
+}
+
+/// The purpose of making a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Use the model.
+    Model,
+    /// Count its values: `None` is a number that overflows. Tensors are empty.
+    Count(Option<usize>),
 }
 
 impl WeightInit {
     /// Makes a generator that starts at the first tensor of a model.
     pub fn new(seed: u64) -> Self {
-        Self { seed, next_tensor: 0 }
+        Self { seed, next_tensor: 0, purpose: Purpose::Model }
+    }
+
+    /// Returns the number of values in the tensors of the model that `make` makes, including running statistics, or
+    /// `None` if their bytes cannot be addressed. It allocates none of them.
+    ///
+    /// ```
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::{Dense, WeightInit};
+    /// let count = |width| WeightInit::count(|init| {
+    ///     Dense::<Cpu>::new(width, 8, init, &Default::default());
+    /// });
+    /// assert_eq!(count(16), Some(16 * 8 + 8));
+    /// assert_eq!(count(usize::MAX), None);
+    /// ```
+    pub fn count(make: impl FnOnce(&mut Self)) -> Option<usize> {
+        let mut init = Self { seed: 0, next_tensor: 0, purpose: Purpose::Count(Some(0)) };
+        make(&mut init);
+        match init.purpose {
+            Purpose::Count(count) => count.filter(|&count| count <= isize::MAX as usize / size_of::<f32>()),
+            Purpose::Model => None,
+        }
+    }
+
+    /// Counts a tensor of this shape. Returns the shape to allocate, which is empty if the model is only counted.
+    fn allocated<const D: usize>(&mut self, shape: [usize; D]) -> [usize; D] {
+        let Purpose::Count(count) = &mut self.purpose else { return shape };
+        let size = shape.iter().try_fold(1_usize, |size, &side| size.checked_mul(side));
+        *count = match (*count, size) {
+            (Some(count), Some(size)) => count.checked_add(size),
+            _ => None,
+        };
+        [0; D]
+    }
+
+    /// Makes a tensor of equal values, which does not count as a tensor in the order.
+    pub(super) fn constant<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        value: f32,
+        device: &B::Device,
+    ) -> Tensor<B, D> {
+        Tensor::full(self.allocated(shape), value, device)
+    }
+
+    /// Makes a layer normalisation.
+    pub(crate) fn layer_norm<B: Backend>(&mut self, channels: usize, device: &B::Device) -> LayerNorm<B> {
+        // Scale and shift, which burn allocates when they are used first.
+        self.allocated([2, channels]);
+        LayerNormConfig::new(channels).init(device)
     }
 
     /// Makes a tensor with uniform values in `[-bound, bound)`.
@@ -53,6 +113,7 @@ impl WeightInit {
     ) -> Param<Tensor<B, D>> {
         let mut rng = CounterRng::new(combine(self.seed, self.next_tensor));
         self.next_tensor += 1;
+        let shape = self.allocated(shape);
         let count: usize = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| centre + (2.0 * rng.unit() - 1.0) as f32 * bound).collect();
         Param::from_data(TensorData::new(values, shape), device)
@@ -68,7 +129,7 @@ impl WeightInit {
     /// ```
     pub fn zeros<B: Backend, const D: usize>(&mut self, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
         self.next_tensor += 1;
-        Param::from_tensor(Tensor::zeros(shape, device))
+        Param::from_tensor(self.constant(shape, 0.0, device))
     }
 
     /// Returns PyTorch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al.,
@@ -90,6 +151,6 @@ impl WeightInit {
     /// assert_eq!(WeightInit::glorot_bound(4, 2), 1.0);
     /// ```
     pub fn glorot_bound(fan_in: usize, fan_out: usize) -> f32 {
-        (6.0 / (fan_in + fan_out).max(1) as f32).sqrt()
+        (6.0 / fan_in.saturating_add(fan_out).max(1) as f32).sqrt()
     }
 }

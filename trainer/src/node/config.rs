@@ -3,7 +3,7 @@
 use crate::batch_input::WEIGHTED_GCN;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{GraphSchema, ModelConfig, ModelError, ModelKind, NodeModelConfig, RelationalOutput};
+use crate::models::{GraphSchema, ModelConfig, ModelError, NodeModelConfig, RelationalOutput};
 use crate::objective::Objective;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -15,10 +15,10 @@ use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::models::{ConvKind, GcnSettings};
 /// use edgecut_trainer::{NodeTrainingConfig, TrainingConfig};
 /// let sampler = SamplerConfig::new(vec![Fanout::All; 2]);
-/// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ModelKind::Gcn, sampler) };
+/// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ConvKind::Gcn(GcnSettings), sampler) };
 /// let config = NodeTrainingConfig { training, metric: Some("macro-f1".parse()?) };
 /// # let _ = config;
 /// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
@@ -123,7 +123,7 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Mod
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
     let graph = GraphSchema::new(meta).map_err(unfit)?;
     let is_relational = config.encoder_decoder
-        || matches!(config.kind, ModelKind::Rgcn { .. })
+        || config.kind.is_typed()
         || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
     let node_type = seed_type(meta)?;
@@ -133,10 +133,10 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Mod
         config.relational(graph, vec![RelationalOutput { node_type, channels: outputs }]).into()
     };
     model.validate().map_err(unfit)?;
-    if config.kind == ModelKind::Gcn && config.sampler.temporal.is_some() {
+    if config.kind.needs_gcn_norm() && config.sampler.temporal.is_some() {
         return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
     }
-    if config.kind == ModelKind::Gcn && config.sampler.weighted {
+    if config.kind.needs_gcn_norm() && config.sampler.weighted {
         return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
     }
     Ok(model)

@@ -3,6 +3,3 @@
 
 mod blocks;
 mod operations;
-#[path = "../programs/mod.rs"]
-mod programs;
-mod training;

@@ -10,10 +10,10 @@ use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId,
 use edgecut_partition::Method;
 use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, train_link};
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// The mean reciprocal rank of a random model with twenty negatives.
 const CHANCE_MRR: f64 = 0.174;
 

@@ -12,13 +12,13 @@ use edgecut_partition::Method;
 use edgecut_trainer::link::{
     LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, evaluate_link, train_link,
 };
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{TrainError, TrainingConfig};
 use std::path::Path;
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// The mean reciprocal rank of a random model with twenty negatives.
 const CHANCE_MRR: f64 = 0.174;
 
@@ -105,7 +105,7 @@ fn sage_and_dot_products_learn_communities() {
 
 #[test]
 fn rgcn_and_distmult_learn_typed_edges() {
-    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 3 } };
+    let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 3 } });
     let base = config(rgcn, "5".parse().expect("fan-outs"));
     let training = TrainingConfig { num_epochs: 8, ..base.training.clone() };
     let decoder = DecoderKind::DistMult;
@@ -147,7 +147,7 @@ fn embeddings_alone_learn_communities() {
 
 #[test]
 fn only_the_edge_types_that_are_named_are_judged() {
-    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::None };
+    let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
     let base = config(rgcn, "3".parse().expect("fan-outs"));
     let training = TrainingConfig { num_epochs: 1, ..base.training.clone() };
     let edge_types = vec!["e0".to_owned(), "v0__e5__v2".to_owned()];
@@ -183,7 +183,7 @@ fn what_cannot_be_trained_is_said() {
     let reversed = LinkTrainingConfig { reverse_types: vec![("e0".into(), "e9".into())], ..base.clone() };
     let auc = LinkTrainingConfig { evaluation: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
     let shared = NegativeSampling { shared: true, exclude: Exclude::Edges, ..base.negatives };
-    let gcn = config(ModelKind::Gcn, "3".parse().expect("fan-outs"));
+    let gcn = config(ConvKind::Gcn(GcnSettings), "3".parse().expect("fan-outs"));
     for (folder, config, why) in [
         ("whole", base.clone(), "no edges are held out for validation: partition it with `hold_out_edges`"),
         ("typed", named("e9"), "there is no edge type e9: the graph has v0__e0__v1, "),

@@ -10,7 +10,7 @@ use edgecut_partition::Method;
 use edgecut_trainer::gradients::flatten_parameters;
 
 use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkScores, LinkTrainingConfig, train_link};
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{EpochReport, TrainingConfig};
 use std::path::Path;
@@ -104,8 +104,8 @@ fn ranks_together_train_like_one() {
     for parts in [1, 2, 3] {
         write_parts(&graph(), parts, Method::Random, &dir.path().join(parts.to_string()));
     }
-    let sage = ModelKind::Sage { aggregation: Aggregation::Mean };
-    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::None };
+    let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+    let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
     let one_layer = || -> NumNeighbors { "likes=0;-1".parse().expect("fan-outs") };
     let negatives = NegativeSampling {
         num: THINGS - LIKED,

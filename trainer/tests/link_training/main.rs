@@ -12,14 +12,14 @@ use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
 };
-use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::nn::DecoderKind;
 use edgecut_trainer::{BestModel, EpochReport, Observer, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
 /// Returns the settings of a short run with one negative per training edge, evaluated with twenty.
-fn config(kind: ModelKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
+fn config(kind: ConvKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 256,

@@ -10,7 +10,9 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, evaluate_link, link_model_config};
-use edgecut_trainer::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, ModelKind};
+use edgecut_trainer::models::{
+    ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, RgcnSettings, SageSettings,
+};
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
 use std::collections::HashSet;
@@ -98,7 +100,7 @@ fn assert_close(found: &LinkScores, expected: &LinkScores, swaps: f64, what: &st
     }
 }
 
-fn filtered(kind: ModelKind, num_neighbors: NumNeighbors, decoder: DecoderKind) -> LinkTrainingConfig {
+fn filtered(kind: ConvKind, num_neighbors: NumNeighbors, decoder: DecoderKind) -> LinkTrainingConfig {
     let mut config = config(kind, num_neighbors);
     // This batch size gives batches of several sizes, and different numbers of batches on the ranks.
     config.training.batch_size = 7;
@@ -137,7 +139,7 @@ fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
     let graph = graph(false);
     let dir = tempfile::tempdir().expect("a temporary folder");
     let jobs = written(&graph, dir.path());
-    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let (dim, device) = (4, Default::default());
     let mut numbers = crate::support::Numbers(8);
     let mut whole = |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.below(5) as f32 - 2.0).collect() };
@@ -171,8 +173,8 @@ fn ranks_of_encoded_nodes_are_those_of_plain_loops() {
     let jobs = written(&graph, dir.path());
     let all = || -> NumNeighbors { "-1,-1".parse().expect("fan-outs") };
     for (kind, decoder) in [
-        (ModelKind::Sage { aggregation: Aggregation::Mean }, DecoderKind::Dot),
-        (ModelKind::Rgcn { decomposition: Decomposition::None }, DecoderKind::DistMult),
+        (ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), DecoderKind::Dot),
+        (ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }), DecoderKind::DistMult),
     ] {
         let mut config = filtered(kind, all(), decoder);
         // Without residuals, the rows of layers that end in a ReLU would often be all zeros.

@@ -8,7 +8,9 @@ use burn::optim::{GradientsParams, Optimizer};
 use edgecut_trainer::adam;
 use edgecut_trainer::gradients::*;
 use edgecut_trainer::loss::cross_entropy;
-use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{
+    ConvKind, GcnSettings, Mode, ModelInput, NodeClassifier, NodeModel, NodeModelConfig, SageSettings,
+};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::Block;
 
@@ -17,7 +19,7 @@ use crate::support::*;
 type Grad = Autodiff<NdArray>;
 
 fn model(seed: u64) -> NodeModel<Grad> {
-    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     NodeModelConfig::new(kind, 6, 8, 3, 2).init(seed, &Default::default()).expect("a valid model")
 }
 
@@ -90,7 +92,7 @@ fn rejects_other_lengths() {
 #[test]
 fn another_precision_is_converted() {
     let device = Default::default();
-    let config = NodeModelConfig::new(ModelKind::Gcn, 2, 2, 2, 1);
+    let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 2, 2, 2, 1);
     let single = flatten_parameters(&config.init::<NdArray<f32>>(7, &device).expect("a valid model"));
     let double = flatten_parameters(&config.init::<NdArray<f64>>(7, &device).expect("a valid model"));
     assert_eq!(single, double);

@@ -19,7 +19,8 @@ use edgecut_trainer::gradients::{
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
 use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{
-    GraphClassifier, GraphConvKind, GraphNet, GraphNetConfig, Mode, ModelConfig, ModelError, Readout,
+    ConvKind, GcnSettings, GinSettings, GraphClassifier, GraphNet, GraphNetConfig, Mode, ModelConfig, ModelError,
+    Readout, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
 use edgecut_trainer::ops::{
@@ -292,9 +293,14 @@ fn batch<B: GnnBackend>(graphs: Vec<u32>, for_training: bool) -> GraphTensorBatc
     GraphTensorBatch::new(GraphBatch::new(&self::graphs(), graphs), options, &Default::default()).expect("a batch")
 }
 
-fn convolutions() -> [GraphConvKind; 4] {
-    let gin = |mlp_layers, learn_epsilon| GraphConvKind::Gin { mlp_layers, learn_epsilon };
-    [gin(2, true), gin(1, false), GraphConvKind::Gcn, GraphConvKind::Sage { aggregation: Aggregation::Max }]
+fn convolutions() -> [ConvKind; 4] {
+    let gin = |mlp_layers, learn_epsilon| ConvKind::Gin(GinSettings { mlp_layers, learn_epsilon });
+    [
+        gin(2, true),
+        gin(1, false),
+        ConvKind::Gcn(GcnSettings),
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Max }),
+    ]
 }
 
 #[test]
@@ -351,7 +357,7 @@ fn every_parameter_gets_a_gradient_and_no_statistic_does() {
             let gradients = GradientsParams::from_grads(logits.powi_scalar(2).sum().backward(), &model);
             let mut seen = WithGradients { gradients: &gradients, moving: 0, still: 0, statistics: 0 };
             model.visit(&mut seen);
-            let within = usize::from(matches!(conv, GraphConvKind::Gin { mlp_layers: 2, .. })) * 2;
+            let within = usize::from(matches!(conv, ConvKind::Gin(GinSettings { mlp_layers: 2, .. }))) * 2;
             let norms = if batch_norm { 2 + within } else { 0 };
             assert_eq!(seen.statistics, 2 * norms, "{conv:?}");
             // A bias before a normalisation has no effect, so its gradient is zero up to rounding.
@@ -363,7 +369,7 @@ fn every_parameter_gets_a_gradient_and_no_statistic_does() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let config = GraphNetConfig::new(GraphConvKind::Gcn, 5, 8, 3, 2);
+    let config = GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 5, 8, 3, 2);
     let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
     let batch = batch::<Plain>(vec![0], false);
     let error = model.forward(batch.input().expect("graphs"), Mode::Eval).err();
@@ -380,7 +386,7 @@ fn what_does_not_fit_is_refused() {
         &Default::default(),
     );
     let model: GraphNet<Plain> =
-        GraphNetConfig::new(GraphConvKind::Gcn, 3, 8, 3, 2).init(5, &Default::default()).expect("a model");
+        GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 3, 8, 3, 2).init(5, &Default::default()).expect("a model");
     let error = model.forward(without_norm.expect("a batch").input().expect("a graph"), Mode::Eval).err();
     assert_eq!(error, Some(ModelError::MissingNorm));
 }

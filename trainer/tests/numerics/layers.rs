@@ -7,7 +7,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+use edgecut_trainer::models::{ConvKind, GcnSettings, NodeModelConfig, SageSettings};
 use edgecut_trainer::nn::{Aggregation, GcnConv, GcnConvConfig, GcnNorm, Order, SageConv, SageConvConfig, WeightInit};
 use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
@@ -84,7 +84,7 @@ fn sage_equals_a_naive_loop() {
         for has_bias in [true, false] {
             let config = SageConvConfig::new(fan_in, fan_out).with_aggregation(aggregation).with_bias(has_bias);
             let layer: SageConv<Plain> = config.init(&mut WeightInit::new(9), &device);
-            let [neighbors, own] = [&layer.weight_neighbors, &layer.weight_self].map(|weight| values(weight.val()));
+            let [neighbors, own] = [&layer.weight_neighbors, own_weight(&layer)].map(|weight| values(weight.val()));
             let bias = layer.bias.as_ref().map_or_else(|| vec![0.0; fan_out], |bias| values(bias.val()));
             let mut expected = Vec::new();
             for row in 0..block.num_dst() {
@@ -137,7 +137,7 @@ fn both_orders_have_the_same_gradients() {
         let gradients = loss.backward();
         let mut all = values(x.grad(&gradients).expect("x"));
         all.extend(values(sage.weight_neighbors.grad(&gradients).expect("weight_neighbors")));
-        all.extend(values(sage.weight_self.grad(&gradients).expect("weight_self")));
+        all.extend(values(own_weight(&sage).grad(&gradients).expect("weight_self")));
         all.extend(values(gcn.weight.grad(&gradients).expect("weight")));
         all
     };
@@ -148,7 +148,7 @@ fn both_orders_have_the_same_gradients() {
 fn initial_weights_depend_on_the_seed_alone() {
     use burn::tensor::backend::Backend;
     let device = Default::default();
-    for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Mean }] {
+    for kind in [ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean })] {
         let config = NodeModelConfig::new(kind, 20, 16, 5, 3);
         let bits = |seed| {
             let model = config.init::<Autodiff<NdArray>>(seed, &device).expect("a valid model");
@@ -176,7 +176,7 @@ fn initial_weights_fill_their_bounds_evenly() {
     assert!(values(gcn.bias.as_ref().expect("a bias").val()).iter().all(|&value| value == 0.0));
     let cases = [
         (sage.weight_neighbors.val(), 0.1),
-        (sage.weight_self.val(), 0.1),
+        (own_weight(&sage).val(), 0.1),
         (gcn.weight.val(), (6.0f64 / 300.0).sqrt()),
     ];
     for (weight, bound) in cases {
@@ -188,5 +188,5 @@ fn initial_weights_fill_their_bounds_evenly() {
         assert!(mean.abs() < 0.02 * bound, "mean {mean}");
         assert!((variance / (bound * bound / 3.0) - 1.0).abs() < 0.05, "variance {variance}");
     }
-    assert_ne!(values(sage.weight_neighbors.val()), values(sage.weight_self.val()));
+    assert_ne!(values(sage.weight_neighbors.val()), values(own_weight(&sage).val()));
 }

@@ -10,7 +10,8 @@ use edgecut_trainer::adam;
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{
-    GatSettings, Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig,
+    ConvKind, GatSettings, GcnSettings, Mode, ModelError, ModelInput, NodeClassifier, NodeModel, NodeModelConfig,
+    SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, GcnNorm};
 use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey};
@@ -65,7 +66,7 @@ impl Communities {
         cross_entropy(logits, &self.labels).expect("labels that fit").num_correct() as f64 / NODES as f64
     }
 
-    fn train(&self, kind: ModelKind, steps: u64) -> NodeModel<Grad> {
+    fn train(&self, kind: ConvKind, steps: u64) -> NodeModel<Grad> {
         let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2).with_dropout(0.3).with_input_dropout(0.1);
         let mut model = config.init::<Grad>(3, &Default::default()).expect("a valid model");
         let mut optimizer = adam(0.0);
@@ -83,16 +84,15 @@ impl Communities {
 #[test]
 fn every_model_learns_two_communities() {
     let communities = Communities::new();
-    let kinds =
-        [Aggregation::Mean, Aggregation::Sum, Aggregation::Max].map(|aggregation| ModelKind::Sage { aggregation });
-    let gat =
-        |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
+    let kinds = [Aggregation::Mean, Aggregation::Sum, Aggregation::Max]
+        .map(|aggregation| ConvKind::Sage(SageSettings { aggregation }));
+    let gat = |version| ConvKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
     let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
-    for kind in kinds.into_iter().chain([ModelKind::Gcn]).chain(gats) {
+    for kind in kinds.into_iter().chain([ConvKind::Gcn(GcnSettings)]).chain(gats) {
         let before = communities.accuracy(&communities.train(kind, 0).valid());
         let after = communities.accuracy(&communities.train(kind, 120).valid());
         // Untrained attention averages neighbors too, so a lucky initial projection can already separate the classes.
-        let lucky = matches!(kind, ModelKind::Gat(_));
+        let lucky = matches!(kind, ConvKind::Gat(_));
         assert!(lucky || before < 0.9, "{kind:?} has accuracy {before} untrained: the task is too easy for this test");
         assert!(after > 0.95, "{kind:?} learned {after}");
     }
@@ -101,7 +101,7 @@ fn every_model_learns_two_communities() {
 #[test]
 fn training_is_reproducible_to_the_bit() {
     let communities = Communities::new();
-    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let run = || {
         let parameters = flatten_parameters(&communities.train(kind, 10));
         parameters.into_iter().map(f32::to_bits).collect::<Vec<_>>()
@@ -112,7 +112,7 @@ fn training_is_reproducible_to_the_bit() {
 #[test]
 fn evaluation_ignores_dropout_and_training_follows_its_key() {
     let communities = Communities::new();
-    let config = NodeModelConfig::new(ModelKind::Gcn, CHANNELS, 16, 2, 2).with_dropout(0.5);
+    let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), CHANNELS, 16, 2, 2).with_dropout(0.5);
     let without = NodeModelConfig { dropout: 0.0, ..config.clone() };
     let device = Default::default();
     let [model, plain] = [config, without].map(|config| config.init::<Plain>(1, &device).expect("a valid model"));
@@ -163,7 +163,7 @@ fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
     let blocks = Block::layers(&graph, &within_hop).expect("blocks");
     let input = ModelInput::new(features, blocks).and_then(|input| input.with_gcn_norm(norm)).expect("an input");
     assert_eq!(input.num_seeds(), 2);
-    for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Max }] {
+    for kind in [ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Max })] {
         let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2);
         let model = config.init::<Plain>(5, &Default::default()).expect("a valid model");
         let batch = values(model.forward(input.clone(), Mode::Eval).expect("a batch that fits"));
@@ -190,7 +190,8 @@ fn rejects_batches_that_do_not_fit() {
     let input = ModelInput::new(features(CHANNELS), blocks(all)).expect("an input");
     assert_eq!(input.with_gcn_norm(foreign).err(), Some(ModelError::ForeignNorm));
 
-    let gcn = NodeModelConfig::new(ModelKind::Gcn, CHANNELS, 4, 2, 2).init::<Plain>(0, &device).expect("a model");
+    let gcn =
+        NodeModelConfig::new(ConvKind::Gcn(GcnSettings), CHANNELS, 4, 2, 2).init::<Plain>(0, &device).expect("a model");
     let run = |columns, hops: &[usize]| {
         gcn.forward(ModelInput::new(features(columns), blocks(hops)).expect("an input"), Mode::Eval).err()
     };

@@ -9,7 +9,8 @@ use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
 use edgecut_trainer::model_file::{ModelFileError, load_model, parse_model, save_model};
 use edgecut_trainer::models::{
-    EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, ModelConfig, ModelKind, NodeTypeSchema, RelationalConfig,
+    ConvKind, EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, ModelConfig, NodeTypeSchema, RelationalConfig,
+    RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, LinkDecoder, RelationAggregation, WeightInit};
 use safetensors::tensor::{TensorView, serialize};
@@ -64,7 +65,7 @@ fn a_query_times_destinations_is_the_sum_over_channels() {
 }
 
 /// Makes settings for a graph whose papers have features, and whose authors and topics have none.
-fn config(kind: ModelKind, decoder: DecoderKind, num_layers: usize) -> LinkModelConfig {
+fn config(kind: ConvKind, decoder: DecoderKind, num_layers: usize) -> LinkModelConfig {
     let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
     let edge = |(src, relation, dst): (u16, &str, u16)| EdgeTypeSchema {
         src: NodeTypeId(src),
@@ -113,8 +114,8 @@ fn saved(path: &Path, config: &LinkModelConfig) -> LinkModel<NdArray> {
 
 #[test]
 fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
-    let sage = ModelKind::Sage { aggregation: Aggregation::Max };
-    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
+    let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Max });
+    let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 2 } });
     for (kind, decoder, num_layers) in
         [(sage, DecoderKind::Dot, 0), (sage, DecoderKind::DistMult, 1), (rgcn, DecoderKind::DistMult, 2)]
     {
@@ -143,7 +144,7 @@ fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
 
 #[test]
 fn rejects_missing_embeddings_and_unknown_ones() {
-    let config = config(ModelKind::Sage { aggregation: Aggregation::Mean }, DecoderKind::DistMult, 1);
+    let config = config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), DecoderKind::DistMult, 1);
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("model.safetensors");
     saved(&path, &config);

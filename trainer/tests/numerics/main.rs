@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod attention;
+mod convolutions;
 mod dropout;
 mod flat_vectors;
 mod graphs;

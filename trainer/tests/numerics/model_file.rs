@@ -1,5 +1,6 @@
 //! Model files: saving and loading, every kind of damage, and reading the file from Python.
 
+use crate::support::{own_weight, sage};
 use edgecut_testing::python_has;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,9 @@ use std::process::Command;
 use burn::backend::{Autodiff, NdArray};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::model_file::{ModelFileError, load_model, save_model};
-use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{
+    ConvKind, GatSettings, GcnSettings, ModelConfig, NodeModel, NodeModelConfig, SageSettings,
+};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::AttentionVersion;
 use safetensors::tensor::{TensorView, serialize};
@@ -17,7 +20,7 @@ use safetensors::{Dtype, SafeTensors};
 type B = NdArray;
 
 fn config() -> NodeModelConfig {
-    NodeModelConfig::new(ModelKind::Sage { aggregation: Aggregation::Max }, 3, 5, 2, 2).with_dropout(0.25)
+    NodeModelConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Max }), 3, 5, 2, 2).with_dropout(0.25)
 }
 
 fn saved(directory: &tempfile::TempDir) -> (PathBuf, NodeModel<B>) {
@@ -37,10 +40,9 @@ fn directory() -> tempfile::TempDir {
 
 #[test]
 fn comes_back_to_the_bit() {
-    let gat =
-        |version| ModelKind::Gat(GatSettings { heads: 1, version, attention_dropout: 0.5, projection_bias: true });
+    let gat = |version| ConvKind::Gat(GatSettings { heads: 1, version, attention_dropout: 0.5, projection_bias: true });
     let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
-    for kind in [config().kind, ModelKind::Gcn].into_iter().chain(gats) {
+    for kind in [config().kind, ConvKind::Gcn(GcnSettings)].into_iter().chain(gats) {
         for num_layers in [1, 3] {
             let config = ModelConfig::from(NodeModelConfig { kind, num_layers, ..config() });
             let directory = directory();
@@ -63,7 +65,7 @@ fn loads_files_that_were_written_before_settings_were_added() {
     // GATv2 had no biases of projections when these files were written.
     let settings =
         GatSettings { heads: 1, version: AttentionVersion::V2, attention_dropout: 0.5, projection_bias: false };
-    let config = NodeModelConfig { kind: ModelKind::Gat(settings), ..config() };
+    let config = NodeModelConfig { kind: ConvKind::Gat(settings), ..config() };
     let directory = directory();
     let path = directory.path().join("model.safetensors");
     let model = config.init::<B>(9, &Default::default()).expect("a valid model");
@@ -107,8 +109,8 @@ fn has_readable_names_and_pytorch_orientation() {
     ];
     assert_eq!(shapes, expected);
     // Element [out 4, in 1] of the file is element [in 1, out 4] of the model.
-    let NodeModel::Sage(model) = model else { unreachable!("a SAGE model was made") };
-    let in_model = model.layers[0].weight_self.val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
+    let NodeModel::Stack(model) = model else { unreachable!("a SAGE model was made") };
+    let in_model = own_weight(sage(&model.layers[0])).val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
     let view = file.tensor("layers.0.weight_self").expect("a tensor");
     let (words, _) = view.data().as_chunks::<4>();
     assert_eq!(f32::from_le_bytes(words[4 * 3 + 1]), in_model);
@@ -265,8 +267,8 @@ fn python_reads_the_file() {
                   with safetensors.safe_open(sys.argv[1], 'np') as f: m = f.metadata()\n\
                   print(m['format'], w.shape, w.dtype, w[4, 1].view('uint32'))";
     let output = Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3 runs");
-    let NodeModel::Sage(model) = model else { unreachable!("a SAGE model was made") };
-    let value = model.layers[0].weight_self.val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
+    let NodeModel::Stack(model) = model else { unreachable!("a SAGE model was made") };
+    let value = own_weight(sage(&model.layers[0])).val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
     let expected = format!("edgecut-model (5, 3) float32 {}\n", value.to_bits());
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -3,8 +3,8 @@
 use burn::backend::{Autodiff, NdArray};
 use edgecut_trainer::gradients::num_trained_parameters;
 use edgecut_trainer::models::{
-    GatSettings, GraphConvKind, GraphNetConfig, GraphSchema, ModelKind, NodeModelConfig, Readout, RelationalConfig,
-    RelationalOutput,
+    ConvKind, GatSettings, GcnSettings, GinSettings, GraphNetConfig, GraphSchema, NodeModelConfig, Readout,
+    RelationalConfig, RelationalOutput, RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
@@ -17,7 +17,7 @@ const FEATURES: usize = 100;
 const HIDDEN: usize = 64;
 const CLASSES: usize = 47;
 const HEADS: usize = 8;
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 
 /// Returns the number of parameters of tensors with these shapes.
 fn sizes(shapes: &[&[usize]]) -> usize {
@@ -50,8 +50,8 @@ fn linear(fan_in: usize, fan_out: usize) -> usize {
     sizes(&[&[fan_out, fan_in], &[fan_out]])
 }
 
-fn gat(version: AttentionVersion) -> ModelKind {
-    ModelKind::Gat(GatSettings { heads: HEADS, version, attention_dropout: 0.0, projection_bias: true })
+fn gat(version: AttentionVersion) -> ConvKind {
+    ConvKind::Gat(GatSettings { heads: HEADS, version, attention_dropout: 0.0, projection_bias: true })
 }
 
 fn count_of_stack(config: &NodeModelConfig) -> usize {
@@ -65,7 +65,11 @@ fn stacks_have_the_parameters_of_pyg() {
     // The layers by PyG, and the total number of their parameters.
     let cases = [
         (SAGE, [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN), sage_conv(HIDDEN, CLASSES)], 27_183),
-        (ModelKind::Gcn, [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN), gcn_conv(HIDDEN, CLASSES)], 13_679),
+        (
+            ConvKind::Gcn(GcnSettings),
+            [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN), gcn_conv(HIDDEN, CLASSES)],
+            13_679,
+        ),
         (
             gat(AttentionVersion::V1),
             [gat_conv(FEATURES, HEADS, per_head), gat_conv(HIDDEN, HEADS, per_head), gat_conv(HIDDEN, 1, CLASSES)],
@@ -104,7 +108,7 @@ fn an_encoder_and_a_decoder_are_two_linear_layers() {
     let matrix = HIDDEN * HIDDEN;
     // `RGCNConv` of one relation has `weight`, `root` and `bias`, and with bases also `comp`.
     let rgcn = |decomposition, weights: &[&[usize]]| {
-        (ModelKind::Rgcn { decomposition }, sizes(weights) + sizes(&[&[HIDDEN, HIDDEN], &[HIDDEN]]))
+        (ConvKind::Rgcn(RgcnSettings { decomposition }), sizes(weights) + sizes(&[&[HIDDEN, HIDDEN], &[HIDDEN]]))
     };
     let cases = [
         (SAGE, sage_conv(HIDDEN, HIDDEN)),
@@ -128,13 +132,13 @@ fn networks_of_whole_graphs_have_the_parameters_of_pyg() {
     let batch_norm = sizes(&[&[HIDDEN], &[HIDDEN]]);
     // `GINConv` of `MLP([in, HIDDEN, HIDDEN])`, plus `eps` if it is trained.
     let gin_conv = |fan_in: usize, eps: usize| linear(fan_in, HIDDEN) + batch_norm + linear(HIDDEN, HIDDEN) + eps;
-    let gin = |learn_epsilon| GraphConvKind::Gin { mlp_layers: 2, learn_epsilon };
+    let gin = |learn_epsilon| ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon });
     let cases = [
         (gin(false), [gin_conv(FEATURES, 0), gin_conv(HIDDEN, 0)]),
         (gin(true), [gin_conv(FEATURES, 1), gin_conv(HIDDEN, 1)]),
-        (GraphConvKind::Gcn, [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN)]),
+        (ConvKind::Gcn(GcnSettings), [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN)]),
         (
-            GraphConvKind::Sage { aggregation: Aggregation::Sum },
+            ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum }),
             [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN)],
         ),
     ];

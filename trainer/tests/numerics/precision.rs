@@ -5,8 +5,8 @@ use burn::module::AutodiffModule;
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
 use edgecut_trainer::models::{
-    GatSettings, GraphConvKind, GraphNetConfig, GraphSchema, LinkModelConfig, ModelKind, NodeModelConfig,
-    RelationalConfig, RelationalOutput,
+    ConvKind, GatSettings, GcnSettings, GinSettings, GraphNetConfig, GraphSchema, LinkModelConfig, NodeModelConfig,
+    RelationalConfig, RelationalOutput, RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::ops::{AttentionVersion, Precision};
@@ -14,11 +14,11 @@ use std::fmt::Debug;
 
 type Grad = Autodiff<NdArray>;
 
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
-const RGCN: ModelKind = ModelKind::Rgcn { decomposition: Decomposition::None };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+const RGCN: ConvKind = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
 
-fn gat(version: AttentionVersion) -> ModelKind {
-    ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true })
+fn gat(version: AttentionVersion) -> ConvKind {
+    ConvKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true })
 }
 
 /// Checks that all layers multiply in `bf16`. Layers print their precision.
@@ -37,7 +37,7 @@ fn assert_stays_bf16<M: AutodiffModule<Grad>>(model: M) {
 
 #[test]
 fn all_layers_of_stacks() {
-    for kind in [SAGE, ModelKind::Gcn, gat(AttentionVersion::V1), gat(AttentionVersion::V2)] {
+    for kind in [SAGE, ConvKind::Gcn(GcnSettings), gat(AttentionVersion::V1), gat(AttentionVersion::V2)] {
         let config = NodeModelConfig::new(kind, 3, 4, 2, 2);
         let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         model.set_precision(Precision::Bf16);
@@ -59,8 +59,8 @@ fn all_layers_of_networks_over_typed_edges() {
 
 #[test]
 fn all_layers_of_networks_of_whole_graphs() {
-    let gin = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: true };
-    for conv in [gin, GraphConvKind::Gcn, GraphConvKind::Sage { aggregation: Aggregation::Max }] {
+    let gin = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: true });
+    for conv in [gin, ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Max })] {
         let config = GraphNetConfig::new(conv, 3, 4, 2, 2);
         let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         model.set_precision(Precision::Bf16);

@@ -8,10 +8,11 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use edgecut_trainer::nn::{
-    Aggregation, Decomposition, GatConv, GatConvConfig, Incoming, RelationAggregation, RgcnConv, RgcnConvConfig,
-    TypedConv, TypedConvConfig, TypedConvKind, WeightInit,
+    Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, GatConv, GatConvConfig, GatSettings, HeteroShape,
+    Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings, TypedConv, TypedConvInput,
+    WeightInit,
 };
-use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, DropoutMask, Reduce};
+use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -140,11 +141,23 @@ fn slow_rgcn(
     })
 }
 
-fn typed(kind: TypedConvKind, combine: RelationAggregation) -> TypedConv<Grad> {
-    let config = TypedConvConfig { kind, edge_types: &EDGE_TYPES, num_node_types: 3, channels: CHANNELS, combine };
-    let layer = config.init(&mut WeightInit::new(6), &Default::default());
-    assert_eq!(config.num_parameters(), Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
+/// The number of the layer in its network.
+const LAYER: u64 = 3;
+
+fn typed(kind: ConvKind, combine: RelationAggregation) -> AnyTypedConv<Grad> {
+    let shape = HeteroShape { edge_types: &EDGE_TYPES, num_node_types: 3, channels: CHANNELS, combine };
+    let layer = kind.init_typed(&shape, &mut WeightInit::new(6), &Default::default());
+    let count = WeightInit::count(|init| {
+        kind.init_typed::<Grad>(&shape, init, &Default::default());
+    });
+    assert_eq!(count, Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
     layer
+}
+
+/// Computes the destinations of type 0.
+fn forward(layer: &AnyTypedConv<Grad>, incoming: &[Incoming<Grad>]) -> Tensor<Grad, 2> {
+    let pass = LayerPass::new(Mode::Train(key()), LAYER);
+    layer.convolve(TypedConvInput { node_type: 0, x_dst: own_rows(incoming), incoming, pass })
 }
 
 #[test]
@@ -152,22 +165,25 @@ fn typed_sage_equals_products_one_by_one() {
     for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
         for (combine, scale) in [(RelationAggregation::Sum, 1.0), (RelationAggregation::Mean, 1.0 / 3.0)] {
             compare(&format!("{aggregation} {combine}"), 4, |fused, incoming| {
-                let layer = typed(TypedConvKind::Sage { aggregation }, combine);
+                let any = typed(ConvKind::Sage(SageSettings { aggregation }), combine);
+                let layer = hetero(&any).clone();
+                let weight = |relation: usize| sage(&layer.relations[relation]).weight_neighbors.val();
                 assert_eq!(layer.own.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
                 let own = layer.own[0].clone().expect("a type that edges enter");
                 let output = if fused {
-                    let mask = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
-                    layer.forward(0, own_rows(incoming), incoming, mask)
+                    forward(&any, incoming)
                 } else {
                     let slow = own_rows(incoming).matmul(own.weight.val()) + own.bias.val().unsqueeze();
                     incoming.iter().fold(slow, |sum, edges| {
                         let aggregated = gather_scatter(edges.x.clone(), &edges.block, &aggregation.reduce());
-                        sum + aggregated.matmul(layer.weights[edges.relation].val()).mul_scalar(scale)
+                        sum + aggregated.matmul(weight(edges.relation)).mul_scalar(scale)
                     })
                 };
                 let parameters = move |gradients: &BackendGradients| {
-                    let mut all: Vec<f64> =
-                        layer.weights.iter().flat_map(|weight| gradient(&weight.val(), gradients)).collect();
+                    let mut all = Vec::new();
+                    for relation in &layer.relations {
+                        all.extend(gradient(&sage(relation).weight_neighbors.val(), gradients));
+                    }
                     all.extend(gradient(&own.weight.val(), gradients));
                     all.extend(gradient(&own.bias.val(), gradients));
                     all
@@ -176,6 +192,11 @@ fn typed_sage_equals_products_one_by_one() {
             });
         }
     }
+}
+
+fn gat(layer: &AnyConv<Grad>) -> &GatConv<Grad> {
+    let AnyConv::Gat(layer) = layer else { unreachable!("an attention layer was made") };
+    layer
 }
 
 /// Computes attention row by row over the projections of a layer.
@@ -257,23 +278,26 @@ fn typed_attention_adds_up_its_edge_types() {
     for version in [AttentionVersion::V1, AttentionVersion::V2] {
         for (combine, scale) in [(RelationAggregation::Sum, 1.0), (RelationAggregation::Mean, 1.0 / 3.0)] {
             compare(&format!("{version:?} {combine}"), 6, |fused, incoming| {
-                let layer = typed(TypedConvKind::Gat { version, heads: 2 }, combine);
-                let mask = DropoutMask::new(0.4, key());
+                let attention_dropout = 0.4;
+                let kind = GatSettings { version, heads: 2, attention_dropout, projection_bias: true };
+                let any = typed(ConvKind::Gat(kind), combine);
+                let layer = hetero(&any).clone();
+                let mask = LayerPass::new(Mode::Train(key()), LAYER).mask(attention_dropout);
                 let output = if fused {
-                    layer.forward(0, own_rows(incoming), incoming, mask)
+                    forward(&any, incoming)
                 } else {
                     let own = layer.own[0].as_ref().expect("a type that edges enter");
                     let own = own_rows(incoming).matmul(own.weight.val()) + own.bias.val().unsqueeze();
                     incoming.iter().fold(own, |sum, edges| {
                         let mask = mask.for_type(edges.relation as u64);
                         let block = &edges.block;
-                        let attention = &layer.attentions[edges.relation];
+                        let attention = gat(&layer.relations[edges.relation]);
                         let message = attention.forward_between(edges.x.clone(), own_rows(incoming), block, mask);
                         sum + message.mul_scalar(scale)
                     })
                 };
                 let parameters = move |gradients: &BackendGradients| {
-                    let layers = layer.attentions.iter();
+                    let layers = layer.relations.iter().map(gat);
                     layers.flat_map(|layer| gradient(&layer.weight_src.val(), gradients)).collect()
                 };
                 (output, Box::new(parameters))

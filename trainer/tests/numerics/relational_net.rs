@@ -13,8 +13,9 @@ use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
 use edgecut_trainer::model_file::{load_model, save_model};
 use edgecut_trainer::models::{
-    EdgeTypeSchema, GatSettings, GraphSchema, Mode, ModelConfig, ModelError, ModelInput, ModelKind, NodeClassifier,
-    NodeInput, NodeModel, NodeTypeSchema, RelationalConfig, RelationalNet, RelationalOutput,
+    ConvKind, EdgeTypeSchema, GatSettings, GcnSettings, GraphSchema, Mode, ModelConfig, ModelError, ModelInput,
+    NodeClassifier, NodeInput, NodeModel, NodeTypeSchema, RelationalConfig, RelationalNet, RelationalOutput,
+    RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, Reduce};
@@ -40,17 +41,16 @@ fn schema() -> GraphSchema {
     }
 }
 
-fn config(kind: ModelKind) -> RelationalConfig {
+fn config(kind: ConvKind) -> RelationalConfig {
     RelationalConfig::new(kind, schema(), RelationalOutput { node_type: NodeTypeId(0), channels: 3 }, HIDDEN, 2)
 }
 
-fn kinds() -> Vec<ModelKind> {
-    let gat =
-        |version| ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.2, projection_bias: true });
-    let rgcn = |decomposition| ModelKind::Rgcn { decomposition };
+fn kinds() -> Vec<ConvKind> {
+    let gat = |version| ConvKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.2, projection_bias: true });
+    let rgcn = |decomposition| ConvKind::Rgcn(RgcnSettings { decomposition });
     vec![
-        ModelKind::Sage { aggregation: Aggregation::Mean },
-        ModelKind::Sage { aggregation: Aggregation::Max },
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }),
+        ConvKind::Sage(SageSettings { aggregation: Aggregation::Max }),
         gat(AttentionVersion::V1),
         gat(AttentionVersion::V2),
         rgcn(Decomposition::None),
@@ -61,7 +61,7 @@ fn kinds() -> Vec<ModelKind> {
 
 /// Returns all combinations of settings that change the layers.
 fn configs() -> Vec<RelationalConfig> {
-    let with = |kind: ModelKind| {
+    let with = |kind: ConvKind| {
         [(false, false), (true, false), (false, true), (true, true)].map(|(residual, layer_norm)| RelationalConfig {
             residual,
             layer_norm,
@@ -178,7 +178,7 @@ fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
 #[test]
 fn seeds_of_every_type_come_out() {
     let whole = Whole::new();
-    let mut config = config(ModelKind::Sage { aggregation: Aggregation::Mean });
+    let mut config = config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }));
     config.outputs.push(RelationalOutput { node_type: NodeTypeId(1), channels: 4 });
     let model: RelationalNet<Plain> = config.init(5, &Default::default()).expect("a valid model");
     let outputs = model.forward_by_type(&whole.all(), Mode::Eval).expect("a batch that fits");
@@ -211,13 +211,14 @@ fn slow_sage(model: &RelationalNet<Plain>, input: &ModelInput<Plain>) -> Tensor<
         };
         let mut next = rows.clone();
         for (t, next) in next.iter_mut().enumerate() {
-            let Some(own) = &layer.conv.own[t] else { continue };
+            let Some(own) = &hetero(&layer.conv).own[t] else { continue };
             let mut output = normalised[t].clone().matmul(own.weight.val()) + own.bias.val().unsqueeze();
             let entering = EDGE_TYPES.iter().filter(|(_, dst)| *dst == t).count() as f64;
             for (e, _) in EDGE_TYPES.iter().enumerate().filter(|(_, (_, dst))| *dst == t) {
                 let block = &input.blocks_of(edgecut_graph::EdgeTypeId(e as u16))[number];
                 let mean = gather_scatter(normalised[EDGE_TYPES[e].0].clone(), block, &Reduce::Mean);
-                output = output + mean.matmul(layer.conv.weights[e].val()) / entering;
+                output =
+                    output + mean.matmul(sage(&hetero(&layer.conv).relations[e]).weight_neighbors.val()) / entering;
             }
             *next = if config.residual { next.clone() + relu(output) } else { relu(output) };
         }
@@ -231,7 +232,7 @@ fn slow_sage(model: &RelationalNet<Plain>, input: &ModelInput<Plain>) -> Tensor<
 fn equals_its_operations_one_by_one() {
     let input = Whole::new().all();
     for config in configs() {
-        if config.kind == (ModelKind::Sage { aggregation: Aggregation::Mean }) {
+        if config.kind == (ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean })) {
             let model: RelationalNet<Plain> = config.init(6, &Default::default()).expect("a valid model");
             let found = values(model.forward(input.clone(), Mode::Eval).expect("a batch that fits"));
             assert_close(&found, &values(slow_sage(&model, &input)), 1e-11, &format!("{config:?}"));
@@ -289,15 +290,15 @@ fn gradients_and_dropout_do_not_depend_on_the_number_of_threads() {
 
 #[test]
 fn rejects_settings_and_batches_that_do_not_fit() {
-    let sage = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let settings = |config: RelationalConfig| config.validate().expect_err("wrong settings").to_string();
     let gat = GatSettings { heads: 3, version: AttentionVersion::V2, attention_dropout: 0.0, projection_bias: true };
     let blocks = Decomposition::BlockDiagonal { num_blocks: 3 };
     for (kind, what) in [
-        (ModelKind::Gcn, "a GCN takes homogeneous graphs"),
-        (ModelKind::Gat(gat), "3 heads do not divide 8"),
-        (ModelKind::Gat(GatSettings { heads: 2, attention_dropout: 1.0, ..gat }), "attention_dropout is 1"),
-        (ModelKind::Rgcn { decomposition: blocks }, "3 blocks do not divide 8 channels"),
+        (ConvKind::Gcn(GcnSettings), "a GCN takes homogeneous graphs"),
+        (ConvKind::Gat(gat), "3 heads do not divide 8"),
+        (ConvKind::Gat(GatSettings { heads: 2, attention_dropout: 1.0, ..gat }), "attention_dropout is 1"),
+        (ConvKind::Rgcn(RgcnSettings { decomposition: blocks }), "3 blocks do not divide 8 channels"),
     ] {
         let message = settings(config(kind));
         assert!(message.contains(what), "{message}");

@@ -6,7 +6,9 @@ use burn::backend::NdArray;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
-use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{
+    ConvKind, GcnSettings, Mode, ModelError, ModelInput, NodeClassifier, NodeModel, NodeModelConfig, SageSettings,
+};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
@@ -14,7 +16,7 @@ use crate::support::*;
 
 type Plain = NdArray<f64>;
 
-const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 
 /// Makes the blocks of three layers over a random graph in which nodes read nodes of the next hop.
 fn blocks(draws: &mut Draws) -> Vec<Block> {
@@ -48,12 +50,12 @@ fn residuals_and_normalisation_are_between_hidden_rows() {
             let config =
                 NodeModelConfig::new(SAGE, in_channels, 8, 8, 3).with_residual(residual).with_layer_norm(layer_norm);
             let model = config.init::<Plain>(6, &Default::default()).expect("a valid model");
-            let NodeModel::Sage(layers) = &model else { unreachable!("a SAGE model was made") };
+            let NodeModel::Stack(layers) = &model else { unreachable!("a SAGE model was made") };
             assert_eq!(layers.norms.len(), if layer_norm { 2 } else { 0 });
             let mut expected = x.clone();
             for (number, (layer, block)) in layers.layers.iter().zip(&blocks).enumerate() {
                 let read = if layer_norm && number > 0 { normalised(expected.clone()) } else { expected.clone() };
-                let output = layer.forward(read, block, Activation::Identity);
+                let output = sage(layer).forward(read, block, Activation::Identity);
                 expected = match number {
                     0 => relu(output),
                     1 if residual => relu(output) + expected.slice([0..block.num_dst(), 0..8]),
@@ -85,7 +87,7 @@ fn a_flag_changes_only_what_it_names() {
 
 #[test]
 fn settings_without_effect_are_refused() {
-    for kind in [SAGE, ModelKind::Gcn] {
+    for kind in [SAGE, ConvKind::Gcn(GcnSettings)] {
         let error = |config: NodeModelConfig| match config.validate() {
             Err(ModelError::Settings { what }) => what,
             other => panic!("{other:?}"),

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use burn::module::Param;
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use edgecut_trainer::nn::{AnyConv, AnyTypedConv, HeteroConv, SageConv};
 use edgecut_trainer::ops::{BatchGraph, Block, EdgeWeights, Reduce};
 
 /// A small random generator, so that the data of tests does not depend on a library.
@@ -116,6 +118,23 @@ pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce:
         }
         Reduce::Max => unreachable!("handled above"),
     }
+}
+
+/// Returns the layer of a model with SAGE layers.
+pub(crate) fn sage<B: Backend>(layer: &AnyConv<B>) -> &SageConv<B> {
+    let AnyConv::Sage(layer) = layer else { unreachable!("a SAGE layer was made") };
+    layer
+}
+
+/// Returns the parts of a layer over edge types.
+pub(crate) fn hetero<B: Backend>(layer: &AnyTypedConv<B>) -> &HeteroConv<B> {
+    let AnyTypedConv::PerEdgeType(layer) = layer else { unreachable!("a layer per edge type was made") };
+    layer
+}
+
+/// Returns the weights of a SAGE layer for the node itself.
+pub(crate) fn own_weight<B: Backend>(layer: &SageConv<B>) -> &Param<Tensor<B, 2>> {
+    layer.weight_self.as_ref().expect("a layer with a root weight")
 }
 
 pub(crate) fn values<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f64> {

@@ -1,6 +1,6 @@
 //! The description of a chunked graph.
 
-use crate::GraphError;
+use crate::{GraphError, check_unique_keys};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,7 @@ impl Metadata {
     pub(super) fn read(folder: &Path) -> Result<Self, GraphError> {
         let path = folder.join(METADATA_FILE);
         let bytes = std::fs::read(&path).map_err(|error| GraphError::io(&path, error))?;
+        check_unique_keys(&bytes).map_err(|error| GraphError::json(&path, error))?;
         let metadata: Self = serde_json::from_slice(&bytes).map_err(|error| GraphError::json(&path, error))?;
         let counts = [
             ("node_type", metadata.node_type.len(), "num_nodes_per_chunk", metadata.num_nodes_per_chunk.len()),

@@ -9,6 +9,7 @@ use super::integers::Integers;
 use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
 use crate::memory::Workspace;
 use crate::readers::row_count::RowCount;
+use crate::readers::seen_ids::SeenIds;
 use crate::{GraphError, NodeTypeId};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -31,13 +32,16 @@ impl EdgeFiles {
         Ok(Self { folder: folder.into(), edges, valid: open(valid)?, test: open(test)? })
     }
 
-    /// Returns the largest node id of all edges.
-    pub(super) fn largest_id(&self) -> Result<Option<i64>, GraphError> {
-        let mut largest = None;
+    /// Returns the number of nodes that the ids of all edges name.
+    ///
+    /// # Errors
+    /// An id that is too large for the number of edges.
+    pub(super) fn count_nodes(&self) -> Result<i64, GraphError> {
+        let mut seen = SeenIds::default();
         for list in [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()].into_iter().flatten() {
-            largest = largest.max(list.ends.max()?);
+            seen.add(&list.path, list.ends.max()?, list.ends.len());
         }
-        Ok(largest)
+        seen.count("save num_nodes.npy with the number of nodes")
     }
 
     /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 /// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`. Floats are `float32`, `float16` or `float64`,
 /// which is converted to `float32`. Without `num_nodes.npy`, the number of nodes is the number of rows of the first
 /// array that exists among `x`, `y`, `targets`, the masks and `node_time`. Without these, it is one more than the largest id in
-/// `edge_index` and the held-out edges. As in PyG, messages flow from source to destination. Edges keep their order.
+/// `edge_index` and the held-out edges, which must be below 17 ids per end of an edge and 65,536 in addition. As in PyG, messages flow from source to destination. Edges keep their order.
 /// Mapped files must not change while the dataset is in use.
 ///
 /// ```
@@ -69,10 +69,7 @@ pub(in crate::readers) fn read_npy_folder_in(
     let edges = EdgeFiles::open(folder)?;
     let count = match said_count(folder)? {
         Some(count) => count,
-        None => CountInFile {
-            count: edges.largest_id()?.map_or(0, |largest| largest.saturating_add(1)),
-            path: folder.join(EDGE_INDEX_FILE),
-        },
+        None => CountInFile { count: edges.count_nodes()?, path: folder.join(EDGE_INDEX_FILE) },
     };
     let nodes = RowCount::nodes(count.check("the graph")?);
     let edge_type = edges.read(space, [NodeTypeId(0); 2], DEFAULT_RELATION, [nodes; 2])?;

@@ -17,7 +17,7 @@ use std::path::Path;
 pub(in crate::readers) fn npy_folder_shape(folder: &Path) -> Result<GraphShape, GraphError> {
     let num_nodes = match said_count(folder)? {
         Some(said) => said.check("the graph")? as u64,
-        None => super::EdgeFiles::open(folder)?.largest_id()?.map_or(0, |largest| largest.saturating_add(1) as u64),
+        None => super::EdgeFiles::open(folder)?.count_nodes()? as u64,
     };
     let nodes = node_shape(folder, crate::DEFAULT_NODE_TYPE, num_nodes)?;
     Ok(GraphShape { node_types: vec![nodes], edge_types: vec![edge_shape(folder, [0; 2])?], unpacked_bytes: 0 })

@@ -2,6 +2,7 @@
 
 use super::vocabulary::{Vocabulary, columns, number, text};
 use crate::dataset::{Dataset, EdgeData, EdgeList, HeldOutEdges, NodeData};
+use crate::readers::seen_ids::check_largest;
 use crate::readers::text::{Lines, bad_line, find_text, parse_file};
 use crate::{GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use std::path::{Path, PathBuf};
 const ENTITY: &str = "entity";
 /// The lists of held-out triples.
 const HELD_OUT: [&str; 2] = ["valid", "test"];
+/// All lists of triples.
+const LISTS: [&str; 3] = ["train", "valid", "test"];
 
 /// The notation of triples.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +49,8 @@ pub(in crate::readers) fn find_train_triples(folder: &Path) -> Option<(Spelling,
 /// | `train`, `valid`, `test` | the same by name, read if there is no `train.ids` |
 /// | `entities`, `relations` | number and name per line, with all numbers from 0; optional |
 ///
-/// Without `entities` or `relations`, numbers range up to the largest one used. Names are numbered in the order of
+/// Without `entities` or `relations`, numbers range up to the largest one used, which must be below 17 entities per head or
+/// tail and 65,536 in addition. Names are numbered in the order of
 /// their first appearance in `train`, `valid` and `test`, with the head of a triple before its tail.
 ///
 /// The graph has one node type, `entity`, and one edge type per relation, including relations without triples. The name
@@ -88,6 +92,10 @@ pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     if entities.len() == 0 {
         return Err(GraphError::format(train_file, "the graph has no entities"));
     }
+    if !entities.is_listed() {
+        check_entities(entities.len() as u32 - 1, [&train, &held_out[0], &held_out[1]])
+            .map_err(|why| GraphError::format(folder, why))?;
+    }
     let most = usize::from(u16::MAX);
     if relations.len() > most {
         let why = format!("it has {} relations, more than {most}", relations.len());
@@ -102,6 +110,16 @@ pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let edge_types = relations.folder_names().into_iter().zip(train).zip(held_out).map(edge_type).collect();
     let nodes = NodeData { name: ENTITY.into(), num_nodes: entities.len(), ..NodeData::default() };
     Ok(Dataset { name: name.into(), node_types: vec![nodes], edge_types })
+}
+
+/// Checks that the largest entity is not too large for the number of triples, which are in the order of [`LISTS`].
+fn check_entities(largest: u32, lists: [&Vec<Triple>; 3]) -> Result<(), String> {
+    let ends = 2 * lists.iter().map(|list| list.len()).sum::<usize>();
+    let Err(why) = check_largest(largest.into(), ends) else { return Ok(()) };
+    let is_largest = |[head, _, tail]: &Triple| *head == largest || *tail == largest;
+    let places = LISTS.iter().zip(lists).map(|(list, triples)| (list, triples.iter().position(is_largest)));
+    let place = places.flat_map(|(list, at)| at.map(|at| format!("triple {at} of {list}"))).next().unwrap_or_default();
+    Err(format!("{place} has entity {why}: number entities from 0, or list all of them in entities.tsv"))
 }
 
 /// Returns the file of held-out triples, if it exists. Fails if only the file in the other notation exists.

@@ -52,6 +52,11 @@ impl Vocabulary {
         Ok(Self { item, file: Some(file), len, names, numbers })
     }
 
+    /// Returns true if a file lists all items.
+    pub(super) fn is_listed(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.len

@@ -56,7 +56,9 @@ fn contradictions_are_named() {
     assert!(why(GraphData { edge_labels: Some(vec![]), ..data() }).contains("0 labels of edges"));
     let features = Features::F32 { values: vec![1.0; 4].into(), dim: 1 };
     assert!(why(GraphData { features: Some(features), ..data() }).contains("4 rows of features for 5 nodes"));
-    let labels = |columns: Vec<u32>| Some(NodeLabels { columns: columns.into(), per_node: 1, dim: 2 });
+    let labels = |columns: Vec<u32>| {
+        Some(NodeLabels { columns: columns.into(), per_node: 1, names: vec!["a".into(), "b".into()] })
+    };
     let with_labels = |columns| GraphData { node_labels: labels(columns), ..data() };
     assert!(why(with_labels(vec![0])).contains("1 labels of nodes, expected 1 for each of 5"));
     assert!(why(with_labels(vec![0, 1, 2, 0, 0])).contains("node 2 has label 2, but there are 2 labels"));

@@ -1,0 +1,398 @@
+//! Tables and configurations that cannot be read: each fails with the file, and the row or key.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
+
+use crate::table_files;
+
+use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, ListArray, StringArray, types::Float64Type};
+use parquet::basic::Compression;
+use std::sync::Arc;
+use table_files::Folder;
+
+/// A configuration of `nodes.csv` and `edges.csv`.
+const CONF: &str = r#"{"nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "time_col": "t",
+    "features": [{"feature_col": "x"}], "labels": [{"task_type": "classification", "label_col": "y"}]}],
+    "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "d",
+    "weight_col": "w"}]}"#;
+const NODES: &str = "id,x,y,t\na,1,0,5\nb,2,1,6\nc,3,0,7\n";
+const EDGES: &str = "s,d,w\na,b,1\nb,c,2\n";
+
+/// Writes a folder that can be read.
+fn good() -> Folder {
+    let folder = Folder::new();
+    folder.write("graph.json", CONF);
+    folder.write("nodes.csv", NODES);
+    folder.write("edges.csv", EDGES);
+    folder
+}
+
+/// A change that makes a folder malformed.
+enum Change {
+    /// Replaces a text in a file.
+    Replace(&'static str, &'static str, &'static str),
+    /// Replaces a file.
+    Write(&'static str, &'static [u8]),
+    /// Replaces the table of nodes by a Parquet file.
+    Parquet(fn() -> Vec<(&'static str, ArrayRef)>),
+    /// Cuts the Parquet file of nodes to half its size.
+    Truncated,
+}
+use Change::{Parquet, Replace, Truncated, Write};
+
+fn nodes(x: ArrayRef) -> Vec<(&'static str, ArrayRef)> {
+    vec![
+        ("id", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+        ("x", x),
+        ("y", Arc::new(Int64Array::from(vec![0, 1, 0]))),
+        ("t", Arc::new(Int64Array::from(vec![5, 6, 7]))),
+    ]
+}
+
+fn lists(rows: Vec<Option<Vec<Option<f64>>>>) -> ArrayRef {
+    Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows))
+}
+
+const CASES: &[(&str, Change, &str)] = &[
+    ("NaN", Replace("nodes.csv", "b,2", "b,nan"), "nodes.csv: row 2: column x: it is missing"),
+    ("infinity", Replace("nodes.csv", "b,2", "b,-inf"), "nodes.csv: row 2: column x: -inf is infinite"),
+    ("too large", Replace("nodes.csv", "b,2", "b,1e39"), "row 2: column x: 1"),
+    ("missing feature", Replace("nodes.csv", "c,3", "c,"), "nodes.csv: row 3: column x: it is missing"),
+    ("text as feature", Replace("nodes.csv", "a,1", "a,one"), "nodes.csv: row 1: column x: \"one\" is not a number"),
+    ("missing id", Replace("nodes.csv", "b,2", ",2"), "nodes.csv: row 2: column id: the id is missing"),
+    (
+        "duplicate id",
+        Replace("nodes.csv", "c,3", "a,3"),
+        "nodes.csv: row 3: column id: the id a of n is that of an earlier row",
+    ),
+    ("missing time", Replace("nodes.csv", "1,6", "1,"), "nodes.csv: row 2: column t: it is missing"),
+    ("time with fraction", Replace("nodes.csv", "1,6", "1,6.5"), "row 2: column t: 6.5 is not a whole number"),
+    ("negative class", Replace("nodes.csv", "3,0,7", "3,-4,7"), "nodes.csv: row 3: -4 is not a class"),
+    (
+        "stray class",
+        Replace("nodes.csv", "3,0,7", "3,99999,7"),
+        "nodes.csv: n has the class 99999, but its labels have 3 different values",
+    ),
+    ("dangling source", Replace("edges.csv", "b,c", "z,c"), "edges.csv: row 2: column s: there is no n with the id z"),
+    (
+        "dangling destination",
+        Replace("edges.csv", "a,b", "a,7"),
+        "edges.csv: row 1: column d: there is no n with the id 7",
+    ),
+    ("missing end", Replace("edges.csv", "a,b", "a,"), "edges.csv: row 1: column d: the id is missing"),
+    ("negative weight", Replace("edges.csv", "c,2", "c,-2"), "edges.csv: row 2: column w: -2 is negative"),
+    (
+        "ragged line",
+        Replace("nodes.csv", "b,2,1,6", "b,2,1"),
+        "incorrect number of fields for line 3, expected 4 got 3",
+    ),
+    (
+        "missing column",
+        Replace("nodes.csv", "id,x", "id,X"),
+        "nodes.csv: it has no column x. Its columns are id, X, y, t",
+    ),
+    ("two columns of a name", Replace("nodes.csv", "y,t\n", "y,x\n"), "nodes.csv: two columns have the name x"),
+    (
+        "two Parquet columns of a name",
+        Parquet(|| {
+            [nodes(Arc::new(Int64Array::from(vec![1, 2, 3]))), nodes(Arc::new(Int64Array::from(vec![4, 5, 6])))]
+                .concat()
+        }),
+        "two columns have the name ",
+    ),
+    (
+        "a key twice",
+        Replace("graph.json", "\"time_col\": \"t\"", "\"time_col\": \"x\", \"time_col\": \"t\""),
+        "graph.json: the key \"time_col\" is given twice at line 1 column",
+    ),
+    (
+        "a label of links",
+        Replace(
+            "graph.json",
+            "\"weight_col\"",
+            "\"labels\": [{\"task_type\": \"link_prediction\", \"label_col\": \"w\"}], \"weight_col\"",
+        ),
+        "edges[0].labels[0].label_col: link prediction reads no labels: it is not supported",
+    ),
+    (
+        "features of 64 bits",
+        Replace("graph.json", "{\"feature_col\": \"x\"}", "{\"feature_col\": \"x\", \"out_dtype\": \"float64\"}"),
+        "nodes[0].features[0].out_dtype: float64, as features are float32 or float16: it is not supported",
+    ),
+    ("empty file", Write("nodes.csv", b""), "nodes.csv: it is empty"),
+    ("no nodes", Write("nodes.csv", b"id,x,y,t\n"), "nodes.csv: the table nodes[0] has no rows"),
+    ("no edges", Write("edges.csv", b"s,d,w\n"), "edges.csv: the table edges[0] has no rows"),
+    ("not UTF-8", Write("nodes.csv", b"id,x,y,t\n\xff\xfe,1,0,5\n"), "nodes.csv: "),
+    ("cut gzip", Write("nodes.csv", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 75, 76]), "nodes.csv: "),
+    ("cut zstd", Write("nodes.csv", &[0x28, 0xb5, 0x2f, 0xfd, 4, 0]), "nodes.csv: "),
+    ("Parquet as CSV", Write("nodes.csv", b"PAR1...."), "nodes.csv: it is a Parquet file, but its format is csv"),
+    ("missing file", Replace("graph.json", "nodes.csv", "node.csv"), "nodes[0].files: there is no file"),
+    ("no match", Replace("graph.json", "nodes.csv", "nodes-*.csv"), "nodes[0].files: there is no file"),
+    ("unknown ending", Replace("graph.json", "nodes.csv", "graph.json"), "graph.json: its format is not known"),
+    (
+        "text as Parquet",
+        Replace("graph.json", "\"nodes.csv\"", "\"nodes.csv\", \"format\": {\"name\": \"parquet\"}"),
+        "it is not a Parquet file, or it is truncated",
+    ),
+    ("cut Parquet", Truncated, "nodes.parquet: it is not a Parquet file, or it is truncated"),
+    (
+        "ragged lists",
+        Parquet(|| nodes(lists(vec![Some(vec![Some(1.0)]), Some(vec![Some(1.0), Some(2.0)]), None]))),
+        "nodes.parquet: row 2: column x: it has 2 numbers, but earlier rows have 1",
+    ),
+    (
+        "null in a list",
+        Parquet(|| nodes(lists(vec![Some(vec![Some(1.0)]), Some(vec![None]), None]))),
+        "nodes.parquet: row 2: column x: it is missing",
+    ),
+    (
+        "empty lists",
+        Parquet(|| nodes(lists(vec![Some(vec![]), Some(vec![]), None]))),
+        "nodes.parquet: row 1: column x: it has no numbers",
+    ),
+    (
+        "bytes as feature",
+        Parquet(|| nodes(Arc::new(BinaryArray::from_vec(vec![b"a", b"b", b"c"])))),
+        "nodes.parquet: column x: its type is Binary, which holds no numbers",
+    ),
+    (
+        "floats as ids",
+        Parquet(|| {
+            let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));
+            let mut columns = nodes(x.clone());
+            columns[0].1 = x;
+            columns
+        }),
+        "nodes.parquet: column id: its type is Float64, but ids are texts or whole numbers",
+    ),
+    (
+        "label other than 0 and 1",
+        Parquet(|| {
+            let mut columns = nodes(Arc::new(Int64Array::from(vec![1, 2, 3])));
+            columns[2].1 = lists(vec![Some(vec![Some(1.0)]), Some(vec![Some(3.0)]), Some(vec![Some(1.0)])]);
+            columns
+        }),
+        "nodes.parquet: row 2: column y: 3 is not 0 or 1",
+    ),
+    (
+        "fewer labels",
+        Parquet(|| {
+            let mut columns = nodes(Arc::new(Int64Array::from(vec![1, 2, 3])));
+            let two = || Some(vec![Some(1.0), Some(0.0)]);
+            columns[2].1 = lists(vec![two(), two(), Some(vec![Some(1.0)])]);
+            columns
+        }),
+        "nodes.parquet: row 3: column y: it has 1 numbers, but earlier rows have 2",
+    ),
+    ("not JSON", Replace("graph.json", "[\"n\", \"to\"", "[\"n\" \"to\""), "graph.json: it is not valid JSON"),
+    ("unknown key", Replace("graph.json", "time_col", "tyme_col"), "graph.json: nodes[0].tyme_col: unknown key"),
+    (
+        "wrong type",
+        Replace("graph.json", "\"t\"", "7"),
+        "graph.json: nodes[0].time_col: expected a text, found the number 7",
+    ),
+    (
+        "missing key",
+        Replace("graph.json", "\"node_type\": \"n\", ", ""),
+        "graph.json: nodes[0].node_type: it is missing",
+    ),
+    (
+        "one end",
+        Replace("graph.json", "\"dest_id_col\": \"d\",", ""),
+        "edges[0]: source_id_col and dest_id_col need each other",
+    ),
+    (
+        "wrong relation",
+        Replace("graph.json", "[\"n\", \"to\", \"n\"]", "[\"n\", \"to\"]"),
+        "edges[0].relation: expected a source type",
+    ),
+    (
+        "unknown task",
+        Replace("graph.json", "classification", "clustering"),
+        "nodes[0].labels[0].task_type: \"clustering\" is not a task",
+    ),
+    (
+        "text as target",
+        Replace("graph.json", "classification\", \"label_col\": \"y\"", "regression\", \"label_col\": \"id\""),
+        "nodes.csv: row 1: column id: \"a\" is not a number",
+    ),
+    (
+        "regression of edges",
+        Replace(
+            "graph.json",
+            "\"weight_col\": \"w\"",
+            "\"labels\": [{\"task_type\": \"regression\", \"label_col\": \"w\"}]",
+        ),
+        "edges[0].labels[0]: regression of edges",
+    ),
+    (
+        "unknown transform",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"log\"}}",
+        ),
+        "features[0].transform.name: \"log\" is not a transform",
+    ),
+    (
+        "language model",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"bert_hf\", \"bert_model\": \"b\", \"max_seq_length\": 8}}",
+        ),
+        "nodes[0].features[0].transform: the transform bert_hf runs a language model",
+    ),
+    (
+        "HDF5",
+        Replace("graph.json", "\"nodes.csv\"", "\"nodes.h5\", \"format\": {\"name\": \"hdf5\"}"),
+        "nodes[0].format.name: HDF5 is not supported. Convert the file in Python",
+    ),
+    (
+        "version",
+        Replace("graph.json", "{\"nodes\"", "{\"version\": \"gsprocessing-v1.0\", \"nodes\""),
+        "version: \"gsprocessing-v1.0\" is not supported",
+    ),
+    (
+        "shares",
+        Replace("graph.json", "\"label_col\": \"y\"", "\"label_col\": \"y\", \"split_pct\": [0.8, 0.3, 0.1]"),
+        "split_pct: expected shares",
+    ),
+    (
+        "two features of a name",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\"}, {\"feature_col\": \"y\", \"feature_name\": \"x\"}",
+        ),
+        "nodes[0].features[0] and nodes[0].features[1] of n both have the name x; nodes[0].features[0] has the name of its column: \
+         give it another name by feature_name",
+    ),
+    (
+        "two given names",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"feature_name\": \"z\"}, {\"feature_col\": \"y\", \"feature_name\": \"z\"}",
+        ),
+        "both have the name z; change nodes[0].features[1].feature_name",
+    ),
+    (
+        "too many buckets",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"bucket_numerical\", \"range\": [0, 1], \"bucket_cnt\": 4000000000}}",
+        ),
+        "nodes[0].features[0].transform.bucket_cnt: 4000000000 is more than 10000",
+    ),
+    (
+        "epsilon without digits",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"rank_gauss\", \"epsilon\": 1e-300}}",
+        ),
+        "nodes[0].features[0].transform.epsilon: expected a number from 0.000000000000001 to 1",
+    ),
+    (
+        "tiny sum",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"standard\", \"sum\": 1e-300}}",
+        ),
+        "nodes.csv: row 1: feature x of column x: number 0 is inf after the transform: standard of 1 is not a finite",
+    ),
+    (
+        "constant feature",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"max_min_norm\", \"max_val\": 1, \"min_val\": 1}}",
+        ),
+        "has the range 1..=1, which max_min_norm cannot scale",
+    ),
+    (
+        "split of a stranger",
+        Replace(
+            "graph.json",
+            "\"label_col\": \"y\"",
+            "\"label_col\": \"y\", \"custom_split_filenames\": {\"train\": \"edges.json\"}",
+        ),
+        "edges.json: row 2: q: there is no such node",
+    ),
+];
+
+fn change(folder: &Folder, change: &Change) {
+    let read = |name: &str| std::fs::read_to_string(folder.path(name)).unwrap();
+    match change {
+        Replace(name, from, to) => {
+            let text = read(name);
+            assert!(text.contains(from), "{from}");
+            folder.write(name, text.replacen(from, to, 1));
+        }
+        Write(name, bytes) => folder.write(name, bytes),
+        Parquet(columns) => {
+            folder.write("graph.json", CONF.replace("nodes.csv", "nodes.parquet"));
+            folder.write_parquet("nodes.parquet", Compression::SNAPPY, columns());
+        }
+        Truncated => {
+            folder.write("graph.json", CONF.replace("nodes.csv", "nodes.parquet"));
+            let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));
+            folder.write_parquet("nodes.parquet", Compression::SNAPPY, nodes(x));
+            let bytes = std::fs::read(folder.path("nodes.parquet")).unwrap();
+            folder.write("nodes.parquet", &bytes[..bytes.len() / 2]);
+        }
+    }
+}
+
+#[test]
+fn every_malformed_table_has_its_error() {
+    good().made("out", &[]);
+    let mut failures = Vec::new();
+    for (name, what, why) in CASES {
+        let folder = good();
+        folder.write("edges.json", "\"a\"\n\"q\"\n");
+        change(&folder, what);
+        let output = folder.run("failed", &[]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let is_clean =
+            output.status.code() == Some(1) && !folder.path("failed").exists() && !stderr.contains("panicked");
+        if !is_clean || !stderr.contains(why) || !stderr.starts_with("error: ") {
+            failures.push(format!("{name}: {:?} {stderr}, expected {why}", output.status.code()));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn folders_with_partitions_and_other_files_are_refused() {
+    let folder = good();
+    folder.write("graph.json", CONF.replace("nodes.csv", "tables"));
+    folder.write("tables/year=2020/nodes.csv", NODES);
+    let error = folder.fails(&[]);
+    assert!(error.contains("year=2020 is a partition, whose column is only in the name of the folder"), "{error}");
+    std::fs::remove_dir_all(folder.path("tables/year=2020")).unwrap();
+    let error = folder.fails(&[]);
+    assert!(error.contains("tables: the folder contains no tables"), "{error}");
+    folder.write("tables/notes.md", "");
+    let error = folder.fails(&[]);
+    assert!(error.contains("tables: notes.md is not a table"), "{error}");
+}
+
+#[test]
+fn flags_of_tables_need_a_configuration() {
+    let folder = good();
+    let usage = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+        let output = command.args(["--dataset", "g", "--num-partitions", "2"]).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for flag in [["--on-bad-rows", "drop"], ["--unsupported", "skip"], ["--transforms", "x.json"]] {
+        assert!(usage(&flag).contains("--conf <FILE>"), "{}", usage(&flag));
+    }
+    let conf = folder.path("graph.json");
+    let conf = ["--conf", conf.to_str().unwrap()];
+    assert!(usage(&[&conf[..], &["--dataset-dir", "x"]].concat()).contains("cannot be used with"));
+    assert!(usage(&[&conf[..], &["--on-bad-rows", "keep"]].concat()).contains("choose one of error, drop"));
+}

@@ -1,0 +1,176 @@
+//! `train`: trains and evaluates graph neural networks on partitioned graphs, and samples mini-batches from them.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod checkpoint_args;
+mod conv_args;
+mod device;
+mod dialect;
+mod effective_config;
+mod exit;
+mod flag_names;
+mod given_flags;
+mod graph;
+mod graph_args;
+mod graph_session;
+mod job;
+mod link;
+mod link_args;
+mod metrics_file;
+mod model_bytes;
+mod monitor;
+mod node;
+mod npy_numbers;
+mod npz;
+mod objective_args;
+mod optimizer_args;
+mod output_folder;
+mod predict;
+mod process_role;
+mod progress;
+mod report;
+mod reporter;
+mod sample;
+mod sampling_args;
+mod saved_model;
+mod shared_flags;
+mod source;
+mod start_args;
+mod sweep;
+mod tensorboard;
+mod traffic_table;
+mod training_args;
+
+use anyhow::Context;
+use args::{Cli, Command};
+use device::on_device;
+use dialect::DIALECT;
+use edgecut_cli::allocator::{MiMalloc, keep_memory};
+use edgecut_cli::{CommandLine, message, parse_command_line};
+use edgecut_cluster::{SPAWNED, Termination, with_causes};
+use edgecut_dist_sampler::remove_abandoned;
+use edgecut_graph::end_on_unreadable_pages;
+use flag_names::with_flags;
+use process_role::ProcessRole;
+use source::Source;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    keep_memory();
+    edgecut_gpu::watch_panics();
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
+    // The processes that this one starts have the same flags.
+    if std::env::var_os(SPAWNED).is_none() {
+        notes.iter().for_each(|note| message!("note: {note}"));
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
+    // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
+    // explains the cause; the panic itself would not.
+    let result = match (edgecut_gpu::noted_failure(), result) {
+        (Some(failure), Err(_)) => Err(failure.into()),
+        (None, Err(panic)) => resume_unwind(panic),
+        (_, Ok(result)) => result,
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) if error.is::<exit::Stopped>() => ExitCode::from(exit::exit_code(&error)),
+        Err(error) => {
+            // A single write keeps the line intact when several processes report errors at the same time.
+            let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            ExitCode::from(exit::exit_code(&error))
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    end_on_unreadable_pages().context("handle SIGBUS")?;
+    let (job, part, device, output) = match &cli.command {
+        Command::Node(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
+        Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
+        Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
+        Command::Sample(args) => (&args.job, Some(&args.part), None, None),
+        Command::Predict(args) => {
+            (&args.job, predict::reads_parts(args).then_some(&args.part), Some(&args.device), None)
+        }
+        // These have no ranks.
+        Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
+    };
+    let checkpoints = match &cli.command {
+        Command::Node(args) => Some(&args.checkpoints),
+        Command::Link(args) => Some(&args.checkpoints),
+        Command::Graph(args) => Some(&args.checkpoints),
+        _ => None,
+    };
+    let has_checkpoints = checkpoints.is_some_and(|args| args.checkpoint_dir.is_some());
+    let place = ProcessRole::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
+    let mut termination = None;
+    if let ProcessRole::Rank(rank) = &place {
+        // Before any thread starts, since threads inherit the mask of signals.
+        if has_checkpoints {
+            termination = Some(Termination::catch()?);
+        }
+        job::start_compute_threads(job, rank)?;
+    }
+    if let Command::Graph(args) = &cli.command {
+        args.check()?;
+    }
+    if let Command::Predict(args) = &cli.command {
+        predict::check(args)?;
+    }
+    if let (Some(device), ProcessRole::Parent(ranks)) = (device, &place) {
+        device.check(ranks.local_world_size)?;
+    }
+    if let Some(part) = part {
+        // The parent checks this before it starts the ranks, so that the error is printed once.
+        Source::find(part, job)?.check(&place)?;
+    }
+    // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
+    if let Some(output) = output.filter(|_| !place.has_other_nodes()) {
+        output.check()?;
+    }
+    match place {
+        ProcessRole::Parent(mut ranks) => {
+            ranks.stores_state = has_checkpoints;
+            process_role::check_master_port(&ranks)?;
+            let end = ranks.run(|line| message!("{line}"))?;
+            remove_abandoned();
+            Ok(ExitCode::from(exit::code_of_ranks(end)))
+        }
+        ProcessRole::Rank(mut rank) => {
+            let termination = termination.as_ref();
+            match &cli.command {
+                Command::Node(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank, termination)?
+                }
+                Command::Link(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank, termination)?
+                }
+                Command::Graph(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank, termination)?
+                }
+                Command::Sample(args) => sample::run(args, &rank)?,
+                Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,
+                Command::Report(_) | Command::Sweep(_) => {}
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,114 @@
+//! Folders of output files.
+
+use anyhow::{Context, bail};
+use edgecut_output::{OwnEntries, remove_abandoned_in};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The outputs of an earlier run in a folder, to be removed once this run has replaced them.
+#[derive(Default)]
+#[must_use = "the outputs of the earlier run stay until they are removed"]
+pub(crate) struct OldOutputs {
+    dir: PathBuf,
+    files: Vec<(PathBuf, FileId)>,
+}
+
+/// The device and the number of a file. A file that replaces another has another number, since both exist for a while.
+type FileId = (u64, u64);
+
+/// Creates a folder of outputs whose names `is_output` accepts. Returns the outputs of an earlier run that it holds, and
+/// fails if there are any without `overwrite`. `what` names the outputs in errors.
+pub(crate) fn prepare(
+    dir: &Path,
+    what: &str,
+    is_output: impl Fn(&str) -> bool,
+    overwrite: bool,
+) -> anyhow::Result<OldOutputs> {
+    let name = || dir.display().to_string();
+    std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
+    remove_abandoned_in(dir, |file| file.to_str().is_some_and(&is_output)).with_context(name)?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(name)? {
+        let entry = entry.with_context(name)?;
+        let file = PathBuf::from(entry.file_name());
+        if !file.to_str().is_some_and(&is_output) {
+            continue;
+        }
+        let metadata = entry.metadata().with_context(name)?;
+        if overwrite && !metadata.is_file() {
+            bail!(
+                "{} has the name of an output but is not a regular file, and --overwrite does not replace it: move it \
+                 away, or choose another --out",
+                dir.join(&file).display()
+            );
+        }
+        files.push((file, id_of(&metadata)));
+    }
+    if !files.is_empty() && !overwrite {
+        bail!("{} holds {what} of an earlier run: choose another --out, or add --overwrite", name());
+    }
+    Ok(OldOutputs { dir: dir.to_path_buf(), files })
+}
+
+impl OldOutputs {
+    /// Removes the outputs that this run has not replaced. All processes of the job must have written theirs.
+    pub(crate) fn remove(self) -> anyhow::Result<()> {
+        let Self { dir, files } = self;
+        let is_old = |path: &Path, id: FileId| path.symlink_metadata().is_ok_and(|found| id_of(&found) == id);
+        let left = files.into_iter().filter(|(file, id)| is_old(&dir.join(file), *id)).map(|(file, _)| file);
+        let own = OwnEntries::default().with_paths(left);
+        own.remove_within(&dir).map(drop).with_context(|| format!("--overwrite {}", dir.display()))
+    }
+}
+
+fn id_of(metadata: &Metadata) -> FileId {
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_output::testing::ForeignEntries;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).expect("a folder");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn old_outputs_stay_until_new_ones_are_complete() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let is_output = |name: &str| name.ends_with(".csv");
+        for name in ["scores.csv", "of_more_ranks.csv"] {
+            std::fs::write(dir.path().join(name), "old").expect("a file");
+        }
+        let error = prepare(dir.path(), "scores", is_output, false).err().expect("an earlier run").to_string();
+        assert!(error.contains("holds scores of an earlier run"), "{error}");
+        let old = prepare(dir.path(), "scores", is_output, true).expect("outputs to overwrite");
+        assert_eq!(names(dir.path()), ["of_more_ranks.csv", "scores.csv"]);
+        for name in ["scores.csv", "new.csv"] {
+            edgecut_output::write_output(&dir.path().join(name), b"new").expect("a file");
+        }
+        old.remove().expect("removed");
+        assert_eq!(names(dir.path()), ["new.csv", "scores.csv"]);
+        assert_eq!(std::fs::read(dir.path().join("scores.csv")).expect("a file"), b"new");
+    }
+
+    #[test]
+    fn only_outputs_are_removed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let is_output = |name: &str| name == "scores.csv" || name == "link.csv";
+        let foreign = ForeignEntries::plant(dir.path()).expect("foreign entries");
+        std::fs::write(dir.path().join("scores.csv"), "").expect("a file");
+        prepare(dir.path(), "scores", is_output, true).expect("outputs").remove().expect("removed");
+        assert!(!dir.path().join("scores.csv").exists() && foreign.lost().is_empty());
+        std::os::unix::fs::symlink("thesis/chapter", dir.path().join("link.csv")).expect("a link");
+        let error = prepare(dir.path(), "scores", is_output, true).err().expect("a link").to_string();
+        assert!(error.contains("link.csv has the name of an output"), "{error}");
+        assert!(dir.path().join("link.csv").is_symlink());
+    }
+}

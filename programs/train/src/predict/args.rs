@@ -1,0 +1,142 @@
+//! The flags of `train predict`.
+
+use super::submission::Submission;
+use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
+use crate::device::{DeviceArgs, bytes};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Clone, Debug, Args, Serialize)]
+pub(crate) struct PredictArgs {
+    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) part: PartArgs,
+    /// The saved model: of `train node`, `train link` or `train graph`
+    // Ranks may have different paths: rank 0 reads it.
+    #[arg(long, value_name = "FILE", help_heading = "Prediction")]
+    #[serde(skip)]
+    pub(crate) load_model: PathBuf,
+    /// Rows to write. For nodes and graphs: prediction, which is the class with the greatest logit, 1 or 0 for each of
+    /// several labels, or the predicted numbers; class, the same for classes only; probability and logit, a column per class
+    /// or label; embedding, the output of a hidden layer. For models of `train link` also score, the scores of --pairs;
+    /// top-k, the best destinations of --sources; relation, the decoder's vector of each edge type. table: the learned
+    /// embeddings of --node-type
+    #[arg(long, value_enum, value_name = "prediction|class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Prediction, help_heading = "Prediction")]
+    pub(crate) output: Rows,
+    /// Nodes to write: all, train, valid, test, or a .npy file of node ids
+    #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
+    pub(crate) nodes: String,
+    /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
+    /// with a table]
+    #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
+    pub(crate) node_type: Option<String>,
+    /// Write a row per graph of a set of graphs, for models of `train graph`: all, or a .npy file of graph ids. The set
+    /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
+    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
+    pub(crate) graphs: Option<String>,
+    /// --output score: .npy file of sources and destinations, [2, n], node ids
+    // Ranks may have different paths. `PredictFlags` compares the contents.
+    #[arg(long, value_name = "FILE", help_heading = "Prediction")]
+    #[serde(skip)]
+    pub(crate) pairs: Option<PathBuf>,
+    /// --output top-k: the sources, all or a .npy file of node ids
+    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
+    pub(crate) sources: Option<String>,
+    /// --output top-k: destinations per source. They are the best of all nodes of their type
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
+    pub(crate) top_k: Option<u32>,
+    /// --output top-k: leave out the destinations of known edges of the source, which are the training and held-out edges
+    /// of the edge type
+    #[arg(long, help_heading = "Prediction")]
+    pub(crate) exclude_known: bool,
+    /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one]
+    #[arg(long, value_name = "NAME", help_heading = "Prediction")]
+    pub(crate) edge_type: Option<String>,
+    /// Layer whose output is the embedding, from 1; 0 are the encoded features of models with encoders [default: the
+    /// last layer before the logits]
+    #[arg(long, value_name = "N", help_heading = "Prediction")]
+    pub(crate) layer: Option<u32>,
+    /// Sample neighbors with these fan-outs, the hop at the nodes first, instead of reading all neighbors layer by layer
+    #[arg(long, alias = "fanout", value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true, help_heading = "Prediction")]
+    pub(crate) num_neighbors: Option<NumNeighborsArg>,
+    /// With --num-neighbors: nodes per batch
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), requires = "num_neighbors", help_heading = "Prediction")]
+    pub(crate) batch_size: u32,
+    /// With --num-neighbors: random seed of sampling
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "num_neighbors", help_heading = "Prediction")]
+    pub(crate) seed: u64,
+    /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes, help_heading = "Prediction")]
+    #[serde(skip)]
+    pub(crate) memory_bytes: u64,
+    /// Folder for the outputs of layers, which take 4 bytes per node and column for two layers [default: the system's
+    /// temporary folder, TMPDIR]
+    #[arg(long, value_name = "DIR", help_heading = "Prediction")]
+    #[serde(skip)]
+    pub(crate) scratch_dir: Option<PathBuf>,
+    /// Folder to write to; created if missing
+    // Each node writes to its own folder.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    #[serde(skip)]
+    pub(crate) out: PathBuf,
+    /// Format of the files. npy: predictions.npy on node 0, a row per node in the order of their ids, and node_ids.npy if
+    /// not all nodes are written; scores.npy for pairs; destinations.npy, scores.npy and source_ids.npy for top-k.
+    /// parquet, csv: a file per process with columns of ids
+    #[arg(long, value_enum, value_name = "npy|parquet|csv", default_value_t = Format::Npy, help_heading = "Output")]
+    pub(crate) format: Format,
+    /// With --format parquet or csv: write one file on node 0, such as predictions.parquet or scores.csv
+    #[arg(long, help_heading = "Output")]
+    pub(crate) gather: bool,
+    /// Also write the file that OGB's large-scale challenge accepts, y_pred_mag240m*.npz, with the classes of --nodes in
+    /// the order of the file
+    #[arg(
+        long,
+        value_enum,
+        value_name = "mag240m-test-dev|mag240m-test-challenge|mag240m-test-whole",
+        help_heading = "Output"
+    )]
+    pub(crate) ogb_submission: Option<Submission>,
+    /// Replace the predictions of an earlier run in --out, once all new ones are written
+    #[arg(long, help_heading = "Output")]
+    #[serde(skip)]
+    pub(crate) overwrite: bool,
+    /// Print the result as JSON on standard output
+    // Only rank 0 prints.
+    #[arg(long, help_heading = "Output")]
+    #[serde(skip)]
+    pub(crate) json: bool,
+    // Nodes may have different devices.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) device: DeviceArgs,
+    // Each process has its own rank, addresses, threads and timeouts.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) job: JobArgs,
+}
+
+/// The rows to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rows {
+    Prediction,
+    Class,
+    Probability,
+    Logit,
+    Embedding,
+    Score,
+    TopK,
+    Table,
+    Relation,
+}
+
+/// The format of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Format {
+    Npy,
+    Parquet,
+    Csv,
+}

@@ -1,0 +1,123 @@
+//! Predictions, probabilities, logits and embeddings of whole graphs.
+
+use super::args::{Format, PredictArgs, Rows};
+use super::files::{Columns, write_ids};
+use super::ids::{Ids, check_ids};
+use super::model::{Data, Model, open};
+use super::ordered_rows::OrderedRows;
+use super::values::class_or_none;
+use super::{PredictFlags, prepare_out};
+use crate::exit::UsageError;
+use crate::graph::load;
+use crate::job::{self, Job};
+use crate::process_role::Rank;
+use crate::reporter::percent;
+use anyhow::{Context, bail};
+use edgecut_cli::result;
+use edgecut_cluster::ReduceOp;
+use edgecut_dist_sampler::share_graphs;
+use edgecut_graph::GraphDataset;
+use edgecut_graph::small_graphs::GraphSource;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{GraphPredictionConfig, WantedGraphRows};
+use edgecut_trainer::loss::OutputKind;
+use serde::Serialize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The number of graphs whose rows are written at once.
+const BLOCK: usize = 1 << 12;
+/// The default of `--dataset-root-dir`, that of `train graph`.
+const DEFAULT_DIR: &str = "data";
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct GraphsResult<'a> {
+    out: &'a Path,
+    graphs: usize,
+    /// The accuracy over the written graphs.
+    acc: Option<f64>,
+    compute_seconds: f64,
+}
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let text = args.graphs.as_deref().context("--graphs is missing")?;
+    let name = args.part.dataset.as_deref().context("--dataset is missing")?;
+    let selected = Ids::read("--graphs", text, "graph id")?;
+    let dir = args.part.dataset_root_dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
+    let source = GraphSource::new(name, dir);
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: selected.checksum() };
+    job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
+        let start = Instant::now();
+        let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
+        let Model::Graph(model, config, outputs) = open::<B>(args, Data::Graphs(&dataset), world, device)? else {
+            bail!(UsageError(format!(
+                "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
+                args.load_model.display()
+            )));
+        };
+        check_ids(&format!("--graphs {text}"), selected.listed().unwrap_or_default(), "graph", dataset.num_graphs())?;
+        let num_graphs = selected.len(dataset.num_graphs());
+        let (wanted, width) = match args.output {
+            Rows::Embedding => (WantedGraphRows::Pooled, config.pooled_channels().context("the model is too large")?),
+            _ => (WantedGraphRows::Logits, config.num_classes),
+        };
+        let output = OrderedRows {
+            args,
+            stem: "predictions",
+            columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
+            num_rows: num_graphs,
+            width,
+            block: BLOCK,
+            ids: &|rows| vec![selected.range(rows)],
+        };
+        let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
+        if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
+            write_ids(&args.out.join("graph_ids.npy"), ids)?;
+        }
+        let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());
+        let mut right = 0;
+        output.write(world, |rows: Range<usize>| {
+            let graphs = selected.range(rows);
+            let values = B::predict_graphs(&dataset, &graphs, prediction, (&model, &config), device)?;
+            if is_classified {
+                right += num_right(&dataset, &graphs, &values, width);
+            }
+            Ok(values)
+        })?;
+        if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
+            write_ids(&args.out.join("graph_ids.npy"), ids)?;
+        }
+        let mut right = [right];
+        world.all_reduce(&mut right, ReduceOp::Sum)?;
+        let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
+        if world.rank() == 0 {
+            let compute_seconds = start.elapsed().as_secs_f64();
+            report(args, &GraphsResult { out: &args.out, graphs: num_graphs, acc, compute_seconds })?;
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// Returns the number of graphs whose greatest logit is that of their class.
+fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usize) -> u64 {
+    let is_right = |(&graph, logits): (&u32, &[f32])| class_or_none(logits) == i64::from(dataset.class(graph as usize));
+    graphs.iter().zip(logits.chunks_exact(width)).filter(|row| is_right(*row)).count() as u64
+}
+
+fn report(args: &PredictArgs, result: &GraphsResult<'_>) -> anyhow::Result<()> {
+    if args.json {
+        result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
+        return Ok(());
+    }
+    let GraphsResult { out, graphs, acc, compute_seconds } = result;
+    result!("predictions for {graphs} graphs in {}, computed in {compute_seconds:.2} s", out.display())?;
+    if acc.is_some() {
+        result!("accuracy: {}", percent(*acc))?;
+    }
+    Ok(())
+}

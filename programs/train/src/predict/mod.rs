@@ -1,0 +1,77 @@
+//! The command `train predict`: predictions, embeddings and scores of a saved model, in files.
+
+pub(crate) mod args;
+mod checks;
+mod files;
+mod graphs;
+mod ids;
+mod links;
+mod model;
+mod nodes;
+mod ordered_rows;
+mod pairs;
+mod parquet_file;
+mod progress;
+mod request;
+mod selection;
+mod submission;
+mod tables;
+mod top_k;
+mod user_ids;
+mod values;
+
+pub(crate) use checks::check;
+
+use crate::output_folder::{OldOutputs, prepare};
+use crate::process_role::Rank;
+use anyhow::bail;
+use args::PredictArgs;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::ops::Precision;
+use files::is_output;
+use request::Request;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Returns true if the command reads a graph in parts, and not only a set of graphs or the model.
+pub(crate) fn reads_parts(args: &PredictArgs) -> bool {
+    Request::of(args).reads_parts()
+}
+
+pub(crate) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    args.device.check_types::<B>(Precision::F32, device)?;
+    match Request::of(args) {
+        Request::Nodes => nodes::run::<B>(args, rank, device),
+        Request::Pairs => pairs::run::<B>(args, rank, device),
+        Request::TopK => top_k::run::<B>(args, rank, device),
+        Request::Graphs => graphs::run::<B>(args, rank, device),
+        Request::Table | Request::Relations => tables::run::<B>(args, rank, device),
+    }
+}
+
+/// The flags of `train predict` that must be equal on all ranks.
+#[derive(Serialize)]
+struct PredictFlags<'a> {
+    #[serde(flatten)]
+    args: &'a PredictArgs,
+    /// The checksum of the ids in the files that the flags name.
+    listed: Option<String>,
+}
+
+/// Returns the folder of the outputs of layers, which must exist.
+fn scratch_dir(args: &PredictArgs) -> anyhow::Result<PathBuf> {
+    let dir = args.scratch_dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !dir.is_dir() {
+        bail!("--scratch-dir {}: it is not a folder: create it, or choose another", dir.display());
+    }
+    Ok(dir)
+}
+
+/// Creates the folder of the files, and returns the files of an earlier run in it, to be removed when all ranks are done.
+/// The first process of each node does it.
+fn prepare_out(args: &PredictArgs, rank: &Rank) -> anyhow::Result<OldOutputs> {
+    if rank.local_rank > 0 {
+        return Ok(OldOutputs::default());
+    }
+    prepare(&args.out, "predictions", is_output, args.overwrite)
+}

@@ -1,0 +1,332 @@
+//! Predictions, probabilities, logits and embeddings of nodes.
+
+use super::args::{Format, PredictArgs, Rows};
+use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
+use super::model::{Data, Model, open};
+use super::progress::Progress;
+use super::selection::Selection;
+use super::user_ids::UserIds;
+use super::values::{Form, Values};
+use super::{PredictFlags, prepare_out, scratch_dir};
+use crate::exit::UsageError;
+use crate::graph_session::{self, GraphSession};
+use crate::process_role::Rank;
+use anyhow::{Context, bail};
+use edgecut_cli::result;
+use edgecut_cluster::ReduceOp;
+use edgecut_dist_sampler::{DistRows, NodeFields};
+use edgecut_graph::Split;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
+use edgecut_trainer::metrics::{Metric, OutputRows};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The number of nodes whose rows are written at once.
+const BLOCK: usize = 1 << 14;
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let selection = Selection::read(&args.nodes)?;
+    if let (Some(submission), Selection::Listed(..)) = (args.ogb_submission, &selection) {
+        // The number of nodes is checked before anything is computed.
+        submission.ids(args, Some(&[]))?;
+    }
+    let scratch_dir = scratch_dir(args)?;
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: selection.checksum() };
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+        let start = Instant::now();
+        let Computed { rows, columns, task } = compute::<B>(args, scratch_dir, job, device)?;
+        let compute_seconds = start.elapsed().as_secs_f64();
+        let selected = selection.ids(&rows, job.world)?;
+        if let Some(ids) = &selected
+            && ids.is_empty()
+        {
+            bail!("--nodes {}: there are no such nodes", args.nodes);
+        }
+        if let Some(submission) = args.ogb_submission {
+            let ids = submission.ids(args, selected.as_deref())?;
+            submission.write(&args.out, &rows, &ids, job.world)?;
+        }
+        let num_nodes = write(args, (&rows, columns), selected.as_deref(), job)?;
+        let mut scores = None;
+        if let Some(outputs) = task {
+            scores = scores_of(&rows, outputs, job)?;
+        }
+        if job.world.rank() == 0 {
+            report(args, num_nodes, scores, compute_seconds)?;
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// The rows of all nodes.
+struct Computed {
+    rows: DistRows,
+    columns: Columns,
+    /// The meaning of the rows; `None` for embeddings.
+    task: Option<OutputKind>,
+}
+
+/// Computes the rows of all nodes.
+fn compute<B: TrainingBackend>(
+    args: &PredictArgs,
+    scratch_dir: PathBuf,
+    job: &mut GraphSession<'_>,
+    device: &B::Device,
+) -> anyhow::Result<Computed> {
+    let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
+    let neighborhoods = match &args.num_neighbors {
+        None => Neighborhoods::LayerWise(files),
+        Some(fanouts) => Neighborhoods::Sampled {
+            num_neighbors: fanouts.value.clone(),
+            batch_size: args.batch_size as usize,
+            seed: args.seed,
+            files,
+        },
+    };
+    let wanted = match args.output {
+        Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
+        _ => WantedRows::Logits,
+    };
+    let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
+    let model = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
+    let progress = Progress::new(&args.job, job.world.rank());
+    let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+    let mut task = None;
+    let rows = match model {
+        Model::Node(model, model_config, embeddings, outputs) => {
+            if args.output != Rows::Embedding {
+                let form = Form::new(args.output, outputs)?;
+                if args.ogb_submission.is_some() && form != Form::Class {
+                    let what = "--ogb-submission contains classes, which the model does not predict: leave it out";
+                    bail!(UsageError(what.into()));
+                }
+                task = Some(outputs);
+            }
+            B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?
+        }
+        Model::Link(..) if args.output != Rows::Embedding => bail!(UsageError(format!(
+            "--output: {} is a model for links, which has no classes: use --output embedding, score or top-k",
+            args.load_model.display()
+        ))),
+        Model::Link(model, model_config, embeddings) => {
+            B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
+        }
+        Model::Graph(..) => bail!(UsageError(format!(
+            "--load-model {}: the model is for whole graphs: add --graphs all, and --dataset with the name of the set \
+             of graphs",
+            args.load_model.display()
+        ))),
+    };
+    progress.finish();
+    let columns = match task {
+        Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
+        None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
+    };
+    Ok(Computed { rows, columns, task })
+}
+
+/// Writes the rows of the selected nodes, all if there is no list. Returns their number.
+fn write(
+    args: &PredictArgs,
+    (rows, columns): (&DistRows, Columns),
+    selected: Option<&[u32]>,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<usize> {
+    let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
+    let num_rows = selected.map_or(num_nodes, <[u32]>::len);
+    let rank = job.world.rank();
+    if args.format != Format::Npy && !args.gather {
+        let users = user_ids(args, rows, rows.own_nodes())?;
+        let stem = stem_of_rank("predictions", rank, job.world.size());
+        let mut file = Table::with_users(&stem, args, columns, users.as_ref().map(UserIds::empty))?;
+        let mut own = rows.own_nodes();
+        let mut steps = [own.len().div_ceil(BLOCK) as u64];
+        job.world.all_reduce(&mut steps, ReduceOp::Max)?;
+        for _ in 0..steps[0] {
+            let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
+            let (ids, nodes) = selected_of(rows, selected, nodes)?;
+            let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
+            file.push_with_users(&[&ids], known.as_ref(), &values_of(columns, rows, &nodes)?)?;
+            // Meeting at every block bounds the wait for a slow rank to the time of one block.
+            job.world.barrier()?;
+        }
+        file.commit()?;
+        // All files are complete, or the job fails.
+        job.world.barrier()?;
+        return Ok(num_rows);
+    }
+    // Rank 0 reads all rows. The other ranks meet it at every block, so that no wait is longer than one block.
+    let mut file = match (rank, args.format) {
+        (0, Format::Npy) => {
+            let path = args.out.join("predictions.npy");
+            Some(GatheredFile::Array(NpyFile::of_values(&path, columns.shape, num_rows)?))
+        }
+        (0, _) => {
+            let users = user_ids(args, rows, 0..num_nodes as u32).context(
+                "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
+            )?;
+            let table = Table::with_users("predictions", args, columns, users.as_ref().map(UserIds::empty))?;
+            Some(GatheredFile::Table(table, users))
+        }
+        _ => None,
+    };
+    for first in (0..num_rows).step_by(BLOCK) {
+        let end = (first + BLOCK).min(num_rows);
+        if let Some(file) = &mut file {
+            let ids: Vec<u32> = match selected {
+                Some(ids) => ids[first..end].to_vec(),
+                None => (first as u32..end as u32).collect(),
+            };
+            let node = rows.node();
+            let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
+            let values = values_of(columns, rows, &nodes)?;
+            match file {
+                GatheredFile::Table(file, users) => {
+                    let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
+                    file.push_with_users(&[&ids], known.as_ref(), &values)?;
+                }
+                GatheredFile::Array(file) => file.push(&values)?,
+            }
+        }
+        job.world.barrier()?;
+    }
+    match file {
+        Some(GatheredFile::Table(file, _)) => file.commit()?,
+        Some(GatheredFile::Array(file)) => {
+            if let Some(ids) = selected {
+                write_ids(&args.out.join("node_ids.npy"), ids)?;
+            }
+            file.commit()?;
+        }
+        None => {}
+    }
+    job.world.barrier()?;
+    Ok(num_rows)
+}
+
+/// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.
+fn user_ids(args: &PredictArgs, rows: &DistRows, nodes: impl Iterator<Item = u32>) -> anyhow::Result<Option<UserIds>> {
+    let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
+    UserIds::open(root, rows.node().part(), rows.node_type(), nodes)
+}
+
+/// The file that rank 0 writes.
+enum GatheredFile {
+    Table(Table, Option<UserIds>),
+    Array(NpyFile),
+}
+
+/// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
+fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
+    let node = rows.node();
+    let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
+    let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
+    Ok(all.into_iter().zip(nodes).filter(|(id, _)| is_selected(id)).unzip())
+}
+
+/// Returns the values to write for nodes, which are global ids.
+fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
+    let values = rows.node().handle().block_on(rows.pull(nodes))?;
+    Ok(Values::of(values, rows.dim(), columns.form))
+}
+
+/// A metric on the training, validation and test nodes.
+struct Scores {
+    metric: Metric,
+    values: [Option<f64>; 3],
+}
+
+/// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
+/// targets. Every rank must call this.
+fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -> anyhow::Result<Option<Scores>> {
+    let node = rows.node().clone();
+    let node_type = rows.node_type();
+    let Some(targets) = OutputKind::of_nodes(&node.part().meta().node_types[node_type.index()]) else {
+        return Ok(None);
+    };
+    // Classes that the model does not know are wrong predictions. Labels can be predicted as numbers.
+    let fits = match (targets, outputs) {
+        (OutputKind::Classes(_), OutputKind::Classes(_)) => true,
+        _ => targets == outputs || targets.as_numbers() == Some(outputs),
+    };
+    let loss = AnyLoss::all_for(outputs).next().filter(|_| fits);
+    let Some(loss) = loss else { return Ok(None) };
+    let metric: Metric = loss.default_metric().parse()?;
+    let mut values = [None; 3];
+    for (split, value) in Split::ALL.into_iter().zip(&mut values) {
+        let mut state = metric.start(outputs);
+        // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
+        let nodes = node.split_nodes(node_type, split)?;
+        let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
+        let wanted = NodeFields { labels: true, ..NodeFields::default() };
+        for nodes in nodes.chunks(BLOCK) {
+            let target = Target::of_nodes(node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?);
+            let found = node.handle().block_on(rows.pull(nodes))?;
+            state.add(&OutputRows::new(&found, rows.dim()), &target);
+        }
+        *value = state.over_all_ranks(job.world)?;
+    }
+    Ok(Some(Scores { metric, values }))
+}
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct PredictResult<'a> {
+    out: &'a Path,
+    nodes: usize,
+    train_acc: Option<f64>,
+    valid_acc: Option<f64>,
+    test_acc: Option<f64>,
+    /// The metric of labels or numbers.
+    #[serde(flatten)]
+    of_metric: Option<OfMetric>,
+    compute_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct OfMetric {
+    metric: Metric,
+    train_metric: Option<f64>,
+    valid_metric: Option<f64>,
+    test_metric: Option<f64>,
+}
+
+fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seconds: f64) -> anyhow::Result<()> {
+    let mut result = PredictResult {
+        out: &args.out,
+        nodes,
+        train_acc: None,
+        valid_acc: None,
+        test_acc: None,
+        of_metric: None,
+        compute_seconds,
+    };
+    if let Some(Scores { metric, values: [train, valid, test] }) = &scores {
+        if metric.name() == "accuracy" {
+            result.train_acc = *train;
+            result.valid_acc = *valid;
+            result.test_acc = *test;
+        } else {
+            let [train_metric, valid_metric, test_metric] = [*train, *valid, *test];
+            result.of_metric = Some(OfMetric { metric: *metric, train_metric, valid_metric, test_metric });
+        }
+    }
+    if args.json {
+        result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
+        return Ok(());
+    }
+    result!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display())?;
+    if let Some(Scores { metric, values }) = scores
+        && values.iter().any(Option::is_some)
+    {
+        let [train, valid, test] = values.map(|value| metric.shown(value));
+        result!("{metric}: train {train}, validation {valid}, test {test}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The destinations with the highest scores.
+
+use super::args::{Format, PredictArgs};
+use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
+use super::ids::{Ids, check_ids};
+use super::links::{edge_type, encode};
+use super::ordered_rows::stretch;
+use super::progress::Progress;
+use super::values::Values;
+use super::{PredictFlags, prepare_out, scratch_dir};
+use crate::graph_session;
+use crate::process_role::Rank;
+use anyhow::{Context, ensure};
+use edgecut_cli::result;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{ScoredNode, TopDestinations, TopDestinationsConfig};
+use serde::Serialize;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct TopKResult<'a> {
+    out: &'a Path,
+    sources: usize,
+    top_k: usize,
+    compute_seconds: f64,
+}
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let text = args.sources.as_deref().context("--sources is missing")?;
+    let top_k = args.top_k.context("--top-k is missing")? as usize;
+    let sources = Ids::read("--sources", text, "node id")?;
+    let scratch_dir = scratch_dir(args)?;
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: sources.checksum() };
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+        let start = Instant::now();
+        let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.node.part())?;
+        ensure!(
+            top_k <= num_destinations,
+            "--top-k {top_k}: there are only {num_destinations} destinations: ask for at most as many"
+        );
+        check_ids(&format!("--sources {text}"), sources.listed().unwrap_or_default(), "source", num_nodes)?;
+        let progress = Progress::new(&args.job, job.world.rank());
+        let (model, ends) = encode::<B>(args, edge_type, scratch_dir, &progress, job, device)?;
+        let num_sources = sources.len(num_nodes);
+        let config = TopDestinationsConfig {
+            k: top_k,
+            exclude_known: args.exclude_known,
+            memory_bytes: args.memory_bytes as usize,
+        };
+        let search = TopDestinations::new(ends, sources.listed(), config, job.world)?;
+        let mut file = TopKFile::create(args, num_sources, top_k, (job.world.rank(), job.world.size()))?;
+        let block = search.sources_at_once();
+        let num_steps = num_sources.div_ceil(block);
+        for (step, first) in (1..).zip((0..num_sources).step_by(block)) {
+            let rows = first..(first + block).min(num_sources);
+            let ids = sources.range(rows.clone());
+            let best = B::find_top_destinations(&search, &model, &ids, job.world, device)?;
+            file.push(rows, &ids, &best)?;
+            progress.show("ranking", step, num_steps);
+        }
+        progress.finish();
+        file.commit(|path| write_ids(path, &sources.range(0..num_sources)))?;
+        job.world.barrier()?;
+        if job.world.rank() == 0 {
+            let compute_seconds = start.elapsed().as_secs_f64();
+            let result = TopKResult { out: &args.out, sources: num_sources, top_k, compute_seconds };
+            if args.json {
+                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
+            } else {
+                let out = args.out.display();
+                result!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s")?;
+            }
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// The files that a rank writes. All ranks know all destinations.
+enum TopKFile {
+    /// Arrays with a row per source, and the folder of the array of sources.
+    Arrays { destinations: NpyFile, scores: NpyFile, top_k: usize, out: std::path::PathBuf },
+    /// A table of the sources in a range.
+    Table { table: Table, sources: Range<usize> },
+    /// Another rank writes.
+    None,
+}
+
+impl TopKFile {
+    fn create(
+        args: &PredictArgs,
+        num_sources: usize,
+        top_k: usize,
+        (rank, size): (usize, usize),
+    ) -> anyhow::Result<Self> {
+        let columns = Columns::of_scores(&["src", "rank", "dst"]);
+        if args.format != Format::Npy && !args.gather {
+            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns)?;
+            return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });
+        }
+        if rank != 0 {
+            return Ok(Self::None);
+        }
+        if args.format != Format::Npy {
+            return Ok(Self::Table { table: Table::create("top_k", args, columns)?, sources: 0..num_sources });
+        }
+        let shape = [num_sources, top_k];
+        Ok(Self::Arrays {
+            destinations: NpyFile::create::<i64>(&args.out.join("destinations.npy"), &shape)?,
+            scores: NpyFile::create::<f32>(&args.out.join("scores.npy"), &shape)?,
+            top_k,
+            out: args.out.clone(),
+        })
+    }
+
+    /// Appends the destinations of the sources at some positions, which have `ids`.
+    fn push(&mut self, positions: Range<usize>, ids: &[u32], best: &[Vec<ScoredNode>]) -> anyhow::Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Arrays { destinations, scores, top_k, .. } => {
+                let mut row_ids = vec![-1_i64; *top_k];
+                let mut row_scores = vec![f32::NAN; *top_k];
+                for best in best {
+                    row_ids.fill(-1);
+                    row_scores.fill(f32::NAN);
+                    for (at, node) in best.iter().enumerate() {
+                        row_ids[at] = i64::from(node.id);
+                        row_scores[at] = node.score;
+                    }
+                    destinations.write(&row_ids)?;
+                    scores.write(&row_scores)?;
+                }
+                Ok(())
+            }
+            Self::Table { table, sources } => {
+                let mut columns: [Vec<u32>; 3] = Default::default();
+                let mut scores = Vec::new();
+                let rows = positions.zip(ids).zip(best);
+                for ((_, &source), best) in rows.filter(|((position, _), _)| sources.contains(position)) {
+                    for (number, node) in (1..).zip(best) {
+                        columns[0].push(source);
+                        columns[1].push(number);
+                        columns[2].push(node.id);
+                        scores.push(node.score);
+                    }
+                }
+                let [sources, ranks, destinations] = &columns;
+                table.push(&[sources, ranks, destinations], &Values::Numbers(scores))
+            }
+        }
+    }
+
+    /// Completes the files. `write_sources` writes the array of sources.
+    fn commit(self, write_sources: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Table { table, .. } => table.commit(),
+            Self::Arrays { destinations, scores, out, .. } => {
+                write_sources(&out.join("source_ids.npy"))?;
+                scores.commit()?;
+                destinations.commit()
+            }
+        }
+    }
+}

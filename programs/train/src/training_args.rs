@@ -1,0 +1,321 @@
+//! The flags of the model and its training.
+
+use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability, ratio};
+use crate::conv_args::{ConvArgs, OnNodes};
+use crate::device::bytes;
+use crate::exit::UsageError;
+use crate::optimizer_args::{OptimizerArgs, ScheduleName};
+use crate::sampling_args::SamplingArgs;
+use crate::saved_model::Setting;
+use crate::shared_flags::{as_text, as_text_if_given};
+use crate::start_args::StartArgs;
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
+use edgecut_graph::Meta;
+use edgecut_trainer::inference::LayerWiseConfig;
+use edgecut_trainer::models::ModelConfig;
+use edgecut_trainer::nn::RelationAggregation;
+use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
+use serde::Serialize;
+
+/// The method of evaluating nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EvalName {
+    Sampled,
+    LayerWise,
+}
+
+/// Flags of the model and its training; equal on all ranks.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct TrainingArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) conv: ConvArgs<OnNodes>,
+    /// Add the input of each hidden layer to its output. Layers that read features or compute classes are excluded,
+    /// since their widths differ
+    #[arg(long)]
+    pub(crate) residual: bool,
+    /// Apply layer normalization to the input of each layer, except to the features
+    #[arg(long)]
+    pub(crate) layer_norm: bool,
+    /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
+    /// classes after the last one. Models of heterogeneous graphs and rgcn always have both; train link always has the
+    /// first
+    #[arg(long)]
+    pub(crate) encoder_decoder: bool,
+    /// Aggregation of the messages that a node receives over different edge types; rgcn always sums
+    #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
+    #[serde(serialize_with = "as_text")]
+    pub(crate) relation_aggregation: RelationAggregation,
+    /// Width of the hidden layers
+    #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) hidden_channels: u32,
+    /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
+    // Equal to the number of fan-outs, which are compared.
+    #[arg(long, value_name = "N")]
+    #[serde(skip)]
+    pub(crate) num_layers: Option<usize>,
+    /// Fan-outs: in-neighbors to sample per node, one number per layer, the hop at the seeds first; -1 takes all
+    /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
+    /// "cites=15,10;5,5"
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: NumNeighborsArg,
+    /// Fan-outs of validation and test [default: for train node on a small graph, all neighbors; otherwise
+    /// --num-neighbors]
+    #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
+    /// Evaluation: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with all
+    /// neighbors, which is exact and computes no row twice (layer-wise). The second takes up to
+    /// 512 MiB of memory, and files of two layers in the system's temporary folder (TMPDIR)
+    #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled)]
+    pub(crate) eval: EvalName,
+    /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]
+    #[arg(long, alias = "epochs", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    num_epochs: Option<u64>,
+    /// Stop after N validations in a row without a better metric; 0 never stops early [default: 20 without
+    /// --num-epochs, 0 with it]
+    #[arg(long, value_name = "N")]
+    patience: Option<u64>,
+    /// Learning rate
+    #[arg(long, alias = "learning-rate", value_name = "X", default_value_t = 0.003, value_parser = not_negative)]
+    pub(crate) lr: f64,
+    /// Learning rate of the embeddings, which node types without features have [default: --lr]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
+    pub(crate) embedding_lr: Option<f64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) optimizer: OptimizerArgs,
+    /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
+    pub(crate) weight_decay: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) start: StartArgs,
+    /// Dropout probability between layers
+    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
+    pub(crate) dropout: f64,
+    /// Dropout probability of the input features
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub(crate) input_dropout: f64,
+    /// Divide each feature row by its sum
+    #[arg(long)]
+    pub(crate) normalize_features: bool,
+    /// Random seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Batches to prefetch concurrently, within --prefetch-bytes. 0 makes each batch when it is needed [default: half
+    /// of --num-workers, at least 2 and at most 8]
+    // This limit and the next one bound the memory of a process and do not change its batches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    #[serde(skip)]
+    pub(crate) concurrency: Option<u32>,
+    /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
+    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[serde(skip)]
+    pub(crate) prefetch_bytes: u64,
+    /// Memory per machine for features of other parts, shared by its processes, for example 4GiB. Cached features are
+    /// not fetched again for each batch
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "cache_ratio")]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Like --cache-bytes, as a fraction of the feature bytes that other parts own, for example 0.2
+    #[arg(long, value_name = "R", value_parser = ratio)]
+    pub(crate) cache_ratio: Option<f64>,
+    /// Ranking of the nodes to cache: by `partition-graph --hotness` (stored), by their number of batches in the first
+    /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), or by their in-degree in
+    /// the whole graph (in-degree) [default: stored if the parts have a ranking, else presample]
+    #[arg(long, value_name = "stored|presample|in-degree")]
+    #[serde(serialize_with = "as_text_if_given")]
+    pub(crate) cache_ranking: Option<NodeRanking>,
+    /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
+    #[arg(long, help_heading = "Output")]
+    pub(crate) stats: bool,
+    /// Evaluate on the validation set every N epochs, and after the last one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) eval_every: u64,
+}
+
+/// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
+/// aggregates some 20 million of them in a second.
+const MOST_EVALUATED_EDGES: u64 = 20_000_000;
+/// The most epochs of a run without `--num-epochs`.
+const DEFAULT_NUM_EPOCHS: u64 = 100;
+/// The validations without improvement after which such a run ends.
+const DEFAULT_PATIENCE: u64 = 20;
+
+impl TrainingArgs {
+    /// Returns the maximum number of epochs.
+    pub(crate) fn num_epochs(&self) -> u64 {
+        self.num_epochs.unwrap_or(DEFAULT_NUM_EPOCHS)
+    }
+
+    /// Returns the configuration of the model and its training.
+    ///
+    /// # Errors
+    /// [`UsageError`] if the numbers of fan-outs and layers differ, or the model does not support the sampling flags.
+    pub(crate) fn config(
+        &self,
+        sampling: &SamplingArgs,
+        num_workers: usize,
+        device_memory: DeviceMemory,
+    ) -> anyhow::Result<TrainingConfig> {
+        let num_neighbors = self.num_neighbors();
+        self.check_sampling(sampling)?;
+        let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
+        if num_neighbors.num_hops() != layers {
+            let given = num_neighbors.num_hops();
+            bail!(UsageError(format!(
+                "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one fan-out per layer"
+            )));
+        }
+        if self.eval == EvalName::LayerWise && self.eval_num_neighbors.is_some() {
+            let what = "--eval layer-wise reads all neighbors: leave out --eval-num-neighbors";
+            bail!(UsageError(what.into()));
+        }
+        let eval_num_neighbors = match &self.eval_num_neighbors {
+            Some(given) if !self.conv.is_embedding() => given.value.clone(),
+            _ => num_neighbors.clone(),
+        };
+        if eval_num_neighbors.num_hops() != layers {
+            let given = eval_num_neighbors.num_hops();
+            bail!(UsageError(format!(
+                "--eval-num-neighbors has {given} fan-outs, but the model has {layers} layers: give one fan-out per \
+                 layer"
+            )));
+        }
+        Ok(TrainingConfig {
+            kind: self.conv.kind(),
+            hidden_channels: self.hidden_channels as usize,
+            dropout: self.dropout,
+            input_dropout: self.input_dropout,
+            residual: self.residual,
+            layer_norm: self.layer_norm,
+            encoder_decoder: self.encoder_decoder,
+            relation_aggregation: self.relation_aggregation,
+            sampler: sampling.config(num_neighbors),
+            eval_num_neighbors,
+            eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
+            batch_size: self.batch_size as usize,
+            num_epochs: self.num_epochs(),
+            patience: self
+                .patience
+                .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
+                .filter(|n| *n > 0),
+            optimizer: self.optimizer.optimizer()?,
+            lr: self.lr,
+            lr_schedule: self.optimizer.schedule(ScheduleName::Constant)?,
+            warmup_steps: self.optimizer.warmup_steps,
+            grad_clip: self.optimizer.grad_clip,
+            accumulate_steps: self.optimizer.accumulate_steps,
+            embedding_lr: self.embedding_lr.unwrap_or(self.lr),
+            weight_decay: self.weight_decay,
+            seed: self.seed,
+            concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
+            prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
+            eval_every: self.eval_every,
+            normalize_features: self.normalize_features,
+            cpu_cache: self.cpu_cache(),
+            device_memory,
+            step: StepOptions::default(),
+            // Read when the process has joined the job.
+            warm_start: None,
+            freeze: self.start.freeze.clone(),
+            // Found once the process has joined the job.
+            checkpoints: None,
+        })
+    }
+
+    /// Returns the fan-outs of an evaluation with all neighbors, if `--eval-num-neighbors` leaves the choice and such an
+    /// evaluation is fast on this graph. It has no error from sampling.
+    pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
+        let is_layer_wise = self.eval == EvalName::LayerWise;
+        let is_chosen =
+            self.eval_num_neighbors.is_some() || is_layer_wise || self.num_neighbors.names_types() || sampling.weighted;
+        // Each seed of a batch would have a neighborhood of its own.
+        let is_disjoint = sampling.disjoint || sampling.time_attr.is_some();
+        if is_chosen || is_disjoint || self.conv.is_embedding() {
+            return None;
+        }
+        let num_hops = self.num_neighbors.value.num_hops();
+        let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
+        let num_seeds =
+            meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
+        let num_batches = num_seeds.div_ceil(u64::from(self.batch_size));
+        let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
+        (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
+    }
+
+    fn cpu_cache(&self) -> Option<CpuCache> {
+        let ratio = self.cache_ratio.map(CacheSize::Ratio);
+        let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
+        Some(CpuCache { size, ranking: self.cache_ranking })
+    }
+
+    /// Rejects temporal and weighted sampling for models that scale messages by in-degrees of the whole graph, which is
+    /// unbiased only for uniformly sampled neighbors.
+    fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
+        if !self.conv.kind().needs_gcn_norm() {
+            return Ok(());
+        }
+        let why = if sampling.time_attr.is_some() {
+            "does not support --time-attr: it scales messages by in-degrees of the whole graph, which count edges later \
+             than the seed"
+        } else if sampling.weighted {
+            "does not support --weighted: the sum over sampled neighbors is unbiased only if they are sampled \
+             uniformly"
+        } else {
+            return Ok(());
+        };
+        let model = self.conv.model();
+        bail!(UsageError(format!("--model {model} {why}; choose another --model or leave out the other flag")))
+    }
+
+    /// Returns the settings of a saved model that the flags name as well.
+    pub(crate) fn settings_of(&self, saved: &ModelConfig) -> Vec<Setting> {
+        let (num_layers, hidden_channels, residual, layer_norm) = match saved {
+            ModelConfig::Stack(stack) => (stack.num_layers, stack.hidden_channels, stack.residual, stack.layer_norm),
+            ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
+        };
+        let mut settings = self.conv.settings_of(saved.kind(), num_layers);
+        settings.push(Setting::new("hidden_channels", self.hidden_channels, hidden_channels));
+        settings.push(Setting::new("residual", self.residual, residual));
+        settings.push(Setting::new("layer_norm", self.layer_norm, layer_norm));
+        if let ModelConfig::Relational(network) = saved {
+            let saved = network.relation_aggregation;
+            settings.push(Setting::new("relation_aggregation", self.relation_aggregation, saved));
+        } else {
+            settings.push(Setting::new("encoder_decoder", self.encoder_decoder, false));
+        }
+        settings
+    }
+
+    fn num_neighbors(&self) -> NumNeighbors {
+        if self.conv.is_embedding() { Vec::new().into() } else { self.num_neighbors.value.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use edgecut_dist_sampler::SamplerConfig;
+    use edgecut_trainer::models::{ConvKind, SageSettings};
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "node", "--dataset-root-dir", "a"]).expect("a command line");
+        let Command::Node(args) = cli.command else { panic!("another command") };
+        let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
+        let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
+        let kind = ConvKind::Sage(SageSettings::default());
+        let expected =
+            TrainingConfig { dropout: 0.5, num_epochs: 100, patience: Some(20), ..TrainingConfig::new(kind, sampler) };
+        assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    }
+}

@@ -1,0 +1,768 @@
+//! Predictions and embeddings of nodes, from real processes: the same for any partitioning and number of processes, equal
+//! to an evaluation with all neighbors, and complete or absent.
+
+use crate::programs;
+
+use edgecut_graph::part_writer::ExtraFiles;
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{DiskPartId, HoldOut, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_partition::{PartitionOptions, partition_loaded_with};
+use edgecut_tables::{TableOptions, Transforms, read_tables};
+use edgecut_testing::python_has;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, ListAccessor, RowAccessor};
+use programs::{
+    TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained,
+    typed_parts, unplace,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
+    let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
+    (shape, values.to_vec())
+}
+
+#[test]
+fn predictions_do_not_depend_on_the_partitioning() {
+    let two = fake_parts(2);
+    let others = [fake_parts(1), fake_parts(3)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    for kind in [
+        &["--model", "sage"][..],
+        &[
+            "--model",
+            "sage",
+            "--residual",
+            "--layer-norm",
+            "--num-neighbors",
+            "5,3,2",
+            "--eval-num-neighbors",
+            "-1,-1,-1",
+        ],
+        &["--model", "gcn"],
+        &["--model", "gat", "--heads", "2"],
+        &["--model", "gatv2", "--heads", "2", "--layer-norm"],
+        &["--model", "sage", "--encoder-decoder", "--residual", "--layer-norm"],
+        &["--model", "rgcn"],
+    ] {
+        let result = trained("node", &two.path, &model, kind);
+        let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
+        let (shape, expected) = numbers(&out);
+        assert_eq!(shape, [1000, 10], "{kind:?}");
+        // The evaluation after training has read all neighbors too.
+        for score in ["valid_acc", "test_acc"] {
+            let difference = ours[score].as_f64().expect("a score") - result[score].as_f64().expect("a score");
+            assert!(difference.abs() < 0.01, "{kind:?}: {ours} after {result}");
+        }
+        // Batches of few nodes, fewer and more processes than parts, and processes that share parts unevenly.
+        for (parts, flags) in [
+            (&others[0], &["--memory-bytes", "100KB"][..]),
+            (&others[1], &["--nproc-per-node", "3"]),
+            (&two, &["--nproc-per-node", "1", "--memory-bytes", "1"]),
+            (&two, &["--nproc-per-node", "3"]),
+            (&two, &["--nproc-per-node", "4"]),
+        ] {
+            predicted(&parts.path, &model, &out, &[flags, &["--output", "logit"]].concat());
+            assert_close(&numbers(&out).1, &expected, &format!("{kind:?} {flags:?}"));
+        }
+        // Sampling all neighbors gives the same rows.
+        let hops = if kind.contains(&"5,3,2") { "-1,-1,-1" } else { "-1,-1" };
+        predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2", "--num-neighbors", hops]);
+        assert_close(&numbers(&out).1, &expected, &format!("{kind:?}, sampled"));
+    }
+}
+
+#[test]
+fn files_agree_with_each_other_and_with_the_reported_accuracy() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let out = |name: &str| folder.path().join(name);
+    let two = ["--nproc-per-node", "2"];
+    let flags = |more: &[&str]| [&two[..], more].concat().iter().map(ToString::to_string).collect::<Vec<String>>();
+    let run = |name: &str, more: &[&str]| -> Value {
+        let flags = flags(more);
+        predicted(&parts.path, &model, &out(name), &flags.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let result = run("class", &[]);
+    let (shape, classes) = map_npy::<i64>(&out("class").join("predictions.npy")).expect("classes");
+    assert_eq!(shape, [1000]);
+    // The accuracy of the file is the reported one.
+    let mut right = 0;
+    let mut tests = BTreeMap::new();
+    for id in 0..2 {
+        let part = Part::open(&parts.path, DiskPartId(id), true).expect("a part");
+        let nodes = part.nodes(NodeTypeId(0));
+        let labels = nodes.labels.as_ref().expect("labels");
+        for &row in nodes.splits.test.iter() {
+            let id = nodes.original_ids[row as usize];
+            right += u32::from(classes[id as usize] == labels[row as usize]);
+            tests.insert(id, labels[row as usize]);
+        }
+    }
+    assert_eq!(result["test_acc"].as_f64(), Some(f64::from(right) / tests.len() as f64));
+    assert_eq!(result["nodes"], 1000);
+
+    // Probabilities add up to 1, and the greatest belongs to the class.
+    run("probability", &["--output", "probability"]);
+    let (_, shares) = numbers(&out("probability"));
+    for (row, &class) in shares.chunks_exact(10).zip(classes.iter()) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+        assert!(row.iter().all(|share| *share <= row[class as usize]), "{row:?} for {class}");
+    }
+
+    // CSV files of both processes have all nodes once, with the classes of the array.
+    run("csv", &["--format", "csv"]);
+    run("gathered", &["--format", "csv", "--gather"]);
+    let rows_of = |path: PathBuf| -> Vec<(usize, i64)> {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("node_id,class"));
+        lines
+            .map(|line| line.split_once(',').expect("two columns"))
+            .map(|(id, class)| (id.parse().expect("an id"), class.parse().expect("a class")))
+            .collect()
+    };
+    let mut rows = rows_of(out("csv").join("predictions-00000-of-00002.csv"));
+    rows.extend(rows_of(out("csv").join("predictions-00001-of-00002.csv")));
+    rows.sort_unstable();
+    let expected: Vec<(usize, i64)> = classes.iter().copied().enumerate().collect();
+    assert_eq!(rows, expected);
+    let mut gathered = rows_of(out("gathered").join("predictions.csv"));
+    gathered.sort_unstable();
+    assert_eq!(gathered, expected);
+
+    // Some nodes: a split, and a list in any order with an id given twice.
+    run("test", &["--nodes", "test"]);
+    let (_, ids) = map_npy::<i64>(&out("test").join("node_ids.npy")).expect("ids");
+    assert_eq!(ids.iter().map(|&id| id as u32).collect::<Vec<_>>(), tests.keys().copied().collect::<Vec<_>>());
+    let (_, of_test) = map_npy::<i64>(&out("test").join("predictions.npy")).expect("classes");
+    assert!(ids.iter().zip(of_test.iter()).all(|(&id, class)| classes[id as usize] == *class));
+    let list = folder.path().join("list.npy");
+    write_npy(&list, &[4], &[900_i64, 3, 17, 900]).expect("a list");
+    run("list", &["--nodes", list.to_str().expect("UTF-8")]);
+    let (_, ids) = map_npy::<i64>(&out("list").join("node_ids.npy")).expect("ids");
+    let (_, of_list) = map_npy::<i64>(&out("list").join("predictions.npy")).expect("classes");
+    assert_eq!(ids[..], [3, 17, 900]);
+    assert_eq!(of_list[..], [classes[3], classes[17], classes[900]]);
+    // No temporary files are left.
+    for entry in std::fs::read_dir(out("list")).expect("the folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(["predictions.npy", "node_ids.npy"].contains(&name.to_str().expect("UTF-8")), "{name:?}");
+    }
+}
+
+#[test]
+fn embeddings_of_typed_graphs_and_of_models_for_links_are_exact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    let typed = [typed_parts(2), typed_parts(3)];
+    for kind in [&["--model", "sage", "--layer-norm"][..], &["--model", "rgcn"], &["--model", "gat", "--heads", "2"]] {
+        trained("node", &typed[0].path, &model, kind);
+        let mut rows = Vec::new();
+        for (parts, processes) in [(&typed[0], "2"), (&typed[1], "3"), (&typed[1], "2"), (&typed[1], "1")] {
+            let flags = ["--nproc-per-node", processes, "--output"];
+            predicted(&parts.path, &model, &out, &[&flags[..], &["logit"]].concat());
+            let logits = numbers(&out);
+            // A type that the model does not classify has embeddings of every layer.
+            for layer in ["0", "1", "2"] {
+                let more = ["embedding", "--node-type", "v2", "--layer", layer];
+                predicted(&parts.path, &model, &out, &[&flags[..], &more].concat());
+                let (shape, values) = numbers(&out);
+                assert_eq!(shape, [300, 16]);
+                rows.push((layer, values));
+            }
+            rows.push(("logits", logits.1));
+        }
+        for (name, values) in &rows[4..] {
+            let (_, expected) = rows.iter().find(|(first, _)| first == name).expect("the first");
+            assert_close(values, expected, &format!("{kind:?} {name}"));
+        }
+    }
+    let links = link_parts(2);
+    trained("link", &links.path, &model, &[]);
+    predicted(&links.path, &model, &out, &["--output", "embedding", "--nproc-per-node", "2"]);
+    let (shape, expected) = numbers(&out);
+    assert_eq!(shape, [400, 16]);
+    predicted(&link_parts(1).path, &model, &out, &["--output", "embedding"]);
+    assert_close(&numbers(&out).1, &expected, "links");
+    let error = error_of(&predict(&links.path, &model, &out, &["--overwrite"]));
+    assert!(error.contains("use --output embedding"), "{error}");
+}
+
+#[test]
+fn wrong_requests_are_refused_with_one_error() {
+    let fake_graph = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &fake_graph.path, &model, &[]);
+    let out = folder.path().join("out");
+    let list = |name: &str, ids: &[i64]| {
+        let path = folder.path().join(name);
+        write_npy(&path, &[ids.len()], ids).expect("a list");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let beyond = list("beyond.npy", &[4, 1000]);
+    let negative = list("negative.npy", &[-4]);
+    let absent = folder.path().join("absent").to_str().expect("UTF-8").to_owned();
+    for (flags, status, parts) in [
+        (vec!["--layer", "1"], 2, &["--layer", "--output embedding"][..]),
+        (vec!["--output", "embedding", "--num-neighbors", "5,3"], 2, &["--num-neighbors"]),
+        (vec!["--gather"], 2, &["--gather"]),
+        (vec!["--output", "embedding", "--layer", "2"], 1, &["--layer", "from 1 to 1"]),
+        (vec!["--num-neighbors", "5"], 1, &["--num-neighbors", "2 layers"]),
+        (vec!["--node-type", "author"], 1, &["--node-type", "author"]),
+        (vec!["--nodes", &beyond], 1, &["beyond.npy", "no node 1000"]),
+        (vec!["--nodes", &negative], 1, &["negative.npy", "-4"]),
+        (vec!["--nodes", "tests"], 1, &["--nodes", "tests"]),
+        (vec!["--scratch-dir", &absent], 1, &["--scratch-dir", "absent"]),
+    ] {
+        let output = predict(&fake_graph.path, &model, &out, &flags);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{flags:?}: {error}");
+        let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
+        assert!(is_empty, "{flags:?} left files");
+    }
+    // A graph with other features.
+    let other = parts(2, 1);
+    let error = error_of(&predict(&other.path, &model, &out, &[]));
+    assert!(error.contains("the model was trained for another graph"), "{error}");
+    // Predictions of an earlier run are kept.
+    predicted(&fake_graph.path, &model, &out, &[]);
+    let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
+    assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
+}
+
+#[test]
+fn predictions_of_an_earlier_run_stay_if_their_replacement_fails() {
+    let [fake_graph, other] = [fake_parts(1), parts(2, 1)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &fake_graph.path, &model, &[]);
+    let out = folder.path().join("out");
+    predicted(&fake_graph.path, &model, &out, &["--format", "csv"]);
+    let names = || {
+        let entries = std::fs::read_dir(&out).expect("the outputs");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    let old = names();
+    let csv = out.join("predictions-00000-of-00001.csv");
+    let content = std::fs::read(&csv).expect("predictions");
+    // The job cannot be joined: another program has the port of rank 0.
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let absent = ["--num-nodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port];
+    let error = error_of(&predict(&fake_graph.path, &model, &out, &[&absent[..], &["--overwrite"]].concat()));
+    assert!(error.contains(&port), "{error}");
+    assert_eq!(names(), old);
+    // The model does not fit the graph.
+    let error = error_of(&predict(&other.path, &model, &out, &["--overwrite"]));
+    assert!(error.contains("the model was trained for another graph"), "{error}");
+    assert_eq!(names(), old);
+    assert_eq!(std::fs::read(&csv).expect("predictions"), content);
+    // Other names than those of the earlier run.
+    predicted(&fake_graph.path, &model, &out, &["--overwrite"]);
+    assert_eq!(names(), ["predictions.npy"]);
+}
+
+#[test]
+fn parquet_files_have_the_rows_of_the_array() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let out = folder.path().join("out");
+    let flags = ["--nproc-per-node", "2", "--output", "probability"];
+    predicted(&parts.path, &model, &out, &flags);
+    let (_, expected) = numbers(&out);
+    let read = |path: PathBuf, rows: &mut BTreeMap<i64, Vec<f32>>| {
+        let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let reader = SerializedFileReader::new(file).expect("a Parquet file");
+        for row in reader.get_row_iter(None).expect("rows") {
+            let row = row.expect("a row");
+            let list = row.get_list(1).expect("a list");
+            let values = (0..list.len()).map(|at| list.get_float(at).expect("a number")).collect();
+            assert!(rows.insert(row.get_long(0).expect("an id"), values).is_none(), "each id once");
+        }
+    };
+    for gather in [false, true] {
+        let more: &[&str] = if gather { &["--format", "parquet", "--gather"] } else { &["--format", "parquet"] };
+        predicted(&parts.path, &model, &out, &[&flags[..], more].concat());
+        let mut rows = BTreeMap::new();
+        if gather {
+            read(out.join("predictions.parquet"), &mut rows);
+        } else {
+            read(out.join("predictions-00000-of-00002.parquet"), &mut rows);
+            read(out.join("predictions-00001-of-00002.parquet"), &mut rows);
+        }
+        assert!(rows.keys().copied().eq(0..1000), "{} rows", rows.len());
+        assert_eq!(rows.into_values().flatten().collect::<Vec<f32>>(), expected);
+    }
+    // Files of the user stay, whatever they are called.
+    let own = out.join("predictions_of_last_year.csv");
+    std::fs::write(&own, "node_id\n").expect("write a file");
+    predicted(&parts.path, &model, &out, &["--format", "parquet"]);
+    assert!(own.exists() && !out.join("predictions.parquet").exists());
+    let file = std::fs::File::open(out.join("predictions-00000-of-00001.parquet")).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 1000);
+}
+
+/// The number of users in the tables of [`write_tables`].
+const NUM_USERS: usize = 60;
+
+/// The id of a user in the tables.
+fn user(row: usize) -> String {
+    format!("user \"{row}\", known")
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+/// Writes tables of users without features, of items with features and classes, and of links between users and items.
+/// `rows` has the order of the users in their table, and `colors` the categories of items.
+fn write_tables(dir: &Path, rows: &[usize], colors: [&str; 3]) {
+    let num_items = NUM_USERS / 2;
+    let users: String = rows.iter().map(|&row| quoted(&user(row)) + "\n").collect();
+    let item = |n: usize| format!("{},{},{},{}\n", n * 10, colors[n % 3], n % 7, ["low", "high"][n % 3 / 2]);
+    let items: String = (0..num_items).map(item).collect();
+    let pair = |n: usize, step: usize| format!("{},{}\n", quoted(&user(n)), (n * step + n) % num_items * 10);
+    let links: String = (0..NUM_USERS).flat_map(|n| [pair(n, 1), pair(n, 2), pair(n, 5)]).collect();
+    std::fs::write(dir.join("users.csv"), format!("name\n{users}")).expect("write the users");
+    std::fs::write(dir.join("items.csv"), format!("id,color,x,price\n{items}")).expect("write the items");
+    std::fs::write(dir.join("links.csv"), format!("user,item\n{links}")).expect("write the links");
+    let conf = serde_json::json!({
+        "nodes": [
+            {"node_type": "user", "node_id_col": "name", "files": "users.csv"},
+            {"node_type": "item", "node_id_col": "id", "files": "items.csv",
+                "features": [{"feature_col": "x"}, {"feature_col": "color", "transform": {"name": "to_categorical"}}],
+                "labels": [{"task_type": "classification", "label_col": "price", "split_pct": [0.6, 0.2, 0.2]}]}],
+        "edges": [
+            {"relation": ["user", "buys", "item"], "files": "links.csv", "source_id_col": "user", "dest_id_col": "item"},
+            {"relation": ["item", "of", "user"], "files": "links.csv", "source_id_col": "item", "dest_id_col": "user"}]});
+    std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
+}
+
+/// Partitions tables of [`write_tables`], with the transforms of other parts if there are any. Some purchases are held out.
+fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option<&Path>, parts: &Path) {
+    let transforms = transforms_of.map(|other| Transforms::read(other).expect("transforms"));
+    let options = TableOptions { transforms, ..TableOptions::default() };
+    let mut read = read_tables(&dir.join("graph.json"), "shop", &options).expect("a graph");
+    let buys = read.dataset.edge_type_ids().into_iter().find(|e| read.dataset.edge_types[e.index()].relation == "buys");
+    read.dataset.hold_out_edges(&[buys.expect("purchases")], &HoldOut::random(0.2, 0.1, 0)).expect("held-out edges");
+    let json = read.transforms.to_json();
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
+    partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
+}
+
+/// A row of a table of predictions: the columns of numbers, the id in the tables, and the values.
+type Row = (Vec<i64>, Option<String>, Vec<f32>);
+
+/// Reads the tables that all processes have written, sorted by their numbers.
+fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for rank in 0..processes {
+        let path = out.join(format!("{stem}-{rank:05}-of-{processes:05}.{format}"));
+        if format == "csv" {
+            rows.extend(csv_rows(&path));
+        } else {
+            rows.extend(parquet_rows(&path));
+        }
+    }
+    rows.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    rows
+}
+
+fn csv_rows(path: &Path) -> Vec<Row> {
+    const NUMBERS: [&str; 4] = ["node_id", "src", "rank", "dst"];
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (header, lines) = text.split_once('\n').expect("a header");
+    let names: Vec<&str> = header.split(',').collect();
+    let row_of = |line: &str| -> Row {
+        let mut fields = fields(line);
+        assert_eq!(fields.len(), names.len(), "{line}");
+        let num_numbers = names.iter().filter(|name| NUMBERS.contains(name)).count();
+        let rest = fields.split_off(num_numbers);
+        let has_id = names[num_numbers] == "id";
+        let numbers = fields.iter().map(|field| field.parse().expect("a number")).collect();
+        let values = rest.iter().skip(usize::from(has_id)).map(|field| field.parse().expect("a value")).collect();
+        (numbers, has_id.then(|| rest[0].clone()), values)
+    };
+    lines.lines().map(row_of).collect()
+}
+
+/// Splits a line of a CSV file.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        let field = fields.last_mut().expect("a field");
+        match c {
+            '"' if is_quoted && chars.peek() == Some(&'"') => field.extend(chars.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            c => field.push(c),
+        }
+    }
+    fields
+}
+
+fn parquet_rows(path: &Path) -> Vec<Row> {
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let row_of = |row: parquet::record::Row| -> Row {
+        let mut numbers = Vec::new();
+        let mut id = None;
+        let mut values = Vec::new();
+        for (name, field) in row.get_column_iter() {
+            match field {
+                Field::Long(number) if name == "id" => id = Some(number.to_string()),
+                Field::Long(number) => numbers.push(*number),
+                Field::Str(text) => id = Some(text.clone()),
+                Field::Float(value) => values.push(*value),
+                Field::ListInternal(list) => {
+                    values.extend((0..list.len()).map(|at| list.get_float(at).expect("a number")));
+                }
+                other => panic!("{name} is {other:?}"),
+            }
+        }
+        (numbers, id, values)
+    };
+    reader.get_row_iter(None).expect("rows").map(|row| row_of(row.expect("a row"))).collect()
+}
+
+/// Each program output has the same rows in every format, for 1, 2, N and N + 1 processes on N = 3 parts.
+#[test]
+fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), 3, None, &path("parts"));
+    let parts = path("parts");
+    let [items, links] = ["items", "links"].map(path);
+    trained("node", &parts, &items, &[]);
+    trained("link", &parts, &links, &["--eval-negatives", "5"]);
+    let pairs: Vec<i64> = (0..20).chain((0..20).map(|n| n * 7 % 30)).collect();
+    write_npy(&path("pairs.npy"), &[2, 20], &pairs).expect("pairs");
+    let pairs = path("pairs.npy").to_str().expect("UTF-8").to_owned();
+    let out = path("out");
+    // The id of a node in the tables, by its number.
+    let ids_of_items: fn(usize) -> String = |row| (row * 10).to_string();
+    let ids_of_users: fn(usize) -> String = user;
+    for (model, stem, flags, ids) in [
+        (&items, "predictions", vec!["--output", "logit"], Some(ids_of_items)),
+        (&links, "predictions", vec!["--output", "embedding", "--node-type", "user"], Some(ids_of_users)),
+        (&links, "scores", vec!["--output", "score", "--edge-type", "buys", "--pairs", &pairs], None),
+        (&links, "top_k", vec!["--output", "top-k", "--edge-type", "buys", "--sources", "all", "--top-k", "3"], None),
+    ] {
+        let mut expected: Option<Vec<Row>> = None;
+        for processes in [1, 2, 3, 4] {
+            for format in ["csv", "parquet"] {
+                let what = format!("{flags:?} {processes} {format}");
+                let number = processes.to_string();
+                let layout = ["--nproc-per-node", &number, "--format", format];
+                predicted(&parts, model, &out, &[&layout[..], &flags].concat());
+                let rows = read_rows(&out, stem, format, processes);
+                if let Some(ids) = ids {
+                    for (at, (numbers, id, _)) in rows.iter().enumerate() {
+                        assert_eq!((&numbers[..], id.as_ref()), (&[at as i64][..], Some(&ids(at))), "{what}");
+                    }
+                }
+                let expected = expected.get_or_insert_with(|| rows.clone());
+                assert_eq!(rows.len(), expected.len(), "{what}");
+                // Equal scores within rounding may change places.
+                let compared = if stem == "top_k" { 2 } else { usize::MAX };
+                for ((numbers, id, values), (of_expected, expected_id, expected)) in rows.iter().zip(expected.iter()) {
+                    assert!(numbers.iter().zip(of_expected).take(compared).all(|(a, b)| a == b), "{what}");
+                    assert_eq!(id, expected_id, "{what}");
+                    assert_close(values, expected, &what);
+                }
+            }
+            let number = processes.to_string();
+            predicted(&parts, model, &out, &[&["--nproc-per-node", &number][..], &flags].concat());
+            let array = if stem == "predictions" { "predictions.npy" } else { "scores.npy" };
+            let (_, values) = map_npy::<f32>(&out.join(array)).expect("an array");
+            let expected: Vec<f32> = expected.iter().flatten().flat_map(|(.., values)| values.clone()).collect();
+            assert_close(&values, &expected, &format!("{flags:?} {processes} npy"));
+        }
+    }
+    // One file of all rows.
+    let flags = ["--nproc-per-node", "2", "--output", "embedding", "--node-type", "user", "--gather", "--format"];
+    for format in ["csv", "parquet"] {
+        predicted(&parts, &links, &out, &[&flags[..], &[format]].concat());
+        let file = out.join(format!("predictions.{format}"));
+        let rows = if format == "csv" { csv_rows(&file) } else { parquet_rows(&file) };
+        assert_eq!(rows.len(), NUM_USERS);
+        assert!(rows.iter().all(|(numbers, id, _)| *id == Some(user(numbers[0] as usize))), "{format}");
+    }
+}
+
+/// Node 0 gathers the ids of all parts, and its copy of another node's part may be any file.
+#[test]
+fn gathered_ids_of_another_partitioning_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), 2, None, &path("parts"));
+    partition_tables(folder.path(), 2, None, &path("first"));
+    trained("link", &path("parts"), &path("links"), &["--eval-negatives", "5"]);
+    let map = |part: u32, node_type: &str| format!("part_{part}/nodes/{node_type}/id_map.parquet");
+    // The ids of another part, and numbers in place of texts.
+    for other in [map(0, "user"), map(1, "item")] {
+        std::fs::copy(path("parts").join(&other), path("first").join(map(1, "user"))).expect("copy");
+        let port = programs::free_port().to_string();
+        let start = |rank: &str, parts: &str| {
+            let mut command = Command::new(TRAIN);
+            command.args(["predict", "--output", "embedding", "--node-type", "user", "--format", "csv", "--gather"]);
+            command.args(["--num-nodes", "2", "--node-rank", rank, "--master-port", &port]);
+            command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(path("links"));
+            command.arg("--out").arg(path(&format!("out-{rank}")));
+            unplace(&mut command);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+        };
+        let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);
+        let error = error_of(&first);
+        for word in ["--gather", "part_1/nodes/user/id_map.parquet", "META.json says"] {
+            assert!(error.contains(word), "{error}");
+        }
+        assert!(!second.status.success());
+        assert!(!path("out-0").join("predictions.csv").exists(), "no partial file");
+    }
+}
+
+#[test]
+fn a_model_is_refused_for_other_data_than_that_of_its_training() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let rows: Vec<usize> = (0..NUM_USERS).collect();
+    let colors = ["red", "green", "blue"];
+    write_tables(folder.path(), &rows, colors);
+    partition_tables(folder.path(), 2, None, &path("parts"));
+    let [items, links] = ["items", "links"].map(path);
+    trained("node", &path("parts"), &items, &[]);
+    trained("link", &path("parts"), &links, &["--eval-negatives", "5"]);
+    let evaluate = |task: &str, parts: &str, model: &Path, flags: &[&str]| {
+        let mut command = Command::new(TRAIN);
+        command.args([task, "--num-neighbors", "5,3"]).args(flags);
+        command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(model);
+        unplace(&mut command);
+        run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    };
+    let predict_items = ["--output", "logit"];
+    let predict_users = ["--output", "embedding", "--node-type", "user"];
+
+    // The same users in another order. Items have features, which belong to no row number.
+    write_tables(folder.path(), &rows.iter().rev().copied().collect::<Vec<_>>(), colors);
+    partition_tables(folder.path(), 3, Some(&path("parts")), &path("shuffled"));
+    let of_nodes = "the nodes of type user are not those of its training";
+    for output in [
+        evaluate("link", "shuffled", &links, &["--eval-negatives", "5"]),
+        predict(&path("shuffled"), &links, &path("out"), &predict_users),
+        predict(&path("shuffled"), &items, &path("out"), &predict_items),
+    ] {
+        let error = error_of(&output);
+        assert!(error.contains(of_nodes), "{error}");
+    }
+    // A training that starts from the model keeps the initial values of these embeddings.
+    let start = |parts: &str| {
+        let mut command = Command::new(TRAIN);
+        command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
+        command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
+        command.arg("--dataset-root-dir").arg(path(parts));
+        unplace(&mut command);
+        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        output
+    };
+    let output = start("shuffled");
+    assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("the data is not like"), "{}", stderr(&output));
+
+    // As many categories, but others. Only the transforms of the training give their columns the same meaning.
+    write_tables(folder.path(), &rows, ["red", "green", "yellow"]);
+    partition_tables(folder.path(), 2, None, &path("yellow"));
+    for output in [
+        evaluate("node", "yellow", &items, &[]),
+        predict(&path("yellow"), &items, &path("out"), &predict_items),
+        predict(&path("yellow"), &links, &path("out"), &predict_users),
+    ] {
+        let error = error_of(&output);
+        assert!(error.contains("the features of node type item have other transforms"), "{error}");
+        assert!(error.contains("--transforms"), "{error}");
+    }
+    let line = "the data is not like that of the model: the features of node type item have other transforms";
+    assert!(stderr(&start("yellow")).contains(line));
+    partition_tables(folder.path(), 1, Some(&path("parts")), &path("same"));
+    let output = evaluate("node", "same", &items, &[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
+
+    // The settings of the model are those of the file.
+    for (task, model, flags, what) in [
+        ("node", &items, ["--model", "gat"], "--model gat: the model"),
+        ("node", &items, ["--hidden-channels", "8"], "--hidden-channels 8: the model"),
+        ("link", &links, ["--decoder", "distmult"], "--decoder distmult: the model"),
+    ] {
+        let output = evaluate(task, "parts", model, &flags);
+        let error = error_of(&output);
+        assert!(output.status.code() == Some(2) && error.contains(what), "{error}");
+    }
+    let output = evaluate("node", "parts", &items, &["--model", "sage", "--hidden-channels", "16"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_killed_run_leaves_no_partial_file() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let whole = folder.path().join("whole");
+    let start = Instant::now();
+    predicted(&parts.path, &model, &whole, &["--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
+    let needed = start.elapsed();
+    let names = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
+    let complete = names.map(|name| std::fs::read(whole.join(name)).expect("a file"));
+    let mut num_killed = 0;
+    const RUNS: u32 = 16;
+    for run in 0..RUNS {
+        let out = folder.path().join(format!("out-{run}"));
+        let mut command = Command::new(TRAIN);
+        command.args(["predict", "--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
+        command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).arg("--out").arg(&out);
+        unplace(&mut command);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start train");
+        // The moments cover the whole run. Its end, where files are written, is as likely as its start.
+        std::thread::sleep(needed * (run + 1) / RUNS);
+        num_killed += u32::from(child.try_wait().expect("wait for a child").is_none());
+        let _ = child.kill();
+        let _ = child.wait();
+        for (name, complete) in names.iter().zip(&complete) {
+            if let Ok(found) = std::fs::read(out.join(name)) {
+                assert!(found == *complete, "run {run}: {name} has {} of {} bytes", found.len(), complete.len());
+            }
+        }
+    }
+    // Runs may take less time than the first one, which the caches were cold for.
+    assert!(num_killed > RUNS / 4, "{num_killed} of {RUNS} were killed");
+}
+
+#[test]
+fn layer_wise_evaluation_is_that_of_all_neighbors() {
+    let two = fake_parts(2);
+    let typed = typed_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    for (parts, kind, metric) in [
+        (&two, &["--model", "gcn"][..], "accuracy"),
+        (&two, &["--model", "sage", "--encoder-decoder"], "macro-f1"),
+        (&typed, &["--model", "gat", "--heads", "2"], "accuracy"),
+    ] {
+        trained("node", &parts.path, &model, kind);
+        let evaluated = |processes: &str, flags: &[&str]| -> Value {
+            let mut command = Command::new(TRAIN);
+            command.args([
+                "node",
+                "--num-neighbors",
+                "5,3",
+                "--json",
+                "--nproc-per-node",
+                processes,
+                "--metric",
+                metric,
+            ]);
+            command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).args(flags);
+            unplace(&mut command);
+            let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+            assert!(output.status.success(), "{}", stderr(&output));
+            serde_json::from_slice(&output.stdout).expect("a result")
+        };
+        let expected = evaluated("2", &["--eval-num-neighbors", "-1,-1"]);
+        for processes in ["1", "2", "3"] {
+            let found = evaluated(processes, &["--eval", "layer-wise"]);
+            for score in ["valid_acc", "test_acc", "valid_metric", "test_metric"] {
+                let difference = found[score].as_f64().expect("a score") - expected[score].as_f64().expect("a score");
+                // Rounding may change a prediction.
+                assert!(difference.abs() < 0.01, "{kind:?} {processes}: {found} for {expected}");
+            }
+        }
+    }
+    // Training selects its best epoch by it.
+    let mut command = programs::node(&two.path);
+    command.args(["--eval", "layer-wise", "--nproc-per-node", "2", "--num-epochs", "3", "--json"]);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = run(programs::train("node", &two.path).args(["--eval", "layer-wise", "--eval-num-neighbors", "5,3"]));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--eval layer-wise reads all neighbors"), "{}", stderr(&output));
+}
+
+/// A model predicts for a graph that it was not trained on, if the schema is the same.
+#[test]
+fn a_model_predicts_for_another_graph_of_the_same_schema() {
+    let trained_on = fake_parts(2);
+    let options = FakeOptions { avg_num_nodes: 321, seed: 9, ..FakeOptions::default() };
+    let other = programs::written_by(&fake(&options).expect("a fake graph"), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    trained("node", &trained_on.path, &model, &[]);
+    let result = predicted(&other.path, &model, &out, &["--nproc-per-node", "2"]);
+    let (shape, _) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
+    assert_eq!((shape, result["nodes"].as_u64()), (vec![321], Some(321)));
+}
+
+/// The file is what OGB's `MAG240MEvaluator.save_test_submission` writes.
+#[test]
+fn a_submission_has_the_classes_in_the_order_of_the_file() {
+    const NUM_NODES: usize = 60_000;
+    const NUM_SUBMITTED: i64 = 58_726;
+    let options = FakeOptions { avg_num_nodes: NUM_NODES, avg_degree: 3.0, num_channels: 4, ..FakeOptions::default() };
+    let parts = programs::fake_parts_of(&options, 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    let fast = ["--num-epochs", "1", "--batch-size", "4096", "--eval-num-neighbors", "5,3"];
+    trained("node", &parts.path, &model, &fast);
+    let list = folder.path().join("list.npy");
+    let descending: Vec<i64> = (0..NUM_SUBMITTED).rev().collect();
+    write_npy(&list, &[descending.len()], &descending).expect("a list");
+    let list = list.to_str().expect("UTF-8");
+    let flags = ["--nproc-per-node", "2", "--ogb-submission", "mag240m-test-challenge", "--nodes"];
+    predicted(&parts.path, &model, &out, &[&flags[..], &[list]].concat());
+    let (_, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
+    assert!(classes.windows(2).any(|pair| pair[0] != pair[1]), "several classes");
+    let alone = ["--overwrite", "--ogb-submission", "mag240m-test-challenge", "--nodes", "test"];
+    let error = error_of(&predict(&parts.path, &model, &out, &alone));
+    assert!(error.contains("--ogb-submission") && error.contains("58726 nodes, but --nodes test has"), "{error}");
+    for (more, why) in [(&["all"][..], "add --nodes test"), (&["test", "--output", "logit"], "contains classes")] {
+        let output = predict(&parts.path, &model, &out, &[&flags[..], more].concat());
+        let error = error_of(&output);
+        assert!(output.status.code() == Some(2) && error.contains(why), "{error}");
+    }
+    // NumPy reads the archive, and OGB's checks of it hold.
+    predicted(&parts.path, &model, &out, &[&flags[..], &[list]].concat());
+    let script = "import numpy, sys\n\
+                  y = numpy.load(sys.argv[1] + '/y_pred_mag240m_test-challenge.npz')['y_pred']\n\
+                  p = numpy.load(sys.argv[1] + '/predictions.npy')\n\
+                  assert y.dtype == numpy.short and y.shape == (58726,), (y.dtype, y.shape)\n\
+                  assert (y == p[::-1]).all()";
+    if !python_has(Command::new("python3"), "numpy", "a_submission_has_the_classes_in_the_order_of_the_file") {
+        return;
+    }
+    let output = Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python");
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -1,0 +1,236 @@
+//! Helpers of the tests: starting the program `train`, and writing parts for it.
+#![allow(dead_code, unreachable_pub)]
+
+#[path = "../../../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
+use edgecut_partition::Method;
+use serde_json::Value;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use support::write_parts;
+
+pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
+
+/// The longest time in which a job must end after a failure.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 0);
+
+pub struct Parts {
+    _dir: tempfile::TempDir,
+    pub path: PathBuf,
+}
+
+pub fn parts(num_parts: u32, seed: u64) -> Parts {
+    written(&random_graph(seed), num_parts, Method::Random)
+}
+
+/// Makes the graph that [`parts`] writes.
+pub fn random_graph(seed: u64) -> Dataset {
+    support::graph(600, 3000, seed)
+}
+
+/// Writes a graph whose classes can be learned.
+pub fn fake_parts(num_parts: u32) -> Parts {
+    fake_parts_of(&FakeOptions::default(), num_parts)
+}
+
+pub fn fake_parts_of(options: &FakeOptions, num_parts: u32) -> Parts {
+    let graph = fake(options).expect("a fake graph");
+    written(&graph, num_parts, Method::Metis { recursive: false })
+}
+
+/// Writes a graph with several node and edge types.
+pub fn typed_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 4.0, num_channels: 6, ..FakeOptions::default() };
+    written(&fake_hetero(&options).expect("a fake graph"), num_parts, Method::Random)
+}
+
+/// Writes a graph with held-out edges, which its communities predict.
+pub fn link_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 400, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    written(&graph, num_parts, Method::Metis { recursive: false })
+}
+
+/// Writes a graph with several node and edge types, of which `e0` and `e4` have held-out edges.
+pub fn typed_link_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 300, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake_hetero(&options).expect("a fake graph");
+    graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
+    written(&graph, num_parts, Method::Random)
+}
+
+pub fn written_by(graph: &Dataset, num_parts: u32) -> Parts {
+    written(graph, num_parts, Method::Random)
+}
+
+fn written(graph: &Dataset, num_parts: u32, method: Method) -> Parts {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join(format!("{num_parts}-parts"));
+    write_parts(graph, num_parts, method, &path);
+    Parts { _dir: dir, path }
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// Removes the variables of launchers from a program's environment.
+pub fn unplace(command: &mut Command) {
+    let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
+    let prefixes = ["MASTER_", "EDGECUT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if names.contains(&&*text) || prefixes.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// Returns the command `train` with the flags that all tests use, and without the variables of launchers.
+pub fn train(subcommand: &str, parts: &Path) -> Command {
+    let mut command = Command::new(TRAIN);
+    command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn node(parts: &Path) -> Command {
+    let mut command = train("node", parts);
+    command.args([
+        "--hidden-channels",
+        "16",
+        "--batch-size",
+        "32",
+        "--lr",
+        "0.01",
+        "--dropout",
+        "0",
+        "--num-epochs",
+        "10",
+    ]);
+    command
+}
+
+/// Returns the command of one rank in a job with `world_size` nodes.
+pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command {
+    let mut command = node(parts);
+    command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
+    command.args(["--master-port", &port.to_string()]);
+    command
+}
+
+/// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
+pub fn end(child: Child) -> Output {
+    end_within(ENDS_WITHIN, child)
+}
+
+/// Like [`end`], with another time limit.
+pub fn end_within(patience: Duration, mut child: Child) -> Output {
+    let deadline = Instant::now() + patience;
+    // Both pipes are read while the process runs: it would block on a full pipe.
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("wait for a child") {
+            break status;
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!(
+                "a process did not end in time; its standard error was: {}",
+                String::from_utf8_lossy(&stderr.join().expect("a child's output"))
+            );
+        }
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(20));
+    };
+    let read = |pipe: JoinHandle<Vec<u8>>| pipe.join().expect("a child's output");
+    Output { status, stdout: read(stdout), stderr: read(stderr) }
+}
+
+/// Reads a pipe to its end on a thread. Without a pipe, the result is empty.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes).expect("read a child's output"));
+        bytes
+    })
+}
+
+pub fn run(command: &mut Command) -> Output {
+    end(command.spawn().expect("start train"))
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns the error line of a process, which must have failed with exactly one error and without a panic.
+pub fn error_of(output: &Output) -> String {
+    assert!(!output.status.success(), "it should have failed");
+    let text = stderr(output);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(lines.len(), 1, "one error: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    lines[0].to_owned()
+}
+
+/// Returns the direct children of a process.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
+    let lists =
+        tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+/// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
+pub fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
+    let mut command = Command::new(TRAIN);
+    command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
+    command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--nproc-per-node", "2", "--json"]);
+    command.arg("--save-model").arg(model);
+    if task == "node" {
+        command.args(["--eval-num-neighbors", "-1,-1"]);
+    }
+    // Of a flag that is given twice, the last one counts.
+    command.args(flags);
+    unplace(&mut command);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// Predicts for the nodes of parts.
+pub fn predict(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.args(["predict", "--dataset-root-dir"]).arg(parts).arg("--load-model").arg(model).arg("--out").arg(out);
+    unplace(&mut command);
+    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Predicts, and returns the result of `--json`.
+pub fn predicted(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Value {
+    let output = predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// Checks that numbers are equal except for rounding.
+pub fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{what}, {at}: {found} for {expected}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Tests of `train --servers` with real processes, and servers in this process.
+
+use crate::programs;
+
+use edgecut_cluster::{ServiceConfig, ServiceListener};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
+use edgecut_graph::Meta;
+use programs::{TRAIN, end, error_of, fake_parts, free_port, link_parts, run, stderr, train, typed_parts, unplace};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Serves the parts in a folder. Returns the list of servers.
+fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
+    let meta = Meta::read(parts).expect("read META.json");
+    let service = ServiceConfig::new(None);
+    let listen = |_| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &service).expect("a free port");
+    let listeners: Vec<ServiceListener> = (0..meta.num_parts).map(listen).collect();
+    let list = listeners.iter().map(|listener| listener.addr().to_string()).collect::<Vec<_>>().join(",");
+    let servers = ServerList::parse(&list, service.clone()).expect("a list");
+    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
+    let start = |(server, listener)| {
+        let part = Arc::new(servers.open_part(parts, server, false).expect("open the part"));
+        DistGraph::serve(part, servers.clone(), server, listener, config.clone()).expect("serve")
+    };
+    let graphs = listeners.into_iter().enumerate().map(start).collect();
+    (list, graphs)
+}
+
+/// Returns the command of a trainer without parts.
+fn client(subcommand: &str, servers: &str) -> Command {
+    let mut command = Command::new(TRAIN);
+    command.args([subcommand, "--servers", servers, "--num-neighbors", "5,3"]);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn result(mut command: Command, flags: &[&str]) -> Value {
+    let output = run(command.args(flags).arg("--json"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+}
+
+#[test]
+fn trainers_without_parts_learn_what_ranks_with_parts_learn() {
+    let parts = fake_parts(2);
+    let (servers, _graphs) = serve(&parts.path);
+    let flags = ["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--num-epochs", "3"];
+    for more in [["--nproc-per-node", "2"].as_slice(), &["--nproc-per-node", "4", "--cache-ratio", "0.2", "--stats"]] {
+        let flags = [&flags[..], more].concat();
+        let expected = result(train("node", &parts.path), &flags);
+        assert_eq!(result(client("node", &servers), &flags), expected);
+        assert!(expected["test_acc"].as_f64().expect("an accuracy") > 0.5, "{expected}");
+    }
+    // A number of trainers that ranks with parts could not have.
+    let alone = result(client("node", &servers), &flags);
+    assert!(alone["test_acc"].as_f64().expect("an accuracy") > 0.5, "{alone}");
+}
+
+#[test]
+fn links_are_predicted_from_servers_as_from_parts() {
+    let parts = link_parts(2);
+    let (servers, _graphs) = serve(&parts.path);
+    let flags = ["--hidden-channels", "8", "--num-epochs", "2", "--nproc-per-node", "2", "--eval-negatives", "20"];
+    assert_eq!(result(client("link", &servers), &flags), result(train("link", &parts.path), &flags));
+    for (flags, expected) in [
+        (["--eval-negatives", "all"].as_slice(), "servers compute no embeddings of all nodes"),
+        (&["--negatives", "degree"], "servers draw no negatives by degree"),
+    ] {
+        let output = run(client("link", &servers).args(flags));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(error_of(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
+    let typed = typed_parts(2);
+    let (servers, _graphs) = serve(&typed.path);
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let reversed = servers.split(',').rev().collect::<Vec<_>>().join(",");
+    for (list, flags, status, expected) in [
+        (nobody.as_str(), ["--rendezvous-timeout", "1"].as_slice(), 1, format!("connect to server {nobody}")),
+        // Both connections are wrong, and either may be refused first.
+        (&reversed, &[], 1, ": check the addresses of both, the list of servers".into()),
+        ("127.0.0.1", &[], 2, "--servers: cluster configuration: \"127.0.0.1\" is not the address of a server".into()),
+        (&servers, &["--dataset-root-dir", "a"], 2, "--servers and --dataset-root-dir exclude each other".into()),
+        (&servers, &["--split", "a"], 2, "--split: the servers hold parts that are made already".into()),
+        (&servers, &["--feature-dtype=int8"], 2, "--feature-dtype: the servers read the parts".into()),
+        (&servers, &["--map-edges"], 2, "--map-edges: the servers read the parts: pass it to sampling-server".into()),
+    ] {
+        let output = run(client("node", list).args(flags));
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+    }
+    let mut nothing = Command::new(TRAIN);
+    nothing.arg("node").stdout(Stdio::piped()).stderr(Stdio::piped());
+    unplace(&mut nothing);
+    let output = run(&mut nothing);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error_of(&output).contains("give the folder of the graph, or --servers"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_dies_ends_the_job_with_its_name() {
+    let parts = fake_parts(2);
+    let (servers, mut graphs) = serve(&parts.path);
+    let mut command = client("node", &servers);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "100000", "--hidden-channels", "16", "--batch-size", "32"]);
+    let mut child = command.spawn().expect("start train");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    while !line.starts_with("epoch 2/") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("read") > 0, "training ended");
+    }
+    drop(graphs.pop());
+    let rest = std::thread::spawn(move || std::io::read_to_string(said).expect("read"));
+    let status = end(child).status;
+    let text = rest.join().expect("no panic");
+    let dead = servers.split(',').nth(1).expect("two servers");
+    assert!(!status.success());
+    assert!(text.lines().any(|line| line.starts_with("error: ") && line.contains(&format!("server {dead}"))), "{text}");
+}

@@ -1,0 +1,247 @@
+//! Convolutions: one file and an entry of the registry each.
+//!
+//! A convolution has settings that implement [`ConvSettings`] and a layer that implements [`Conv`]. The
+//! [registry](registry) lists them. Models, flags, model files and the Python package take all convolutions from there.
+
+mod aggregation;
+mod flags;
+mod gcn_norm;
+mod hetero;
+mod incoming;
+mod order;
+mod registry;
+mod relation_aggregation;
+mod relation_weights;
+
+pub use aggregation::{Aggregation, ParseAggregationError};
+pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
+pub use gcn_norm::{GcnNorm, GcnNormError};
+pub use hetero::{HeteroConv, HeteroShape};
+pub use incoming::Incoming;
+pub use order::Order;
+pub use registry::*;
+pub use relation_aggregation::{ParseRelationAggregationError, RelationAggregation};
+pub use relation_weights::{Decomposition, RelationWeights};
+
+use std::fmt::Debug;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::mode::Mode;
+use super::weight_init::WeightInit;
+use crate::ops::{Activation, Block, DropoutMask, GnnBackend, Precision};
+
+/// The settings of a convolution, which flags set and model files store as JSON.
+pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned {
+    /// Name in model files.
+    const NAME: &'static str;
+    /// Names of `--model`. Several names are presets of one convolution.
+    const MODELS: &'static [ModelName];
+    /// Flags of the settings.
+    const FLAGS: &'static [ConvFlag] = &[];
+    /// True if the convolution needs [`EdgeData::gcn_norm`]. Such a convolution supports uniform sampling only.
+    const NEEDS_GCN_NORM: bool = false;
+    /// Activation that follows the convolution in the hidden layers of a stack.
+    const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
+
+    /// Checks the settings for layers with this number of input and output columns.
+    ///
+    /// # Errors
+    /// The fault, and a way to correct it.
+    fn check(&self, _channels: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns the reason why a network cannot have this convolution.
+    fn refusal(_network: Network) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the layer of PyG that computes the same. Model files store it, and the Python package makes the layer
+    /// from it. The package knows the layers of [`SageSettings`], [`GcnSettings`], [`GatSettings`], [`GinSettings`] and
+    /// [`RgcnSettings`] itself.
+    fn pyg(&self, _shape: ConvShape) -> Option<PygLayer> {
+        None
+    }
+
+    /// Makes the settings from the values of [`FLAGS`](Self::FLAGS) and a preset.
+    ///
+    /// # Errors
+    /// A value of another type or out of range.
+    fn from_flags(values: FlagValues) -> Result<Self, String> {
+        flags::settings_of(values)
+    }
+
+    /// Returns the values of [`FLAGS`](Self::FLAGS), also of those with their default value.
+    fn to_flags(&self) -> FlagValues {
+        flags::values_of(self, Self::FLAGS)
+    }
+}
+
+/// A layer of PyG with the names of its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PygLayer {
+    /// Class in `torch_geometric.nn`.
+    pub class: &'static str,
+    /// Keyword arguments of the constructor.
+    pub arguments: FlagValues,
+    /// Names of parameters: in the model file, and in the layer.
+    pub tensors: Vec<(&'static str, &'static str)>,
+}
+
+/// A convolution over edges of one type.
+pub trait Conv<B: Backend>: Module<B> {
+    /// Computes the rows of the destinations.
+    ///
+    /// # Shapes
+    /// - output: `[num_dst, out_channels]`
+    ///
+    /// # Panics
+    /// If the input has another shape, or lacks data that [`ConvSettings`] declares as necessary.
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend;
+
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    fn set_precision(&mut self, precision: Precision);
+}
+
+/// A convolution that reads all edge types of a destination at once, because their weights depend on each other.
+pub trait TypedConv<B: Backend>: Module<B> {
+    /// Computes the rows of the destinations of one node type. Edge types without edges are skipped.
+    ///
+    /// # Shapes
+    /// - output: `[num_dst, channels]`
+    ///
+    /// # Panics
+    /// If a tensor has another shape, or if an edge type or the node type does not exist.
+    fn convolve(&self, input: TypedConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend;
+
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    fn set_precision(&mut self, precision: Precision);
+}
+
+/// The networks that consist of convolutions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Convolutions from features to classes over a homogeneous graph.
+    Stack,
+    /// Convolutions over typed edges, between encoders and output layers.
+    Typed,
+    /// Convolutions over whole graphs, before a pooling.
+    WholeGraphs,
+}
+
+/// The activation that follows a hidden convolution of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HiddenActivation {
+    /// `max(x, 0)`.
+    Relu,
+    /// `x` for positive elements and `exp(x) - 1` for others.
+    Elu,
+}
+
+/// The size and the purpose of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvShape {
+    /// Columns of the sources and destinations.
+    pub in_channels: usize,
+    /// Columns of the output.
+    pub out_channels: usize,
+    /// Purpose of the layer.
+    pub role: ConvRole,
+    /// True to normalise batches within the convolution, if it has several dense layers.
+    pub batch_norm: bool,
+}
+
+/// The purpose of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConvRole {
+    /// The rows between layers.
+    Hidden,
+    /// The output of a stack.
+    Output,
+    /// The messages over one edge type. [`HeteroConv`] sums the messages of all edge types, and adds the own rows of
+    /// the destinations times weights, and a bias.
+    ///
+    /// Invariant: the message of a destination without edges is 0, so that it does not depend on the other nodes of a
+    /// batch. A batch may lack the edge type.
+    EdgeType {
+        /// True if sources and destinations have different node types.
+        between_types: bool,
+    },
+}
+
+/// The input of a [`Conv`].
+#[derive(Debug, Clone)]
+pub struct ConvInput<'a, B: Backend> {
+    /// Rows of the sources, `[num_src, in_channels]`.
+    pub x: Tensor<B, 2>,
+    /// Rows of the destinations, `[num_dst, in_channels]`. `None` if they are the first sources.
+    pub x_dst: Option<Tensor<B, 2>>,
+    /// Edges.
+    pub block: &'a Block,
+    /// Values of the edges.
+    pub edges: EdgeData<'a>,
+    /// Training or evaluation, and the masks of dropout.
+    pub pass: LayerPass,
+    /// Activation to apply to the output.
+    pub activation: Activation,
+}
+
+/// Values of the edges of a block. A convolution may ignore them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EdgeData<'a> {
+    /// Normalisation of a GCN, if the batch has it.
+    pub gcn_norm: Option<&'a GcnNorm>,
+}
+
+/// The input of a [`TypedConv`].
+#[derive(Debug, Clone)]
+pub struct TypedConvInput<'a, B: Backend> {
+    /// Number of the node type of the destinations.
+    pub node_type: usize,
+    /// Rows of the destinations, `[num_dst, channels]`.
+    pub x_dst: Tensor<B, 2>,
+    /// Edges into the destinations, with the rows of their sources.
+    pub incoming: &'a [Incoming<B>],
+    /// Training or evaluation, and the masks of dropout.
+    pub pass: LayerPass,
+}
+
+/// A pass through one layer: training or evaluation, and the numbers of the layer's dropout masks.
+#[derive(Debug, Clone, Copy)]
+pub struct LayerPass {
+    /// Training or evaluation.
+    pub mode: Mode,
+    /// Number of the layer, by which its masks differ from those of other layers.
+    pub layer: u64,
+    /// Number of the edge type, if there are several.
+    pub edge_type: Option<u64>,
+}
+
+/// The offset from the number of a layer to the number of the mask within its convolution. Smaller numbers are masks
+/// between layers.
+const WITHIN_CONV: u64 = 1 << 32;
+
+impl LayerPass {
+    /// Makes the pass of a layer over one edge type.
+    pub fn new(mode: Mode, layer: u64) -> Self {
+        Self { mode, layer, edge_type: None }
+    }
+
+    /// Returns the mask of the dropout within the convolution, for example of attention weights.
+    pub fn mask(self, probability: f64) -> DropoutMask {
+        let mask = self.mode.mask(probability, WITHIN_CONV + self.layer);
+        match self.edge_type {
+            Some(edge_type) => mask.for_type(edge_type),
+            None => mask,
+        }
+    }
+}
