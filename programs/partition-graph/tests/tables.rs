@@ -837,6 +837,26 @@ fn edges_are_held_out_by_shares_or_by_files() {
 }
 
 #[test]
+fn a_node_of_two_splits_is_refused() {
+    let folder = Folder::new();
+    folder.write("nodes.csv", "id,y\na,0\nb,1\nc,0\n");
+    folder.write("edges.csv", "s,t\na,b\nb,c\n");
+    let split = json!({"train": "train.json", "valid": "valid.json"});
+    let label = json!({"task_type": "classification", "label_col": "y", "custom_split_filenames": split});
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "nodes.csv", "labels": [label]}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "edges.csv", "source_id_col": "s", "dest_id_col": "t"}]});
+    folder.write("graph.json", conf.to_string());
+    folder.write("train.json", "\"a\"\n\"b\"\n\"a\"\n");
+    folder.write("valid.json", "\"b\"\n\"c\"\n");
+    let error = folder.fails(&[]);
+    assert!(error.contains("valid.json: row 1: b: the list train has it as well: leave it in one list"), "{error}");
+    let (made, _) = folder.made("dropped", &["--on-bad-rows", "drop"]);
+    assert_eq!(made["node_types"][0]["split_sizes"], json!([2, 1, 0]));
+    assert_eq!(made["dropped_rows"][0]["rows"], 1);
+}
+
+#[test]
 fn lists_of_training_edges_have_all_edges() {
     let folder = Folder::new();
     folder.write("edges.csv", "s,t\na,x\nb,x\nb,y\n");

@@ -113,3 +113,21 @@ fn is_shard(path: &Path) -> bool {
         Err(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_the_name_of_a_shard_stay_unless_they_are_shards() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let theirs = folder.path().join("mine.rank_0-of-1.safetensors");
+        fs::write(&theirs, "rows of the user").expect("a file of the user");
+        let metadata = HashMap::from([("format".to_owned(), SHARD_FORMAT.to_owned())]);
+        let ours = folder.path().join("old.rank_0-of-1.safetensors");
+        fs::write(&ours, header_bytes(metadata, Vec::new()).expect("a header")).expect("an earlier shard");
+        remove_other_saves(folder.path(), "new");
+        assert!(theirs.exists());
+        assert!(!ours.exists());
+    }
+}
