@@ -24,6 +24,7 @@ mod batch_input;
 pub mod checkpoint;
 mod cpu_cache;
 mod device_memory;
+mod edge_type_name;
 mod embeddings;
 mod feature_cache;
 mod feature_rows;

@@ -2,7 +2,7 @@
 
 use super::floats::Floats;
 use crate::embeddings::EmbeddingShards;
-use crate::fit::SeedTotals;
+use crate::loss::SeedTotals;
 use crate::optimizer_state::OptimizerState;
 use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::{ShardState, ShardValues};

@@ -23,8 +23,10 @@ mod start;
 mod statistics;
 mod task;
 
+pub use crate::loss::SeedTotals;
+pub use crate::metrics::Selection;
 pub(crate) use autodiff_turn::AutodiffTurn;
-pub use data_parallel::{BatchResult, Outputs, SeedBatch, SeedTotals, StepGradients, evaluate, step_gradients};
+pub use data_parallel::{BatchResult, Outputs, SeedBatch, StepGradients, evaluate, step_gradients};
 pub(crate) use data_parallel::{Forward, backward_and_all_reduce, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
@@ -32,7 +34,7 @@ pub use fitted::Fitted;
 pub use learning_rate::{LearningRate, LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
-pub use task::{Evaluator, Selection, Task, TrainingEpoch};
+pub use task::{Evaluator, Task, TrainingEpoch};
 
 use crate::checkpoint::Checkpointer;
 use crate::model_file::{BestModel, ModelSettings, ModelView};

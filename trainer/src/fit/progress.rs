@@ -2,13 +2,13 @@
 
 use super::accumulated::Accumulated;
 use super::best::Best;
-use super::data_parallel::SeedTotals;
 use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
-use super::task::Selection;
 use crate::checkpoint::{Checkpoints, Floats, Position, RankState, StoredShard};
 use crate::embeddings::Embeddings;
 use crate::gradients::flatten_parameters;
+use crate::loss::SeedTotals;
+use crate::metrics::Selection;
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;

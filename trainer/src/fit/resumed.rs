@@ -3,10 +3,10 @@
 use super::best::Best;
 use super::observer::Observer;
 use super::progress::Progress;
-use super::task::Selection;
 use crate::checkpoint::RankState;
 use crate::embeddings::Embeddings;
 use crate::gradients::load_parameters;
+use crate::metrics::Selection;
 use crate::model_file::{BestModel, ModelSettings, ModelView, SavedLoss};
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;

@@ -1,7 +1,9 @@
 //! The parts of training and evaluation that differ between tasks.
 
-use super::data_parallel::{BatchResult, SeedTotals, StepGradients};
+use super::data_parallel::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
+use crate::loss::SeedTotals;
+use crate::metrics::Selection;
 use crate::model_file::SavedLoss;
 use crate::models::Mode;
 use crate::ops::GnnBackend;
@@ -123,28 +125,6 @@ pub struct TrainingEpoch<T> {
     pub num_steps: usize,
     /// This rank's batch for each step, from the first step that was asked for.
     pub batches: Box<dyn Iterator<Item = BatchResult<T>>>,
-}
-
-/// The metric that selects the best epoch.
-///
-/// ```
-/// use edgecut_trainer::Selection;
-/// let selection = Selection { metric: "rmse".into(), higher_is_better: false };
-/// assert!(selection.is_better(0.5, 0.7));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
-    /// The name of the metric.
-    pub metric: String,
-    /// True if greater values are better.
-    pub higher_is_better: bool,
-}
-
-impl Selection {
-    /// Returns true if a value of the metric is better than another one.
-    pub fn is_better(&self, value: f64, than: f64) -> bool {
-        if self.higher_is_better { value > than } else { value < than }
-    }
 }
 
 /// The evaluation of models of type `M` on validation and test data.

@@ -1,9 +1,9 @@
 //! Exact inference, layer by layer.
 
-use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
+use crate::models::LayeredModel;
 use crate::models::{GraphSchema, ModelError, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;

@@ -1,10 +1,10 @@
 //! Scores of node pairs from the rows of all nodes.
 
 use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise_types};
-use super::layered_model::LayeredModel;
 use super::predict::{PredictionJob, Trained};
+use crate::edge_type_name::edge_type;
 use crate::embeddings::EmbeddingSource;
-use crate::link::edge_type;
+use crate::models::LayeredModel;
 use crate::models::{LinkModel, LinkModelConfig};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;

@@ -9,18 +9,17 @@
 mod graphs;
 mod known_edges;
 mod layer_wise;
-mod layered_model;
 mod link_ends;
 mod predict;
 mod progress;
 mod scored_node;
 mod top_destinations;
 
+pub use crate::models::LayeredModel;
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub(crate) use known_edges::candidates;
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
-pub use layered_model::LayeredModel;
 pub(crate) use link_ends::pulled;
 pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};

@@ -1,10 +1,10 @@
 //! Rows of all nodes of a type, computed by a trained model.
 
 use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows};
-use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::models::LayeredModel;
 use crate::models::{
     GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel, RelationalNet,
 };

@@ -1,5 +1,6 @@
 //! The settings of link prediction, and their checks against the graph.
 
+use crate::edge_type_name::edge_type;
 use crate::models::{GraphSchema, LinkModelConfig, ModelError};
 use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
@@ -272,25 +273,6 @@ pub(crate) fn reverse_edge_types(
 ) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
     let pair = |(one, other): &(String, String)| Ok((edge_type(meta, one)?, edge_type(meta, other)?));
     config.reverse_types.iter().map(pair).collect()
-}
-
-/// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
-pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
-    let all: Vec<String> =
-        meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
-    let found: Vec<usize> = match all.iter().position(|triple| triple == name) {
-        Some(exact) => vec![exact],
-        None => (0..all.len()).filter(|&e| meta.edge_types[e].relation == name).collect(),
-    };
-    match found[..] {
-        [only] => Ok(EdgeTypeId(only as u16)),
-        [] => {
-            Err(TrainError::Config { what: format!("there is no edge type {name}: the graph has {}", all.join(", ")) })
-        }
-        _ => Err(TrainError::Config {
-            what: format!("several edge types have the relation {name}: use a full name such as {}", all[found[0]]),
-        }),
-    }
 }
 
 /// Returns the model that `config` describes for a graph.

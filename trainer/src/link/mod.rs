@@ -23,7 +23,6 @@ mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
-pub(crate) use config::edge_type;
 pub use config::{
     LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types,
 };

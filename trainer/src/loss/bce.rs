@@ -2,7 +2,7 @@
 
 use super::numbers::Numbers;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
-use crate::fit::SeedTotals;
+use crate::loss::SeedTotals;
 use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
 use burn::tensor::activation::log_sigmoid;

@@ -2,7 +2,7 @@
 
 use super::class_weights::ClassWeights;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
-use crate::fit::SeedTotals;
+use crate::loss::SeedTotals;
 use crate::ops::{GnnBackend, cross_entropy_sum};
 use crate::train_error::TrainError;
 use burn::tensor::activation::log_softmax;

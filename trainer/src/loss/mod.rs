@@ -8,16 +8,17 @@
 mod class_weights;
 mod loss_sum;
 mod numbers;
+mod seed_totals;
 mod settings;
 mod target;
 
 pub use class_weights::ClassWeights;
 pub use cross_entropy::cross_entropy;
 pub use loss_sum::{LossSum, TargetError};
+pub use seed_totals::SeedTotals;
 pub use settings::LossSettings;
 pub use target::{OutputKind, Target};
 
-use crate::fit::SeedTotals;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;

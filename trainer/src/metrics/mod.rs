@@ -14,6 +14,7 @@ mod ranking;
 mod roc_auc;
 mod score_histogram;
 mod scored_columns;
+mod selection;
 
 pub use class_counts::ClassCounts;
 pub use confusion::ConfusionMatrix;
@@ -24,3 +25,4 @@ pub use output_rows::{OutputRows, class_of};
 pub use ranking::{RankingMetrics, realistic_rank};
 pub use roc_auc::{ScoredLabels, roc_auc};
 pub use score_histogram::ScoreHistogram;
+pub use selection::Selection;

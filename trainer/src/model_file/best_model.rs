@@ -2,7 +2,7 @@
 
 use super::saved_task::SavedLoss;
 use super::write::ModelView;
-use crate::fit::Selection;
+use crate::metrics::Selection;
 use edgecut_dist_sampler::DistEmbedding;
 
 /// The best model of a run so far, with its settings and its embeddings.

@@ -2,7 +2,7 @@
 
 use super::ModelFileError;
 use super::file_header::FileHeader;
-use crate::fit::Selection;
+use crate::metrics::Selection;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;

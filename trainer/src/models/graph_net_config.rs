@@ -117,7 +117,7 @@ impl GraphNetConfig {
         }
         ModelError::check_probability("dropout", self.dropout)?;
         ModelError::check_num_layers(self.num_layers)?;
-        self.conv.check(Network::WholeGraphs, self.hidden_channels)?;
+        self.conv.check(Network::WholeGraphs, self.hidden_channels).map_err(|what| ModelError::Settings { what })?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 

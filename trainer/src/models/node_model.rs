@@ -5,10 +5,10 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
 use super::conv_stack::ConvStack;
+use super::layered_model::LayeredModel;
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::relational_net::RelationalNet;
-use crate::inference::LayeredModel;
 use crate::nn::Mode;
 use crate::ops::{GnnBackend, Precision};
 

@@ -159,7 +159,7 @@ impl NodeModelConfig {
             ModelError::check_probability(setting, value)?;
         }
         ModelError::check_num_layers(self.num_layers)?;
-        self.kind.check(Network::Stack, self.hidden_channels)?;
+        self.kind.check(Network::Stack, self.hidden_channels).map_err(|what| ModelError::Settings { what })?;
         self.check_hidden_rows()?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }

@@ -116,7 +116,7 @@ impl RelationalConfig {
             ModelError::check_probability(setting, value)?;
         }
         ModelError::check_num_layers(self.num_layers)?;
-        self.kind.check(Network::Typed, self.hidden_channels)?;
+        self.kind.check(Network::Typed, self.hidden_channels).map_err(|what| ModelError::Settings { what })?;
         let settings = |what: String| Err(ModelError::Settings { what });
         for (position, output) in self.outputs.iter().enumerate() {
             if output.node_type.index() >= self.graph.node_types.len() {

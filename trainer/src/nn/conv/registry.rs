@@ -25,7 +25,6 @@ use serde_json::Value;
 use super::flags::{ConvFlag, FlagValues, ModelName};
 use super::hetero::{HeteroConv, HeteroShape};
 use super::*;
-use crate::models::ModelError;
 
 /// Declares the convolutions. `per_edge_type` lists those over the edges of one type, `per_layer` those that read all
 /// edge types at once.
@@ -130,15 +129,15 @@ macro_rules! convolutions {
             /// Checks the settings for a network with this number of columns between layers.
             ///
             /// # Errors
-            /// [`ModelError::Settings`] with the fault, and a way to correct it.
-            pub fn check(self, network: Network, channels: usize) -> Result<(), ModelError> {
+            /// The fault, and a way to correct it.
+            pub fn check(self, network: Network, channels: usize) -> Result<(), String> {
                 let (checked, refusal) = match self {
                     $(Self::$variant(settings) => (settings.check(channels), $settings::refusal(network)),)*
                     $(Self::$typed(settings) => (settings.check(channels), $typed_settings::refusal(network)),)*
                 };
-                checked.map_err(|what| ModelError::Settings { what })?;
+                checked?;
                 match refusal {
-                    Some(what) => Err(ModelError::Settings { what: what.into() }),
+                    Some(what) => Err(what.into()),
                     None => Ok(()),
                 }
             }

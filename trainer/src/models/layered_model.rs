@@ -1,6 +1,9 @@
 //! Models whose layers can be computed one after the other.
 
-use crate::models::{ModelError, ModelInput, NodeModel, RelationalNet};
+use super::model_error::ModelError;
+use super::model_input::ModelInput;
+use super::node_model::NodeModel;
+use super::relational_net::RelationalNet;
 use crate::nn::Mode;
 use crate::ops::GnnBackend;
 use burn::tensor::Tensor;

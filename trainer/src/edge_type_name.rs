@@ -1,0 +1,23 @@
+//! Names of edge types.
+
+use crate::train_error::TrainError;
+use edgecut_graph::{EdgeTypeId, Meta};
+
+/// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
+pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
+    let all: Vec<String> =
+        meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
+    let found: Vec<usize> = match all.iter().position(|triple| triple == name) {
+        Some(exact) => vec![exact],
+        None => (0..all.len()).filter(|&e| meta.edge_types[e].relation == name).collect(),
+    };
+    match found[..] {
+        [only] => Ok(EdgeTypeId(only as u16)),
+        [] => {
+            Err(TrainError::Config { what: format!("there is no edge type {name}: the graph has {}", all.join(", ")) })
+        }
+        _ => Err(TrainError::Config {
+            what: format!("several edge types have the relation {name}: use a full name such as {}", all[found[0]]),
+        }),
+    }
+}
