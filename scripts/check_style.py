@@ -23,7 +23,7 @@ FUNCTION = re.compile(r"\bfn \w+\s*(?:<[^(]*>)?\(([^)]*)\)", re.S)
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
 # The crates of the workspace, except examples. Their messages must not end them when nobody reads any more.
-CRATE_ROOT = re.compile(r"^/[^/]+/src/(lib|main|bin/[^/]+(/main)?)\.rs$")
+CRATE_ROOT = re.compile(r"^(/programs)?/[^/]+/src/(lib|main|bin/[^/]+(/main)?)\.rs$")
 NO_PRINTING = "#![deny(clippy::print_stdout, clippy::print_stderr)]"
 
 # The most that a rule allows, in all of the workspace.
@@ -37,7 +37,13 @@ LIMITS = {
     "crates that may print with println!": 0,
     # Kernels, whose arrays cannot be grouped, the functions that train, and methods of the trait of file systems.
     "functions with more than 6 parameters": 23,
+    # The most abstract modules of a crate are its folders and files below `src`. Two that import each other cannot be
+    # read, tested or moved one without the other.
+    "pairs of modules that import each other": 0,
 }
+# Crates with modules that still import each other, 22 pairs in all.
+MAY_BE_CIRCULAR = {"benches", "cluster", "dist-sampler", "gpu", "graph", "launch", "partition-graph", "python", "tables", "train"}
+USED_MODULE = re.compile(r"\bcrate::(\w+)")
 
 
 def rust_files(folder):
@@ -71,6 +77,7 @@ def count(folder):
         "errors that lose their source": 0,
         "functions with more than 6 parameters": 0,
         "crates that may print with println!": 0,
+        "pairs of modules that import each other": 0,
         "public items": 0,
         "public items with an example": 0,
     }
@@ -115,7 +122,29 @@ def count(folder):
         for function in FUNCTION.finditer(text):
             if parameters(function[1]) > 6:
                 note("functions with more than 6 parameters", path, text.count("\n", 0, function.start()) + 1)
+    for place in circular_modules(folder):
+        totals["pairs of modules that import each other"] += 1
+        found["pairs of modules that import each other"].append(place)
     return totals, found
+
+
+def circular_modules(folder):
+    """Returns the pairs of modules of a crate that import each other, without their tests."""
+    places = []
+    for manifest in sorted(folder.rglob("Cargo.toml")):
+        source = manifest.parent / "src"
+        if SKIPPED.intersection(manifest.relative_to(folder).parts) or manifest.parent.name in MAY_BE_CIRCULAR:
+            continue
+        imports = {}
+        for path in rust_files(source) if source.is_dir() else ():
+            module = path.relative_to(source).parts[0].removesuffix(".rs")
+            code = re.sub(r"//.*", "", path.read_text().split("#[cfg(test)]")[0])
+            if module not in ("lib", "main", "fuzzing"):
+                imports.setdefault(module, set()).update(USED_MODULE.findall(code))
+        for module, used in sorted(imports.items()):
+            circular = (other for other in sorted(used) if other > module and module in imports.get(other, ()))
+            places.extend(f"{source.relative_to(folder)}: {module} and {other}" for other in circular)
+    return places
 
 
 def main():
