@@ -44,10 +44,10 @@ pub(crate) fn trainee(
     let training = training_config(num_neighbors, hidden_channels, batch_size);
     let config = model_config(&job.node, &training)?;
     let training = training.training;
-    let model = config.init::<Grad>(training.seed, &Default::default())?;
-    let optimizer = adam::<Grad, NodeModel<Grad>>(training.weight_decay);
+    let model = config.init::<Grad>(training.fit.seed, &Default::default())?;
+    let optimizer = adam::<Grad, NodeModel<Grad>>(training.fit.weight_decay);
     let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);
-    Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.lr })
+    Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.fit.lr.initial })
 }
 
 impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {

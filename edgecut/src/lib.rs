@@ -36,15 +36,15 @@
 //!
 //! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
-//! training.num_epochs = 20;
-//! training.lr = 0.05;
+//! training.fit.num_epochs = 20;
+//! training.fit.lr = LearningRate::constant(0.05);
 //! let config = NodeTrainingConfig { training, metric: None };
 //! let device = Default::default();
 //! let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
 //! let nodes = &part.meta().node_types[0];
 //! let layer = SageConvConfig::new(nodes.feature_dim, nodes.num_classes).init(&mut WeightInit::new(0), &device);
 //! let model = Model::<Autodiff<Cpu>> { layer };
-//! let fitted = fit(task, model, (), &config.training.fit(), &mut world, &mut ())?;
+//! let fitted = fit(task, model, (), &config.training.fit, &mut world, &mut ())?;
 //! assert!(fitted.result.test_acc > Some(0.5));
 //! save_model(&dir.path().join("model.safetensors"), &fitted.model, &fitted.settings, &[])?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -110,7 +110,7 @@
 //! let settings = ModelConfig::new(nodes.feature_dim, nodes.num_classes);
 //! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
-//! training.lr = 0.05;
+//! training.fit.lr = LearningRate::constant(0.05);
 //! let config = NodeTrainingConfig { training, metric: None };
 //! let data = DataIdentity::of_graph(&graph, &mut world)?;
 //! // A program has one run. The second one here stands for a program that is started again.
@@ -130,7 +130,7 @@
 //!         &mut world,
 //!     )?;
 //!     runs.push(checkpoints.resumed().map(|position| position.epoch));
-//!     let fit_config = FitConfig { num_epochs, checkpoints: Some(checkpoints), ..config.training.fit() };
+//!     let fit_config = FitConfig { num_epochs, checkpoints: Some(checkpoints), ..config.training.fit.clone() };
 //!     let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
 //!     let model = settings.init::<Autodiff<Cpu>>(&device)?;
 //!     let fitted = fit(task, model, settings.clone(), &fit_config, &mut world, &mut ())?;
@@ -227,6 +227,6 @@ pub mod prelude {
     pub use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
     pub use edgecut_trainer::ops::{Activation, GnnBackend};
     pub use edgecut_trainer::{
-        BatchOptions, Cpu, FitConfig, NodeTask, NodeTrainingConfig, TrainingConfig, fit, tensor_batches,
+        BatchOptions, Cpu, FitConfig, LearningRate, NodeTask, NodeTrainingConfig, TrainingConfig, fit, tensor_batches,
     };
 }

@@ -1,14 +1,11 @@
 //! Settings of a model and of its training.
 
-use crate::checkpoint::Checkpoints;
 use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
-use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
+use crate::fit::{FitConfig, LearningRate};
 use crate::inference::LayerWiseConfig;
-use crate::model_file::WarmStart;
 use crate::models::{ConvKind, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
-use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NodeFields, NumNeighbors, SamplerConfig};
@@ -25,7 +22,7 @@ const EVALUATION_SEED: u64 = 0x6576_616c;
 /// use edgecut_trainer::nn::Aggregation;
 /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let sampler = SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]);
-/// let config = TrainingConfig { hidden_channels: 64, num_epochs: 3, ..TrainingConfig::new(kind, sampler) };
+/// let config = TrainingConfig { hidden_channels: 64, batch_size: 32, ..TrainingConfig::new(kind, sampler) };
 /// assert_eq!(config.eval_num_neighbors, config.sampler.num_neighbors);
 /// ```
 #[derive(Clone, Debug)]
@@ -56,35 +53,15 @@ pub struct TrainingConfig {
     pub eval_layer_wise: Option<LayerWiseConfig>,
     /// The maximum number of seeds per batch and rank. A rank's seeds are spread evenly over the steps of an epoch.
     pub batch_size: usize,
-    /// The number of epochs.
-    pub num_epochs: u64,
-    /// The number of consecutive validations without a new best metric after which training stops; `None` never stops
-    /// early.
-    pub patience: Option<u64>,
-    /// The optimizer of all parameters except embeddings, which have a sparse Adam.
-    pub optimizer: OptimizerKind,
-    /// The initial learning rate.
-    pub lr: f64,
-    /// The change of the learning rate from epoch to epoch. That of embeddings stays the same.
-    pub lr_schedule: LrSchedule,
-    /// The number of steps over which the learning rate rises linearly at the start.
-    pub warmup_steps: u64,
-    /// The largest norm of the gradients of all parameters together, except embeddings.
-    pub grad_clip: Option<f64>,
-    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step.
-    pub accumulate_steps: u64,
+    /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on. The rate on a plateau follows the
+    /// validation metric.
+    pub fit: FitConfig,
     /// The learning rate of the embeddings of node types without features.
     pub embedding_lr: f64,
-    /// The L2 penalty on all parameters except embeddings.
-    pub weight_decay: f64,
-    /// The random seed of the run.
-    pub seed: u64,
     /// The number of batches that are prefetched concurrently.
     pub concurrency: usize,
     /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
     pub prefetch_bytes: usize,
-    /// The number of epochs between validations.
-    pub eval_every: u64,
     /// True to divide feature rows by their sums.
     pub normalize_features: bool,
     /// The features of other parts to keep in the memory of each machine.
@@ -93,12 +70,6 @@ pub struct TrainingConfig {
     pub device_memory: DeviceMemory,
     /// The options of each step: the precision of products, and the sum of gradients.
     pub step: StepOptions,
-    /// The saved model to start from; `None` starts from random weights.
-    pub warm_start: Option<WarmStart>,
-    /// The parameters that keep their values, see [`FitConfig::freeze`].
-    pub freeze: Vec<String>,
-    /// The checkpoints of the run, and the one to continue from; `None` writes none.
-    pub checkpoints: Option<Checkpoints>,
 }
 
 impl TrainingConfig {
@@ -110,7 +81,7 @@ impl TrainingConfig {
     /// use edgecut_trainer::TrainingConfig;
     /// use edgecut_trainer::models::{ConvKind, GcnSettings, SageSettings};
     /// let config = TrainingConfig::new(ConvKind::Gcn(GcnSettings), SamplerConfig::new(vec![Fanout::Count(10); 2]));
-    /// assert_eq!((config.hidden_channels, config.batch_size, config.num_epochs), (256, 1024, 10));
+    /// assert_eq!((config.hidden_channels, config.batch_size, config.fit.num_epochs), (256, 1024, 10));
     /// ```
     pub fn new(kind: ConvKind, sampler: SamplerConfig) -> Self {
         Self {
@@ -126,46 +97,14 @@ impl TrainingConfig {
             eval_layer_wise: None,
             sampler,
             batch_size: 1024,
-            num_epochs: 10,
-            patience: None,
-            optimizer: OptimizerKind::Adam,
-            lr: 0.003,
-            lr_schedule: LrSchedule::Constant,
-            warmup_steps: 0,
-            grad_clip: None,
-            accumulate_steps: 1,
+            fit: FitConfig { lr: LearningRate::constant(0.003), ..FitConfig::default() },
             embedding_lr: 0.003,
-            weight_decay: 0.0,
-            seed: 0,
             concurrency: 4,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            eval_every: 1,
             normalize_features: false,
             cpu_cache: None,
             device_memory: DeviceMemory::default(),
             step: StepOptions::default(),
-            warm_start: None,
-            freeze: Vec::new(),
-            checkpoints: None,
-        }
-    }
-
-    /// Returns the settings of the training loop.
-    pub fn fit(&self) -> FitConfig {
-        FitConfig {
-            num_epochs: self.num_epochs,
-            eval_every: self.eval_every,
-            patience: self.patience,
-            optimizer: self.optimizer,
-            lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
-            plateau_on: PlateauOn::ValidationMetric,
-            weight_decay: self.weight_decay,
-            grad_clip: self.grad_clip,
-            accumulate_steps: self.accumulate_steps,
-            seed: self.seed,
-            warm_start: self.warm_start.clone(),
-            freeze: self.freeze.clone(),
-            checkpoints: self.checkpoints.clone(),
         }
     }
 
@@ -213,7 +152,7 @@ impl TrainingConfig {
             batch_size: self.batch_size,
             even_batches: true,
             shuffle: true,
-            seed: self.seed,
+            seed: self.fit.seed,
             concurrency: self.concurrency,
             prefetch_bytes: self.prefetch_bytes,
             wanted,
@@ -223,7 +162,7 @@ impl TrainingConfig {
 
     /// Returns the loader configuration of validation and test: seeds are in order.
     pub(crate) fn eval_loader(&self, wanted: NodeFields) -> LoaderConfig {
-        let seed = self.seed ^ EVALUATION_SEED;
+        let seed = self.fit.seed ^ EVALUATION_SEED;
         LoaderConfig { even_batches: false, shuffle: false, seed, ..self.train_loader(wanted) }
     }
 }

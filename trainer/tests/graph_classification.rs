@@ -188,7 +188,8 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
     for conv in [GIN, ConvKind::Gcn(GcnSettings)] {
         for world_size in [1, 2] {
             let packing = Packing::Graphs(32 / world_size);
-            let config = GraphTrainingConfig { num_epochs: 8, packing, ..GraphTrainingConfig::new(conv) };
+            let mut config = GraphTrainingConfig { packing, ..GraphTrainingConfig::new(conv) };
+            config.fit.num_epochs = 8;
             let results = on_ranks(world_size, |world| {
                 let mut counts = Counts::default();
                 let device = Default::default();
@@ -210,7 +211,8 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
 fn a_cross_validation_is_what_its_protocol_says() {
     let graphs = graphs(90);
     let folds = stratified_folds(graphs.labels(), 3, 0).unwrap();
-    let config = GraphTrainingConfig { num_epochs: 4, hidden_channels: 8, ..GraphTrainingConfig::new(GIN) };
+    let mut config = GraphTrainingConfig { hidden_channels: 8, ..GraphTrainingConfig::new(GIN) };
+    config.fit.num_epochs = 4;
     for (protocol, trained_on) in [(Protocol::Validation, 54), (Protocol::BestMeanEpoch, 60)] {
         let mut both = on_ranks(1, |world| {
             let mut counts = Counts::default();
@@ -241,9 +243,9 @@ fn a_cross_validation_is_what_its_protocol_says() {
 fn test_graphs_of_a_fold_do_not_change_its_training() {
     let graphs = graphs(60);
     // The rate falls at each epoch that is not better than all before.
-    let lr_schedule = LrSchedule::Plateau { patience: 0, gamma: 0.1 };
-    let config =
-        GraphTrainingConfig { num_epochs: 6, hidden_channels: 8, lr_schedule, ..GraphTrainingConfig::new(GIN) };
+    let mut config = GraphTrainingConfig { hidden_channels: 8, ..GraphTrainingConfig::new(GIN) };
+    config.fit.num_epochs = 6;
+    config.fit.lr.schedule = LrSchedule::Plateau { patience: 0, gamma: 0.1 };
     let curve = |protocol: Protocol, test: std::ops::Range<u32>| {
         let folds = [Fold { train: (0..30).collect(), test: test.collect() }];
         let mut curves = on_ranks(1, |world| {

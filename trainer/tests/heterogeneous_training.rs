@@ -12,8 +12,8 @@ use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, 
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    EpochReport, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
-    evaluate_node, train_node,
+    EpochReport, FitConfig, Fitted, LearningRate, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,
+    TrainingConfig, evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};
@@ -47,10 +47,8 @@ fn config(kind: ConvKind) -> NodeTrainingConfig {
         relation_aggregation: RelationAggregation::Mean,
         eval_num_neighbors: "8,8".parse().expect("fan-outs"),
         batch_size: 64,
-        num_epochs: 8,
-        lr: 0.01,
+        fit: FitConfig { num_epochs: 8, lr: LearningRate::constant(0.01), seed: 1, ..FitConfig::default() },
         embedding_lr: 0.01,
-        seed: 1,
         ..TrainingConfig::new(kind, sampler)
     };
     NodeTrainingConfig { training, metric: Some("macro-f1".parse().expect("a metric")) }
@@ -74,7 +72,7 @@ fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(S
         let mut log = Log::default();
         let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
         let Fitted { model, settings: model_config, embeddings, result, .. } = trained;
-        assert_eq!(log.0.len() as u64, config.training.num_epochs);
+        assert_eq!(log.0.len() as u64, config.training.fit.num_epochs);
         let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
         let tables = embeddings.tables()?;

@@ -38,7 +38,7 @@ fn run(cluster: &Cluster, parts: &Path, model_file: &Path) -> anyhow::Result<()>
     let config = NodeTrainingConfig { training, metric: None };
     let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
     let model = Sage::<Autodiff<Cpu>>::new(meta.node_types[0].feature_dim, meta.node_types[0].num_classes, &device);
-    let fitted = fit(task, model, (), &config.training.fit(), &mut world, &mut ())?;
+    let fitted = fit(task, model, (), &config.training.fit, &mut world, &mut ())?;
     if cluster.rank() == 0 {
         println!("{:?}", fitted.result);
         save_model(model_file, &fitted.model, &fitted.settings, &[])?;

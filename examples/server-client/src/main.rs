@@ -8,7 +8,9 @@ use edgecut_cluster::{Cluster, ClusterConfig, ServiceConfig, ServiceListener, To
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, ServerList};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{Cpu, EpochReport, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig};
+use edgecut_trainer::{
+    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +86,7 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
     let training = TrainingConfig {
         hidden_channels: 256,
         batch_size: 512,
-        num_epochs,
-        lr: 0.001,
+        fit: FitConfig { num_epochs, ..FitConfig::default() },
         ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };

@@ -50,19 +50,19 @@ pub(crate) fn run<B: TrainingBackend>(
             command: "graph",
             given: &args.given,
             flags: args,
-            num_epochs: config.num_epochs,
+            num_epochs: config.fit.num_epochs,
             settings,
             data: DataIdentity::of_graphs(&graphs),
         };
-        config.checkpoints = args.checkpoints.open(&run, termination, world)?;
-        let checkpoints = config.checkpoints.as_ref();
+        config.fit.checkpoints = args.checkpoints.open(&run, termination, world)?;
+        let checkpoints = config.fit.checkpoints.as_ref();
         let kept = (false, args.checkpoints.kept_epochs(checkpoints));
-        let mut reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, kept, world)?;
+        let mut reporter = Reporter::new((&args.job, &args.output), config.fit.num_epochs, rank, kept, world)?;
         reporter.describe_data(TrainedOn::of_graphs(&graphs));
         say_resumed(&reporter, checkpoints);
         let model = args.training.start.init_from.as_deref();
         reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
-        config.warm_start = args.training.start.warm_start(world)?;
+        config.fit.warm_start = args.training.start.warm_start(world)?;
         describe(&reporter, &graphs);
         let mut reporter = TaskReporter { reporter, task: GraphText { judge } };
         if let Some(num_folds) = args.data.folds {

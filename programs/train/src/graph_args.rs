@@ -13,6 +13,7 @@ use crate::start_args::StartArgs;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
+use edgecut_trainer::FitConfig;
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
 use edgecut_trainer::models::Readout;
 use edgecut_trainer::nn::Aggregation;
@@ -233,19 +234,16 @@ impl GraphArgs {
             dropout: args.dropout,
             packing: args.max_nodes.map_or(by_count, |nodes| Packing::Nodes(nodes as usize)),
             drop_last: args.drop_last,
-            num_epochs: args.num_epochs,
-            lr: args.lr,
-            optimizer: args.optimizer.optimizer()?,
-            lr_schedule: args.optimizer.schedule(ScheduleName::Step)?,
-            warmup_steps: args.optimizer.warmup_steps,
-            grad_clip: args.optimizer.grad_clip,
-            accumulate_steps: args.optimizer.accumulate_steps,
-            weight_decay: args.weight_decay,
+            fit: FitConfig {
+                num_epochs: args.num_epochs,
+                weight_decay: args.weight_decay,
+                seed: args.seed,
+                freeze: args.start.freeze.clone(),
+                ..args.optimizer.fit(args.lr, ScheduleName::Step)?
+            },
             metric: self.objective.metric,
-            seed: args.seed,
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
-            freeze: args.start.freeze.clone(),
             ..GraphTrainingConfig::new(args.conv.kind())
         })
     }

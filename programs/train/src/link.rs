@@ -33,12 +33,12 @@ pub(crate) fn run<B: TrainingBackend>(
             config.evaluation = LinkEvaluation::Given;
         }
         let settings = vec![("precision", config.training.step.precision.to_string())];
-        let num_epochs = config.training.num_epochs;
+        let num_epochs = config.training.fit.num_epochs;
         let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
         let run =
             RunIdentity { command: "link", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
-        config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
-        let checkpoints = config.training.checkpoints.as_ref();
+        config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
+        let checkpoints = config.training.fit.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
@@ -48,7 +48,7 @@ pub(crate) fn run<B: TrainingBackend>(
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
         reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.warm_start = args.training.start.warm_start(job.world)?;
+        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(args, path, job, &config, device)?,

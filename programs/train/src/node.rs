@@ -30,7 +30,7 @@ pub(crate) fn run<B: TrainingBackend>(
     let mut stopped = None;
     graph_session::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
-        let num_epochs = config.training.num_epochs;
+        let num_epochs = config.training.fit.num_epochs;
         let mut settings = vec![("precision", config.training.step.precision.to_string())];
         if args.output.load_model.is_none() {
             let metric = config.chosen_metric(job.node.part().meta())?;
@@ -39,8 +39,8 @@ pub(crate) fn run<B: TrainingBackend>(
         let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
         let run =
             RunIdentity { command: "node", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
-        config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
-        let checkpoints = config.training.checkpoints.as_ref();
+        config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
+        let checkpoints = config.training.fit.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
@@ -55,7 +55,7 @@ pub(crate) fn run<B: TrainingBackend>(
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
         reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.warm_start = args.training.start.warm_start(job.world)?;
+        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(args, path, job, &config, device)?,

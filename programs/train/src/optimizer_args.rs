@@ -3,7 +3,7 @@
 use crate::args::not_negative;
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
-use edgecut_trainer::{LrSchedule, OptimizerKind};
+use edgecut_trainer::{FitConfig, LearningRate, LrSchedule, OptimizerKind};
 use serde::Serialize;
 
 /// The momentum of SGD without `--momentum`.
@@ -65,14 +65,14 @@ pub(crate) struct OptimizerArgs {
     lr_patience: Option<u64>,
     /// Steps over which the learning rate rises linearly at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) warmup_steps: u64,
+    warmup_steps: u64,
     /// Largest norm of the gradients of all parameters together; longer ones are scaled down [default: no limit]
     #[arg(long, value_name = "NORM", value_parser = positive)]
-    pub(crate) grad_clip: Option<f64>,
+    grad_clip: Option<f64>,
     /// Average the gradients of N steps before the optimizer takes one step, as with batches N times larger. Not for
     /// models with embeddings
     #[arg(long, aliases = ["gradient-accumulation-steps", "gradient_accumulation_steps"], value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) accumulate_steps: u64,
+    accumulate_steps: u64,
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -81,11 +81,25 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl OptimizerArgs {
+    /// Returns the settings of a training loop with this initial learning rate. `schedule` is the default schedule.
+    ///
+    /// # Errors
+    /// [`UsageError`] for flags that have no effect on each other.
+    pub(crate) fn fit(&self, lr: f64, schedule: ScheduleName) -> Result<FitConfig, UsageError> {
+        Ok(FitConfig {
+            optimizer: self.optimizer()?,
+            lr: LearningRate { initial: lr, schedule: self.schedule(schedule)?, warmup_steps: self.warmup_steps },
+            grad_clip: self.grad_clip,
+            accumulate_steps: self.accumulate_steps,
+            ..FitConfig::default()
+        })
+    }
+
     /// Returns the optimizer.
     ///
     /// # Errors
     /// [`UsageError`] for `--momentum` with another optimizer than sgd.
-    pub(crate) fn optimizer(&self) -> Result<OptimizerKind, UsageError> {
+    fn optimizer(&self) -> Result<OptimizerKind, UsageError> {
         if self.momentum.is_some() && self.optimizer != OptimizerName::Sgd {
             let what = "--momentum has no effect without --optimizer sgd: leave it out, or choose that optimizer";
             return Err(UsageError(what.into()));
@@ -101,7 +115,7 @@ impl OptimizerArgs {
     ///
     /// # Errors
     /// [`UsageError`] for a flag of another schedule.
-    pub(crate) fn schedule(&self, default: ScheduleName) -> Result<LrSchedule, UsageError> {
+    fn schedule(&self, default: ScheduleName) -> Result<LrSchedule, UsageError> {
         use ScheduleName::{Constant, Cosine, Plateau, Step};
         let chosen = self.lr_schedule.unwrap_or(default);
         for (flag, is_given, schedules) in [

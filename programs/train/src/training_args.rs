@@ -16,7 +16,7 @@ use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::nn::RelationAggregation;
-use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
+use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, StepOptions, TrainingConfig};
 use serde::Serialize;
 
 /// The method of evaluating nodes.
@@ -201,32 +201,26 @@ impl TrainingArgs {
             eval_num_neighbors,
             eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
             batch_size: self.batch_size as usize,
-            num_epochs: self.num_epochs(),
-            patience: self
-                .patience
-                .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
-                .filter(|n| *n > 0),
-            optimizer: self.optimizer.optimizer()?,
-            lr: self.lr,
-            lr_schedule: self.optimizer.schedule(ScheduleName::Constant)?,
-            warmup_steps: self.optimizer.warmup_steps,
-            grad_clip: self.optimizer.grad_clip,
-            accumulate_steps: self.optimizer.accumulate_steps,
+            fit: FitConfig {
+                num_epochs: self.num_epochs(),
+                eval_every: self.eval_every,
+                patience: self
+                    .patience
+                    .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
+                    .filter(|n| *n > 0),
+                weight_decay: self.weight_decay,
+                seed: self.seed,
+                freeze: self.start.freeze.clone(),
+                // The saved model and the checkpoint are read when the process has joined the job.
+                ..self.optimizer.fit(self.lr, ScheduleName::Constant)?
+            },
             embedding_lr: self.embedding_lr.unwrap_or(self.lr),
-            weight_decay: self.weight_decay,
-            seed: self.seed,
             concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
             prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
-            eval_every: self.eval_every,
             normalize_features: self.normalize_features,
             cpu_cache: self.cpu_cache(),
             device_memory,
             step: StepOptions::default(),
-            // Read when the process has joined the job.
-            warm_start: None,
-            freeze: self.start.freeze.clone(),
-            // Found once the process has joined the job.
-            checkpoints: None,
         })
     }
 
@@ -314,8 +308,9 @@ mod tests {
         let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
         let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
         let kind = ConvKind::Sage(SageSettings::default());
-        let expected =
-            TrainingConfig { dropout: 0.5, num_epochs: 100, patience: Some(20), ..TrainingConfig::new(kind, sampler) };
+        let mut expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
+        expected.fit.num_epochs = 100;
+        expected.fit.patience = Some(20);
         assert_eq!(format!("{config:?}"), format!("{expected:?}"));
     }
 }

@@ -1,14 +1,11 @@
 //! The settings of predictions for whole graphs.
 
-use crate::checkpoint::Checkpoints;
-use crate::fit::{FitConfig, LearningRate, LrSchedule, PlateauOn};
+use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::model_file::WarmStart;
 use crate::models::{ConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
 use crate::objective::Objective;
-use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
@@ -22,7 +19,7 @@ use edgecut_graph::GraphDataset;
 /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
 /// let config = GraphTrainingConfig {
 ///     packing: Packing::Nodes(4096),
-///     num_epochs: 20,
+///     hidden_channels: 32,
 ///     ..GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings))
 /// };
 /// assert!(config.batch_norm);
@@ -47,40 +44,16 @@ pub struct GraphTrainingConfig {
     pub packing: Packing,
     /// True to skip the last step of an epoch if its batches are not full.
     pub drop_last: bool,
-    /// The number of epochs.
-    pub num_epochs: u64,
-    /// The optimizer.
-    pub optimizer: OptimizerKind,
-    /// The initial learning rate.
-    pub lr: f64,
-    /// The change of the learning rate from epoch to epoch.
-    pub lr_schedule: LrSchedule,
-    /// The measure that lowers a rate with [`LrSchedule::Plateau`].
-    pub plateau_on: PlateauOn,
-    /// The number of steps over which the learning rate rises linearly at the start.
-    pub warmup_steps: u64,
-    /// The largest norm of the gradients of all parameters together.
-    pub grad_clip: Option<f64>,
-    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step.
-    pub accumulate_steps: u64,
-    /// The L2 penalty on all parameters.
-    pub weight_decay: f64,
+    /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on.
+    pub fit: FitConfig,
     /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
     pub metric: Option<Metric>,
-    /// The random seed of the run.
-    pub seed: u64,
     /// The number of batches to prefetch.
     pub concurrency: usize,
     /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
     pub prefetch_bytes: usize,
     /// The options of each step: the precision of products, and the sum of gradients.
     pub step: StepOptions,
-    /// The saved model to start from; `None` starts from random weights.
-    pub warm_start: Option<WarmStart>,
-    /// The parameters that keep their values, see [`FitConfig::freeze`].
-    pub freeze: Vec<String>,
-    /// The checkpoints of the run, and the one to continue from; `None` writes none.
-    pub checkpoints: Option<Checkpoints>,
 }
 
 impl GraphTrainingConfig {
@@ -92,7 +65,7 @@ impl GraphTrainingConfig {
     /// use edgecut_trainer::graph::GraphTrainingConfig;
     /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
     /// let config = GraphTrainingConfig::new(ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false }));
-    /// assert_eq!((config.num_layers, config.hidden_channels, config.lr), (4, 64, 0.01));
+    /// assert_eq!((config.num_layers, config.hidden_channels, config.fit.lr.initial), (4, 64, 0.01));
     /// ```
     pub fn new(conv: ConvKind) -> Self {
         Self {
@@ -105,23 +78,19 @@ impl GraphTrainingConfig {
             dropout: 0.5,
             packing: Packing::Graphs(32),
             drop_last: false,
-            num_epochs: 100,
-            optimizer: OptimizerKind::Adam,
-            lr: 0.01,
-            lr_schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
-            plateau_on: PlateauOn::ValidationMetric,
-            warmup_steps: 0,
-            grad_clip: None,
-            accumulate_steps: 1,
-            weight_decay: 0.0,
+            fit: FitConfig {
+                num_epochs: 100,
+                lr: LearningRate {
+                    initial: 0.01,
+                    schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
+                    warmup_steps: 0,
+                },
+                ..FitConfig::default()
+            },
             metric: None,
-            seed: 0,
             concurrency: 2,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             step: StepOptions::default(),
-            warm_start: None,
-            freeze: Vec::new(),
-            checkpoints: None,
         }
     }
 
@@ -173,31 +142,12 @@ impl GraphTrainingConfig {
         Objective::new(self.step.loss.as_ref(), self.metric, targets, graphs.name())
     }
 
-    /// Returns the settings of the training loop. Every epoch is validated.
-    pub(crate) fn fit(&self) -> FitConfig {
-        FitConfig {
-            num_epochs: self.num_epochs,
-            patience: None,
-            eval_every: 1,
-            optimizer: self.optimizer,
-            lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
-            plateau_on: self.plateau_on,
-            weight_decay: self.weight_decay,
-            grad_clip: self.grad_clip,
-            accumulate_steps: self.accumulate_steps,
-            seed: self.seed,
-            warm_start: self.warm_start.clone(),
-            freeze: self.freeze.clone(),
-            checkpoints: self.checkpoints.clone(),
-        }
-    }
-
     pub(crate) fn train_loader(&self) -> GraphLoaderConfig {
         GraphLoaderConfig {
             packing: self.packing,
             shuffle: true,
             drop_last: self.drop_last,
-            seed: self.seed,
+            seed: self.fit.seed,
             concurrency: self.concurrency,
             prefetch_bytes: self.prefetch_bytes,
         }

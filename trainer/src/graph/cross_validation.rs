@@ -3,7 +3,7 @@
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
-use crate::fit::{EpochReport, Observer, PlateauOn, Selection, StepReport};
+use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
 use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
 use crate::ops::GnnBackend;
@@ -131,7 +131,7 @@ where
             objective.default_metric()
         ),
     };
-    if config.checkpoints.is_some() {
+    if config.fit.checkpoints.is_some() {
         let what = "a cross-validation writes no checkpoints: leave out `checkpoint_dir`".into();
         return Err(TrainError::Config { what });
     }
@@ -140,11 +140,14 @@ where
     let mut histories = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
         let config = GraphTrainingConfig {
-            seed: combine(config.seed, number as u64),
-            plateau_on: plateau_on(protocol, config.plateau_on),
+            fit: FitConfig {
+                seed: combine(config.fit.seed, number as u64),
+                plateau_on: plateau_on(protocol, config.fit.plateau_on),
+                ..config.fit.clone()
+            },
             ..config.clone()
         };
-        let split = split(graphs, fold, protocol, config.seed);
+        let split = split(graphs, fold, protocol, config.fit.seed);
         let mut observer = OfFold { observer: &mut *observer, fold: number + 1 };
         let trained = train_graph::<B>(graphs, &split, &config, world, device, &mut observer)?;
         match protocol {

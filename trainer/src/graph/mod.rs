@@ -51,10 +51,10 @@ where
     let model_config = config.model_config(graphs)?;
     task::check_share(graphs, split, world)?;
     check_model_memory::<B>(model_config.num_parameters(), None, world)?;
-    let mut model: GraphNet<B> = model_config.init(config.seed, device)?;
+    let mut model: GraphNet<B> = model_config.init(config.fit.seed, device)?;
     model.set_precision(config.step.precision);
     let task = GraphTask::new(graphs, split, config, device, world)?;
-    fit(task, model, model_config, &config.fit(), world, observer)
+    fit(task, model, model_config, &config.fit, world, observer)
 }
 
 /// Evaluates a trained model on the validation and test graphs.

@@ -65,10 +65,10 @@ where
     let model_config = link_model_config(node.part().meta(), config)?;
     let embedded = EmbeddedNodes { node, schema: &model_config.encoder.graph, dim: training.hidden_channels };
     check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
-    let mut model: LinkModel<B> = model_config.init(training.seed, device)?;
+    let mut model: LinkModel<B> = model_config.init(training.fit.seed, device)?;
     model.set_precision(training.step.precision);
     let task = LinkTask::new(node, config, &model_config, device, world)?;
-    fit(task, model, model_config, &training.fit(), world, observer)
+    fit(task, model, model_config, &training.fit, world, observer)
 }
 
 /// Evaluates a trained model and its embeddings on the validation and test edges. Every rank calls this function.
@@ -95,7 +95,8 @@ pub fn evaluate_link<'a, B: GnnBackend>(
         return fail(format!("the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"));
     }
     let schema = Arc::new(asked.encoder.graph);
-    let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
+    let mut embeddings =
+        Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;
     let evaluator = LinkEvaluator::new(node, &schema, batch_options(model_config, false), config, device, world)?;
     world.barrier()?;

@@ -59,7 +59,7 @@ where
         }
         let memory = training.device_memory;
         let schema = Arc::new(model_config.encoder.graph.clone());
-        let embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, training.seed)?;
+        let embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, training.fit.seed)?;
         let options = BatchOptions { precision: memory.precision, ..batch_options(model_config, true) };
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.

@@ -54,10 +54,10 @@ where
         }
     };
     check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;
-    let mut model: NodeModel<B> = model_config.init(config.training.seed, device)?;
+    let mut model: NodeModel<B> = model_config.init(config.training.fit.seed, device)?;
     model.set_precision(config.training.step.precision);
     let task = NodeTask::new(node, config, BatchOptions::of_model(&model_config, true), device, world)?;
-    fit(task, model, model_config, &config.training.fit(), world, observer)
+    fit(task, model, model_config, &config.training.fit, world, observer)
 }
 
 /// Evaluates a trained model and its embeddings on the validation and test nodes. Every rank calls this function.
@@ -79,7 +79,7 @@ pub fn evaluate_node<'a, B: GnnBackend>(
     let mut embeddings = match model_config {
         ModelConfig::Stack(_) => Embeddings::default(),
         ModelConfig::Relational(model) => {
-            Embeddings::new(node, &data.schema, model.hidden_channels, config.training.seed)?
+            Embeddings::new(node, &data.schema, model.hidden_channels, config.training.fit.seed)?
         }
     };
     embeddings.load(saved)?;

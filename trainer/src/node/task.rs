@@ -59,7 +59,7 @@ where
         let training = &config.training;
         let memory = training.device_memory;
         let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
-        let embeddings = Embeddings::new(node, &data.schema, training.hidden_channels, training.seed)?;
+        let embeddings = Embeddings::new(node, &data.schema, training.hidden_channels, training.fit.seed)?;
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
         let left = memory.hold_edges::<B>(node, device)?;

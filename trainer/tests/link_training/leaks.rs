@@ -51,13 +51,9 @@ fn edges_of_a_random_graph_cannot_be_predicted_unless_they_are_trained_on() {
     let error = read(OverlapPolicy::Error).expect_err("overlaps").to_string();
     assert!(error.contains("150 of 150 test edges are training edges"), "{error}");
     let base = config(SAGE, no_layers());
-    let training = TrainingConfig {
-        num_epochs: 20,
-        hidden_channels: 64,
-        batch_size: 128,
-        embedding_lr: 0.05,
-        ..base.training.clone()
-    };
+    let mut training =
+        TrainingConfig { hidden_channels: 64, batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+    training.fit.num_epochs = 20;
     let negatives = NegativeSampling { num: 32, shared: true, ..base.negatives };
     let config = LinkTrainingConfig { training, negatives, loss: LinkLoss::Softmax, ..base };
     let seen = test_mrr(&read(OverlapPolicy::Allow).expect("a graph"), &config);
@@ -115,7 +111,8 @@ fn what_comes_after_a_held_out_edge_does_not_help_to_predict_it() {
     let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
     let base = config(SAGE, "mentions=4;knows=0".parse().expect("fan-outs"));
     let sampler = base.training.sampler.clone().with_times(Some(temporal));
-    let training = TrainingConfig { sampler, num_epochs: 30, batch_size: 32, ..base.training.clone() };
+    let mut training = TrainingConfig { sampler, batch_size: 32, ..base.training.clone() };
+    training.fit.num_epochs = 30;
     let negatives = NegativeSampling { num: 4, ..base.negatives };
     let config = LinkTrainingConfig { training, negatives, loss: LinkLoss::Softmax, ..base };
     let after = test_mrr(&mentions(1000), &config);

@@ -97,7 +97,8 @@ fn sage_and_dot_products_learn_communities() {
     let negatives =
         NegativeSampling { num: 2, distribution: NegativeDistribution::Degree, exclude: Exclude::Edges, shared: false };
     let base = config(SAGE, "8,4".parse().expect("fan-outs"));
-    let training = TrainingConfig { num_epochs: 8, dropout: 0.1, ..base.training.clone() };
+    let mut training = TrainingConfig { dropout: 0.1, ..base.training.clone() };
+    training.fit.num_epochs = 8;
     let config = LinkTrainingConfig { training, negatives, metric: LinkMetric::RocAuc, ..base };
     // Over seeds, the ROC AUC of such a short training varies by several hundredths around 0.75; chance is 0.5.
     assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.7));
@@ -107,7 +108,8 @@ fn sage_and_dot_products_learn_communities() {
 fn rgcn_and_distmult_learn_typed_edges() {
     let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 3 } });
     let base = config(rgcn, "5".parse().expect("fan-outs"));
-    let training = TrainingConfig { num_epochs: 8, ..base.training.clone() };
+    let mut training = base.training.clone();
+    training.fit.num_epochs = 8;
     let decoder = DecoderKind::DistMult;
     let metric = LinkMetric::RocAuc;
     let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, metric, ..base };
@@ -125,7 +127,8 @@ fn embeddings_alone_learn_communities() {
         shared: true,
     };
     let base = config(SAGE, no_layers());
-    let training = TrainingConfig { num_epochs: 16, batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+    let mut training = TrainingConfig { batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+    training.fit.num_epochs = 16;
     let base = LinkTrainingConfig { training, negatives, ..base };
     for (loss, num, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
         let negatives = NegativeSampling { num, ..negatives };
@@ -149,7 +152,8 @@ fn embeddings_alone_learn_communities() {
 fn only_the_edge_types_that_are_named_are_judged() {
     let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
     let base = config(rgcn, "3".parse().expect("fan-outs"));
-    let training = TrainingConfig { num_epochs: 1, ..base.training.clone() };
+    let mut training = base.training.clone();
+    training.fit.num_epochs = 1;
     let edge_types = vec!["e0".to_owned(), "v0__e5__v2".to_owned()];
     let reverse_types = vec![("e0".to_owned(), "e1".to_owned())];
     let config = LinkTrainingConfig { training, edge_types, reverse_types, ..base };

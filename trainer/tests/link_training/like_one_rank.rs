@@ -121,7 +121,9 @@ fn ranks_together_train_like_one() {
     ] {
         let base = config(kind, num_neighbors);
         // Each epoch has one step, so the steps can be compared by epoch, and the model after the last one.
-        let training = TrainingConfig { batch_size: 10_000, num_epochs: 6, eval_every: 6, ..base.training.clone() };
+        let mut training = TrainingConfig { batch_size: 10_000, ..base.training.clone() };
+        training.fit.num_epochs = 6;
+        training.fit.eval_every = 6;
         let edge_types = vec!["likes".to_owned()];
         let evaluation = LinkEvaluation::Filtered;
         let config =
@@ -130,7 +132,8 @@ fn ranks_together_train_like_one() {
         assert!(one.epochs[5].loss < one.epochs[0].loss, "it learns");
         // Steps of almost no size leave the initial values.
         let mut still = config.clone();
-        (still.training.lr, still.training.embedding_lr) = (1e-30, 1e-30);
+        still.training.fit.lr.initial = 1e-30;
+        still.training.embedding_lr = 1e-30;
         let start = train(&dir.path().join("1"), 1, &still).remove(0);
         for (parts, ranks) in [(2, 2), (3, 3), (2, 4)] {
             let what = format!("{kind:?}, {decoder}, {loss}, {ranks} ranks on {parts} parts");

@@ -14,7 +14,7 @@ use edgecut_trainer::link::{
 };
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::nn::DecoderKind;
-use edgecut_trainer::{BestModel, EpochReport, Observer, TrainingConfig};
+use edgecut_trainer::{BestModel, EpochReport, FitConfig, LearningRate, Observer, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
@@ -23,10 +23,8 @@ fn config(kind: ConvKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 256,
-        num_epochs: 6,
-        lr: 0.01,
+        fit: FitConfig { num_epochs: 6, lr: LearningRate::constant(0.01), seed: 1, ..FitConfig::default() },
         embedding_lr: 0.01,
-        seed: 1,
         concurrency: 2,
         ..TrainingConfig::new(kind, SamplerConfig::new(num_neighbors))
     };
@@ -77,7 +75,7 @@ impl Observer<LinkScores> for Log {
 impl Log {
     /// Checks that the result is that of the best epoch.
     fn check(&self, config: &LinkTrainingConfig, result: &LinkResult) {
-        assert_eq!(self.epochs.len() as u64, config.training.num_epochs);
+        assert_eq!(self.epochs.len() as u64, config.training.fit.num_epochs);
         let scores: Vec<Option<f64>> =
             self.epochs.iter().map(|report| report.valid.and_then(|scores| scores.get(config.metric))).collect();
         let best = scores.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
