@@ -8,6 +8,9 @@ const MAX_STEP: Duration = Duration::from_secs(1);
 
 /// The duration of a wait. A suspension of the process (Ctrl-Z, `scontrol suspend`, `docker pause`) counts as at most
 /// one second, so a process that resumes still grants its peers the rest of the timeout.
+///
+/// Collectives and requests measure their waits in this way. Deadlines of the rendezvous and of connecting include the
+/// pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     last: Instant,

@@ -19,6 +19,9 @@ use {
 /// The default is the all-reduce of the job's process group over TCP. [`GradientSum::join`] uses NCCL where it can.
 /// Clones share the NCCL group.
 ///
+/// Invariant: a training step takes one all-reduce over TCP, which carries gradients, loss and counts. If NCCL sums the
+/// gradients, it carries the rest.
+///
 /// ```
 /// use edgecut_cluster::Cluster;
 /// use edgecut_trainer::{GradientSum, StepOptions, TrainError};

@@ -1,4 +1,7 @@
 //! Exact inference, layer by layer.
+//!
+//! Invariant: the rows are those of an evaluation with all neighbors, for every model and layout
+//! (`trainer/tests/predict.rs`).
 
 use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
