@@ -5,6 +5,8 @@
 //! trains. Only async tasks are spawned per batch, and one per request of a peer. The async runtime runs CPU work only
 //! where a handover to a worker would cost more ([`Workers::run_sized`]); it also groups nodes by owner and places the
 //! attributes of sampled edges. Work that reads a mapped file always runs on a worker, since it may wait for the disk.
+//! Batches of whole graphs are made by one thread per epoch, which uses rayon's global pool for data that only a
+//! backward pass reads.
 
 use crate::error::SampleError;
 use std::any::Any;

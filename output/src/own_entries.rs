@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 ///
 /// [`OwnEntries::remove_from`] is the only removal of folders in this project. It removes what is listed here. Any other
 /// file, folder or link stays, together with the folders above it: it may be the user's. Clippy refuses
-/// `remove_dir_all` everywhere (`clippy.toml`).
+/// `remove_dir_all` (`clippy.toml`).
 ///
 /// ```
 /// use edgecut_output::OwnEntries;
