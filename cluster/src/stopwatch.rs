@@ -9,8 +9,8 @@ const MAX_STEP: Duration = Duration::from_secs(1);
 /// The duration of a wait. A suspension of the process (Ctrl-Z, `scontrol suspend`, `docker pause`) counts as at most
 /// one second, so a process that resumes still grants its peers the rest of the timeout.
 ///
-/// Collectives and requests measure their waits in this way. Deadlines of the rendezvous and of connecting include the
-/// pause.
+/// Collectives and waits for the connections of a process group use it. Requests of a sampler go on if
+/// `Cluster::was_suspended_since` is true. Deadlines of the rendezvous and of dialing include the suspension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     last: Instant,
