@@ -1,7 +1,7 @@
 //! Servers that hold the parts for clients on other machines, and the clients' side.
 //!
 //! A client is a rank with an empty part after all others (`Part::without_nodes`), so samplers, loaders and caches work
-//! on it unchanged, and its batches are those of a rank that holds a part (`dist-loader/tests/server_client.rs`).
+//! on it unchanged. It makes the same batches as a rank that holds a part (`dist-loader/tests/server_client.rs`).
 //!
 //! Invariant: servers keep no state of clients. A request for a batch contains the settings of the sampler, the seeds
 //! and the key, and the end of a client's connection cancels its requests. Servers are in no job. Each dials the others

@@ -1,6 +1,6 @@
 //! Exact inference, layer by layer.
 //!
-//! Invariant: the rows are those of an evaluation with all neighbors, for every model and layout
+//! Invariant: the rows equal the rows of an evaluation with all neighbors, for every model and layout
 //! (`trainer/tests/predict.rs`).
 
 use super::layered_model::LayeredModel;
