@@ -13,6 +13,7 @@
 //! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
 //!
 //! # Invariants
+//! * A process listens on one port, for all connections of its job. Every connection starts with the same handshake.
 //! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
 //! * A process that listens proves the secret before those that connect to it do.
 //! * Every connection is bound to its job, the two processes at its ends and its purpose. Both ends refuse one that the

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 /// The duration of a wait. A suspension of the process (Ctrl-Z, `scontrol suspend`, `docker pause`) counts as at most
 /// one second, so a process that resumes still grants its peers the rest of the timeout.
+///
+/// Collectives and waits for the connections of a process group use it. Requests of a sampler go on if
+/// `Cluster::was_suspended_since` is true. Deadlines of the rendezvous and of dialing include the suspension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     last: Instant,

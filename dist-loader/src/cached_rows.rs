@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// The nodes of each type whose features the consumer has cached, each in a slot. A loader does not fetch these
 /// features.
 ///
+/// Invariant: the features of a batch are the same with and without a cache (`dist-loader/tests/cached_features.rs`).
+///
 /// ```
 /// use edgecut_dist_loader::CachedRows;
 /// use edgecut_graph::NodeTypeId;

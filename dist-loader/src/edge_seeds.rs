@@ -21,6 +21,8 @@ pub enum EdgeSeeds {
 
 /// A seed edge of a batch, in global ids.
 ///
+/// Temporal sampling draws the neighborhoods of an edge, training or held-out, at the edge's own time.
+///
 /// ```
 /// use edgecut_dist_loader::{EdgeSeeds, SeedEdge};
 /// use edgecut_graph::EdgeTypeId;

@@ -4,6 +4,8 @@
 //! list), cuts them into batches, and samples and fetches a bounded number of batches ahead of the trainer. A
 //! [`DistLinkNeighborLoader`] does the same for edges with negatives. A [`GraphDataLoader`] combines whole small
 //! graphs. A [`MiniBatch`] consists of plain arrays: this crate does not depend on a tensor library.
+//!
+//! An error of a loader reaches the job as soon as it occurs, also a panic, with its text.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

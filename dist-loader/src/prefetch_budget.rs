@@ -1,4 +1,7 @@
 //! The memory limit of batches that are made ahead.
+//!
+//! A batch is started when the finished batches and the estimates of the unfinished ones leave room, in the order of
+//! the batches. It counts until the consumer takes it. A batch above the limit is made alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -13,6 +13,8 @@ use std::ops::Range;
 /// Parts are those on disk here, also where processes hold groups of them. A *cell* is the seeds of one type in one part:
 /// a number of processes determines the order in which cells follow each other in the list of a process, but neither the
 /// cells nor the order within them.
+///
+/// The division of the seeds by each earlier number of processes is repeated, so no list of used seeds is stored.
 #[derive(Debug)]
 pub(crate) struct SeedPartition {
     /// By part, then by type of seed, the number of seeds.

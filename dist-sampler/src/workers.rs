@@ -1,4 +1,12 @@
 //! The threads that sample and gather, separate from the threads of the network and of training.
+//!
+//! Invariant: each kind of work has its threads. Network work runs on a small tokio runtime. Sampling, gathering and
+//! making tensors run on this pool, burn's operations on rayon's global pool, and collectives on the thread that
+//! trains. Only async tasks are spawned per batch, and one per request of a peer. The async runtime runs CPU work only
+//! where a handover to a worker would cost more ([`Workers::run_sized`]); it also groups nodes by owner and places the
+//! attributes of sampled edges. Work that reads a mapped file always runs on a worker, since it may wait for the disk.
+//! Batches of whole graphs are made by one thread per epoch, which uses rayon's global pool for data that only a
+//! backward pass reads.
 
 use crate::error::SampleError;
 use std::any::Any;

@@ -1,5 +1,11 @@
 //! `launch`: starts a job on the nodes of a cluster over SSH, shows its output in one terminal, and stops every
 //! process.
+//!
+//! Invariant: `launch` ends everything that it starts. It copies itself to each node and communicates with that agent
+//! in lines of JSON over one SSH connection. An agent ends its ranks on request, at the end of standard input, and
+//! after `--silence`; the kernel ends them when the agent dies. Processes that left their process group are found by a
+//! variable in their environment. A side that was suspended measures the silence of the other anew. The secret is sent
+//! over the SSH connection and set in the ranks' environment, nowhere else.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod agent;

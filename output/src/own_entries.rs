@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// Temporary files of an [`OutputFile`](crate::OutputFile) belong to it like the files that they would become.
 ///
 /// [`OwnEntries::remove_from`] is the only removal of folders in this project. It removes what is listed here. Any other
-/// file, folder or link stays, together with the folders above it: it may be the user's.
+/// file, folder or link stays, together with the folders above it: it may be the user's. Clippy refuses
+/// `remove_dir_all` (`clippy.toml`).
 ///
 /// ```
 /// use edgecut_output::OwnEntries;

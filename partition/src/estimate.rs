@@ -2,6 +2,8 @@
 //!
 //! The constants are the sizes of the arrays that the code holds at the same time. `tests/plan.rs` compares the results
 //! with the memory of real runs.
+//!
+//! The limit of memory and `--plan` use the same estimates.
 
 use crate::{Method, PartitionOptions, semi_external};
 use edgecut_graph::HotnessRule;

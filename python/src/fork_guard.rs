@@ -2,7 +2,8 @@
 //!
 //! A forked process has a copy of its parent's memory, but only the thread that called `fork`. A wait for any other
 //! thread would never end. The module therefore works in the first process that uses it, and raises an error in the
-//! processes that are forked from this one later.
+//! processes that are forked from this one later. Each class of the module holds its state in a [`ForkGuard`], and
+//! functions that make such state call [`enter`] first.
 
 use crate::errors::EdgecutError;
 use pyo3::prelude::*;

@@ -6,6 +6,10 @@
 //!
 //! A table is read in pieces, which are files or row groups. Threads read pieces in parallel, and the results are taken
 //! in the order of the pieces, so they do not depend on the threads.
+//!
+//! Invariant: a graph does not depend on the files of its tables. The same rows in arrays, CSV and Parquet give the
+//! same parts (`partition/tests/tables.rs`): original ids are row numbers, sums are exact, and the transform of a row
+//! depends on fitted values only.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

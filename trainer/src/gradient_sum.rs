@@ -19,6 +19,10 @@ use {
 /// The default is the all-reduce of the job's process group over TCP. [`GradientSum::join`] uses NCCL where it can.
 /// Clones share the NCCL group.
 ///
+/// Invariant: over TCP, one all-reduce of all ranks per training step carries gradients, loss and counts. If NCCL sums
+/// the gradients, it carries the loss and the counts only, and the first ranks of several nodes sum gradients in an
+/// all-reduce of their own.
+///
 /// ```
 /// use edgecut_cluster::Cluster;
 /// use edgecut_trainer::{GradientSum, StepOptions, TrainError};

@@ -12,6 +12,9 @@ use crate::env::launcher::Launcher;
 /// of the latter three are ignored in a job of one process, which may be a shell from which the user starts other
 /// programs.
 ///
+/// Variables of different launchers are never mixed, except that `MASTER_ADDR` and `MASTER_PORT` take precedence over
+/// the address that any of them gives.
+///
 /// Command-line flags take precedence over the environment, so callers use `flag.or(env.rank)`.
 ///
 /// ```

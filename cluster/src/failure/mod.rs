@@ -3,6 +3,9 @@
 //! The control thread ([`control_thread`]) sends heartbeats and notices dead, silent and unreachable ranks
 //! ([`death_detection`]). Rank 0 decides which failure was the first ([`control_plane`]). Each process keeps the
 //! outcome in [`job_state`], which collectives check while they wait.
+//!
+//! Invariant: ranks report the original failure, not the disconnect that it caused. A failing process keeps its
+//! connections until the others have received the cause.
 
 pub(crate) mod blame;
 pub(crate) mod control_plane;

@@ -1,4 +1,7 @@
 //! The bounded set of handshakes in progress, and the choice of the connection to close when the set is full.
+//!
+//! Invariant: strangers cannot delay the start of a job. Connections that stay silent are closed after
+//! `first_bytes_timeout_ms`, and their number is bounded.
 
 use crate::timeouts::HANDSHAKE_ROOM_INTERVAL;
 use std::net::{IpAddr, Shutdown, TcpStream};

@@ -27,6 +27,9 @@ const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
 /// The ranks of a job that this node runs, each as a process of its own.
 ///
+/// They are copies of this program that start with torchrun's variables and [`SPAWNED`], and that end together. A copy
+/// that calls [`end_with_parent`](crate::end_with_parent) ends with its parent, by a signal from the kernel.
+///
 /// ```no_run
 /// use edgecut_cluster::{LocalRanks, RanksEnd, SPAWNED, Token, end_with_parent, free_port};
 ///

@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 
 /// The number of batches in which each node was an input.
 ///
+/// Neighborhoods are sampled without fetching to count which rows are worth a place in a cache.
+///
 /// ```
 /// use edgecut_dist_sampler::Hotness;
 /// let mut hotness = Hotness::new(2);

@@ -1,4 +1,6 @@
 //! Feature rows that several batches need at the same time. They are requested once.
+//!
+//! Replies are not kept: later batches request a row again that has arrived, so the memory does not grow.
 
 use crate::error::SampleError;
 use crate::node::routing::Elsewhere;

@@ -1,4 +1,7 @@
 //! Uniform sampling of in-neighbors in one hop, for given rows of a part.
+//!
+//! This kernel reads no attributes of edges. Sampling by weight or time reads all neighbors of a node and has a kernel
+//! of its own, `constrained_hop`.
 
 use crate::config::fan_out::Fanout;
 use edgecut_graph::rng::{CounterRng, combine};

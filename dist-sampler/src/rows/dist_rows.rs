@@ -50,6 +50,8 @@ pub struct DistRows {
 }
 
 /// The division of rows over the ranks, which is that of the seeds.
+///
+/// The owner of a row and its position follow from the node's id and the division of the seeds, so no map is stored.
 struct Owners {
     book: PartitionBook,
     /// For each part, its first holder and their number. A single entry if all ranks share the seeds of all parts.

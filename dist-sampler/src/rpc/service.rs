@@ -1,4 +1,6 @@
 //! The server side: answers requests of peers for the part that this process holds.
+//!
+//! Requests of a connection take turns by a semaphore. A request that only waits does not hold it.
 
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::node::dist_graph::{DistGraph, Role};

@@ -26,6 +26,8 @@ impl DistGraph {
     /// A batch is sampled by one server, and the features of its nodes come from their owners directly, so each row
     /// crosses the network once.
     ///
+    /// A neighborhood that is too large for one reply is sampled by single hops instead.
+    ///
     /// # Errors
     /// [`SampleError::Connect`] for a server that cannot be reached, [`SampleError::Layout`] for servers that do not hold
     /// one graph in the order of the list.

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 /// (set `TMPDIR` to choose another), which is removed once all have mapped it. A process that is alone on its machine
 /// has the features in its own memory.
 ///
+/// The description of the part has the new type, so no other code knows of the conversion.
+///
 /// ```
 /// use edgecut_cluster::Cluster;
 /// use edgecut_dist_sampler::{convert_features, share_dataset};

@@ -21,6 +21,8 @@ use std::path::Path;
 /// holds them in memory once. The files are removed as soon as all have mapped them. Files of a process that was killed
 /// before that are removed by the next call.
 ///
+/// Invariant: training gives the same bits as on the same dataset in one part (`trainer/tests/unpartitioned.rs`).
+///
 /// ```
 /// use edgecut_cluster::Cluster;
 /// use edgecut_dist_sampler::share_dataset;

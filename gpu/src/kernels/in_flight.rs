@@ -3,7 +3,7 @@
 //! CubeCL lets a stream wait for another one's writes, but not for its reads. The stream that allocated memory reuses
 //! it as soon as no handle is left, although a kernel on another stream may still have to read it. So this module holds
 //! the handles of everything that a copying stream passes to the computing one, until the process has waited for the
-//! latter. A process has only one thread that computes.
+//! latter. A process has only one thread that computes. Kernels on threads of loaders wait for their own completion.
 
 use cubecl::server::Handle;
 use std::sync::{Mutex, PoisonError};

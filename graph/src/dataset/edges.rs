@@ -45,6 +45,8 @@ pub struct EdgeAttributes {
 /// Edges for the evaluation of link prediction. No messages flow over them. Their ids are in the same id space as the
 /// training edges that they belong to.
 ///
+/// Invariant: partitioning, sampling and the measures of a partitioning do not see held-out edges.
+///
 /// ```
 /// use edgecut_graph::{EdgeList, HeldOutEdges};
 /// let test = EdgeList { times: Some(vec![7].into()), ..EdgeList::new(vec![0].into(), vec![1].into()) };

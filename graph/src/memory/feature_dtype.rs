@@ -19,6 +19,11 @@ const CLEARED_BITS: u32 = 7;
 
 /// The stored type of features: on disk, in memory and on the wire. All arithmetic is in `f32`.
 ///
+/// Invariants: the features of a node type have one stored type on disk, in memory, in caches and on the wire, and
+/// become `f32` when a batch is assembled. Own rows are rounded like the rows of other parts, so batches do not depend
+/// on the partitioning. A decoded row of `int8` is encoded to the same bytes again, which caches rely on and `verify`
+/// checks.
+///
 /// ```
 /// use edgecut_graph::FeatureDtype;
 /// assert_eq!(FeatureDtype::ALL.map(|dtype| dtype.row_bytes(100)), [400, 200, 200, 104]);

@@ -3,6 +3,8 @@
 //! An access to a page of a mapped file fails with SIGBUS if the file is now shorter, or if the disk fails. The handler
 //! of the signal finds the file by the address of the access. It runs between any two instructions of a thread, so it
 //! takes no lock, allocates nothing and only makes system calls that POSIX allows in handlers.
+//!
+//! A process that ends in this way is a failed rank to its peers, like any other death.
 
 use nix::libc;
 use std::ffi::CString;

@@ -26,6 +26,9 @@ impl WorkObserver for () {}
 ///
 /// Scratch files have no name, so the kernel frees them when the process ends in any way.
 ///
+/// Invariant: readers see a `Buffer` in both cases, so parts that are written from scratch files have the same bytes as
+/// those from memory (`partition/tests/memory_limit.rs`). Arrays with an entry per node stay in memory.
+///
 /// ```
 /// use edgecut_graph::Workspace;
 /// let dir = tempfile::tempdir()?;

@@ -18,6 +18,8 @@ const ROWS_AT_ONCE: usize = 1024;
 /// Nobody may change the file while it is mapped, only replace it by renaming another one. This holds for the files that
 /// this project writes. Files of users are read by [`read_npy`](super::read_npy), except their features.
 ///
+/// Features of users may exceed the memory, so they are mapped, and no code depends on their values.
+///
 /// ```
 /// use edgecut_graph::{map_npy, write_npy};
 /// # let dir = tempfile::tempdir()?;

@@ -76,6 +76,10 @@ impl PartNodes {
 }
 
 /// The in-edges of the owned nodes, for one edge type.
+///
+/// Invariant: all in-edges of a node are stored at the part that owns it, in the order of the original edge list. The
+/// owner of a node therefore answers a hop from it alone, and a sampled edge is identified by its position among the
+/// in-edges of its destination. Held-out edges are stored with their destination too.
 #[derive(Clone, Debug)]
 pub struct PartEdges {
     /// The type of the sources.

@@ -9,6 +9,9 @@ use std::ops::Range;
 /// Part `p` owns the global ids `starts[p]..starts[p + 1]`. Invariants: there is at least one part, `starts[0] == 0`,
 /// the starts never decrease, and the last entry, which is the number of nodes, is at most `u32::MAX`.
 ///
+/// The owner of a node is found by a binary search in these numbers, and its row in the part by a subtraction. No
+/// process holds a map of the whole graph.
+///
 /// ```
 /// use edgecut_graph::{GlobalNodeId, PartitionBook, PartitionId};
 /// let book = PartitionBook::new(vec![0, 3, 3, 10])?;

@@ -1,4 +1,9 @@
 //! Several consecutive parts that one process holds as if they were one part.
+//!
+//! Invariant: the global ids of a group are one range, so that joining arrays renumbers nothing, and sampling and
+//! training treat a group as a part. Only original ids do not ascend in a group. `PartNodes::by_original` has their
+//! order. The id maps of users, features that are built later, and a run that continues with another number of
+//! processes need the parts on disk (`Meta::book_on_disk`).
 
 use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::mapped_part::Part;

@@ -68,7 +68,8 @@ impl Meta {
     /// Reads `META.json` in `dir`.
     ///
     /// # Errors
-    /// Fails if the file is missing or malformed, or has another version. The error says what to do.
+    /// Fails if the file is missing or malformed, differs from its digest, or has another version. The error says what to
+    /// do.
     pub fn read(dir: &Path) -> Result<Self, GraphError> {
         let path = dir.join(META_FILE);
         let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
@@ -87,7 +88,7 @@ impl Meta {
     /// Parses and checks the contents of `META.json`. `path` is only used in errors.
     ///
     /// # Errors
-    /// Fails if the contents are malformed, or have another version.
+    /// Fails if the contents are malformed, differ from their digest, or have another version.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, GraphError> {
         // The version is checked before the other fields are parsed, which another version may not have.
         check_format(path, bytes)?;

@@ -1,4 +1,7 @@
 //! Grouping of pairs that do not fit into memory.
+//!
+//! All edges are sorted by one external bucket sort. Invariant: it keeps the order of equal edges, so the result
+//! equals the result of the sort in memory.
 
 use super::grouping::{num_workers, row_offsets};
 use super::{Groups, Pairs};

@@ -1,4 +1,6 @@
 //! Ranking of the nodes of other parts by how often a part will read their features.
+//!
+//! Parts may store this ranking. A cache of features then uses it in place of counts.
 
 use super::in_edges::RenumberedInEdges;
 use super::renumber::{Renumbering, SplitRows};

@@ -25,6 +25,9 @@ pub(super) struct Move {
 /// A round consists of the nodes of a block with the same hash, so that neighbors with consecutive ids rarely decide in
 /// the same round. Rounds depend on the number of nodes and the seed alone, which makes the result of a pass the same
 /// on any number of threads.
+///
+/// Invariant: the nodes of a round decide in parallel on a frozen state, and their moves are applied in the order of
+/// the nodes.
 pub(super) struct Pass {
     pub(super) num_nodes: usize,
     pub(super) seed: u64,

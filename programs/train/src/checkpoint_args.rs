@@ -16,7 +16,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Flags of all commands that may change when a run continues. All others are part of the identity of the run.
+/// Flags of all commands that may change when a run continues. All others are part of the identity of the run. A test
+/// requires each flag to be in exactly one of the two.
 const MAY_CHANGE: &[&str] = &[
     // Files, and the places of data. The data itself is compared by its fingerprint.
     "checkpoint_dir",

@@ -1,4 +1,6 @@
 //! Missing values: one rule for all columns of CSV and Parquet tables.
+//!
+//! Invariant: a batch of a table has null for every missing value before its columns are decoded.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;

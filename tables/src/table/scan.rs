@@ -1,4 +1,7 @@
 //! Parallel scans of a table.
+//!
+//! Invariant: memory does not grow with the size of a file. A piece hands its results over in batches of about a
+//! megabyte, and few of them wait.
 
 use super::csv::{BUFFER_BYTES, CsvRows};
 use super::files::resolve;

@@ -1,4 +1,6 @@
 //! Times in columns.
+//!
+//! Invariant: all times of a graph have one unit, which `META.json` and `transforms.json` record.
 
 use super::BadCell;
 use super::cells::{cast_to, whole_numbers, whole_text};

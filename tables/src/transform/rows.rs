@@ -4,6 +4,8 @@ use super::Fitted;
 use super::apply::apply;
 
 /// The features of rows, row-major. All of them are finite.
+///
+/// Invariant: all features of tables pass through this type, which refuses numbers that are not finite.
 #[derive(Default)]
 pub(crate) struct FeatureRows {
     values: Vec<f32>,

@@ -11,7 +11,9 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 const EMBEDDINGS: &str = "embeddings";
 
 /// Freezes the parameters and embeddings that `names` selects: a name is that of a tensor, or the first parts of the
-/// names of several tensors, up to a dot. Frozen parameters have no gradients, so that the optimizer skips them.
+/// names of several tensors, up to a dot. Frozen parameters have no gradients, so that the optimizer skips them. They
+/// are in no all-reduce of gradients, no norm of gradients and no step of the optimizer. The average of running
+/// statistics includes them, in `f64`, so they keep every bit (`trainer/tests/warm_start.rs`).
 ///
 /// # Errors
 /// [`TrainError::Config`] for a name that selects nothing, or if nothing would be trained.

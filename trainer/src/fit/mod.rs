@@ -3,7 +3,8 @@
 //! [`fit`] trains a model on a [`Task`], keeps the model of the best validation epoch, tells an [`Observer`] about the
 //! progress and tests the best model. A task provides the batches, the computation of a step, and an [`Evaluator`]. The
 //! tasks of this crate are [`NodeTask`](crate::NodeTask), [`LinkTask`](crate::link::LinkTask) and
-//! [`GraphTask`](crate::graph::GraphTask). The model may be any burn module that the task can run.
+//! [`GraphTask`](crate::graph::GraphTask). The model may be any burn module that the task can run. Users' models and
+//! tasks take the same path: `examples/own-model` learns the same bits as `train node --model sage`.
 //!
 //! A loop of one's own calls [`step_gradients`] for each batch and [`evaluate`] for each split.
 

@@ -1,4 +1,7 @@
 //! Exact inference, layer by layer.
+//!
+//! Invariant: the rows equal the rows of an evaluation with all neighbors, for every model and layout
+//! (`trainer/tests/predict.rs`).
 
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};

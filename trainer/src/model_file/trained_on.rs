@@ -16,7 +16,8 @@ const GRAPHS: &str = "graphs";
 /// The data that a model was trained on.
 ///
 /// A model fits another graph only if the columns of its features and the numbers of its classes mean the same there, and
-/// learned embeddings belong to the nodes of the training. Digests tell whether this is the case.
+/// learned embeddings belong to the nodes of the training. Digests tell whether this is the case. Embeddings are loaded
+/// only for the same nodes in the same order.
 ///
 /// ```
 /// use edgecut_graph::Meta;

@@ -1,11 +1,18 @@
 //! Fused operations over the edges of a batch, with their own backward passes.
 //!
 //! The neighbor aggregation of a layer is one sparse-dense product over a [`Block`]. It does not gather one row per
-//! edge and scatter the result, so no tensor of shape `[num_edges, features]` is allocated.
+//! edge and scatter the result, so no tensor of shape `[num_edges, features]` is allocated. An attention keeps only its
+//! weights, `[num_edges, heads]`. The product, bias, activation and dropout of a dense layer are one pass over rows
+//! that are in cache.
 //!
 //! [`GnnBackend`] is the interface between models and backends. A backend implements it by its [`GnnKernels`], and gets
 //! gradients through `Autodiff` without further code: each operation states its backward pass once, in its
 //! implementation of the trait `Operation`.
+//!
+//! Invariant: work is divided by shape, never by the number of threads, so results have the same bits on any number of
+//! threads. Plain loops are compiled for several instruction sets, and `pulp` chooses one at run time. Rust neither
+//! fuses nor reorders their arithmetic, so all kinds of CPUs give the same bits. Products come from `gemm`, and only
+//! they may differ between kinds of CPUs, in the last bit.
 
 mod aggregate;
 mod aggregate_kernels;

@@ -8,6 +8,9 @@ use cubecl::stream_id::StreamId;
 use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Part, PlainHop};
 
 /// The in-edges of a part on a device, for the edge types that fit: the kernel that draws a process's plain hops.
+///
+/// Invariant: it draws the same neighbors as the CPU, id for id, for this process and its peers
+/// (`gpu/tests/sampling.rs`).
 pub struct DeviceHops<R: Runtime> {
     /// The edges by edge type; `None` for edge types that do not fit.
     topologies: Vec<Option<DeviceTopology<R>>>,

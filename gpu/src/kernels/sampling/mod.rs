@@ -1,4 +1,7 @@
 //! Sampling of in-neighbors on a device.
+//!
+//! Invariant: all launches are over rows or over neighbors, without atomics, so the result of a unit never depends on
+//! when it runs.
 
 mod draw_few;
 mod draw_many;

@@ -1,4 +1,8 @@
 //! Overlaps between training data and held-out data.
+//!
+//! Invariant: a model is not evaluated on its own training data. `readers::load` fails if a held-out edge is also a
+//! training edge, or if a node is in two splits, unless an [`OverlapPolicy`] removes or allows these. Only held-out
+//! edges are indexed, and training edges are streamed past the index.
 
 mod count;
 mod overlaps;
