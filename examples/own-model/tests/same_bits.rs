@@ -1,4 +1,4 @@
-//! Tests that the own model learns the same bits as the GraphSAGE of `train node`.
+//! Tests that the own model learns the same bits as the GraphSAGE of `train node`, and that README.md shows its program.
 
 use edgecut::prelude::{FakeOptions, PartitionOptions, partition, readers::fake};
 use safetensors::SafeTensors;
@@ -47,4 +47,11 @@ fn the_own_model_is_that_of_train_node() {
         let expected = train.tensor(name).expect("a tensor with the same name");
         assert_eq!(own.tensor(name).expect("a tensor").data(), expected.data(), "{name}");
     }
+}
+
+#[test]
+fn the_readme_shows_this_program() {
+    let program = include_str!("../src/main.rs");
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains(program), "README.md does not show examples/own-model/src/main.rs as it is");
 }
