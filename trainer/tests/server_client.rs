@@ -85,7 +85,7 @@ fn flags_and_graphs_that_servers_cannot_serve_are_refused() {
     let reversed = servers.split(',').rev().collect::<Vec<_>>().join(",");
     for (list, flags, status, expected) in [
         (nobody.as_str(), ["--rendezvous-timeout", "1"].as_slice(), 1, format!("connect to server {nobody}")),
-        (&reversed, &[], 1, "has reached server 0: check the addresses of both, the list of servers".into()),
+        (&reversed, &[], 1, "check the addresses of both, the list of servers, and proxies".into()),
         ("127.0.0.1", &[], 2, "--servers: cluster configuration: \"127.0.0.1\" is not the address of a server".into()),
         (&servers, &["--dataset-root-dir", "a"], 2, "--servers and --dataset-root-dir exclude each other".into()),
         (&servers, &["--split", "a"], 2, "--split: the servers hold parts that are made already".into()),
