@@ -100,3 +100,21 @@ def test_pyg_gets_the_targets(graph):
         assert features.get_tensor_size(group_name=None, attr_name="y") == (NUM_NODES, 3)
         found = features.get_tensor(group_name=None, attr_name="y", index=torch.tensor([5, 5, 399]))
         assert np.array_equal(found, targets[[5, 5, 399]], equal_nan=True)
+
+
+def test_sets_of_graphs_have_numbers_to_predict(tmp_path):
+    files = {
+        "A": "1, 2\n2, 1\n3, 4\n4, 3\n",
+        "graph_indicator": "1\n1\n2\n2\n",
+        "node_attributes": "1\n2\n3\n4\n",
+        "graph_attributes": "0.5, 1\n-2, 3\n",
+    }
+    folder = tmp_path / "PAIRS"
+    folder.mkdir()
+    for name, text in files.items():
+        folder.joinpath(f"PAIRS_{name}.txt").write_text(text)
+    graphs = edgecut.open_graphs(folder)
+    expected = np.array([[0.5, 1], [-2, 3]], np.float32)
+    assert np.array_equal(graphs.y, expected) and graphs.num_classes == 0
+    batch = next(iter(edgecut.GraphDataLoader(graphs, batch_size=2, output="numpy")))
+    assert batch["y"].dtype == np.float32 and np.array_equal(batch["y"], expected[batch["input_id"]])
