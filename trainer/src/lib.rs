@@ -55,7 +55,7 @@ mod training_config;
 
 pub use backend_types::Cpu;
 #[cfg(feature = "cuda")]
-pub use backend_types::Cuda;
+pub use backend_types::{Cuda, CudaDevice};
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use cpu_cache::{CpuCache, NodeRanking};

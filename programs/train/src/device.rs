@@ -129,7 +129,7 @@ macro_rules! on_device {
             }
             #[cfg(feature = "cuda")]
             edgecut_gpu::Resolved::Cuda(gpu) => {
-                $($function)::+::<edgecut_trainer::Cuda>($($argument,)* &cubecl::cuda::CudaDevice::new(gpu.index))
+                $($function)::+::<edgecut_trainer::Cuda>($($argument,)* &edgecut_trainer::CudaDevice::new(gpu.index))
             }
             #[allow(unreachable_patterns)]
             other => unreachable!("this program is built without support for {other}"),

@@ -42,7 +42,10 @@ fn difference(all: &[Vec<u8>]) -> Option<String> {
     let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
     let first = read(&all[0]);
     let other = read(theirs);
-    let differs = first.as_object().into_iter().flatten().find(|(name, value)| other.get(name) != Some(value));
+    let differences = first.as_object().into_iter().flatten().filter(|(name, value)| other.get(name) != Some(value));
+    // Each model has flags of its own. Another model is named before the flags that one of the two lacks.
+    let differs =
+        differences.clone().find(|(name, _)| other.get(name).is_some()).or_else(|| differences.clone().next());
     Some(match differs {
         Some((name, value)) => {
             let theirs = other.get(name).cloned().unwrap_or_default();
