@@ -226,6 +226,9 @@ impl<M: ModelChoice> FromArgMatches for ConvArgs<M> {
 impl<M: ModelChoice> Serialize for ConvArgs<M> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut values = if self.is_embedding() { FlagValues::new() } else { self.kind.to_flags() };
+        for flag in ConvKind::flags_of(&self.model) {
+            values.entry(flag.name).or_insert(Value::Null);
+        }
         values.insert(MODEL.to_owned(), self.model.as_str().into());
         values.serialize(serializer)
     }
