@@ -121,6 +121,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::Graph(args) = &cli.command {
         args.check()?;
     }
+    check_verbose(&cli.command, job)?;
     if let Command::Predict(args) = &cli.command {
         predict::check(args)?;
     }
@@ -161,6 +162,21 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// Rejects `--verbose` for commands without epochs, on which it has no effect.
+///
+/// # Errors
+/// [`UsageError`](exit::UsageError).
+fn check_verbose(command: &Command, job: &args::JobArgs) -> anyhow::Result<()> {
+    match command {
+        Command::Sample(_) | Command::Predict(_) if job.verbose => {
+            anyhow::bail!(exit::UsageError(
+                "--verbose prints details of epochs, which this command does not have: leave it out".into()
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

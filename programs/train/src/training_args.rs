@@ -166,6 +166,7 @@ impl TrainingArgs {
     ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
         self.check_sampling(sampling)?;
+        self.check_effects()?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -248,6 +249,22 @@ impl TrainingArgs {
         let ratio = self.cache_ratio.map(CacheSize::Ratio);
         let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
         Some(CpuCache { size, ranking: self.cache_ranking })
+    }
+
+    /// Rejects flags that have no effect without another flag.
+    fn check_effects(&self) -> anyhow::Result<()> {
+        if self.conv.kind().is_typed() && self.relation_aggregation != RelationAggregation::default() {
+            let model = self.conv.model();
+            bail!(UsageError(format!(
+                "--relation-aggregation has no effect on --model {model}, which sums: leave it out"
+            )));
+        }
+        if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
+            let what =
+                "--cache-ranking has no effect without a cache: give --cache-bytes or --cache-ratio, or leave it out";
+            bail!(UsageError(what.into()));
+        }
+        Ok(())
     }
 
     /// Rejects temporal and weighted sampling for models that scale messages by in-degrees of the whole graph, which is

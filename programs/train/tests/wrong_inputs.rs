@@ -30,6 +30,25 @@ const CASES: &[Case] = &[
     Case("train", "node --dataset-root-dir {}/parts --dropout 1.5", USAGE, &["--dropout", "1.5"]),
     Case("train", "node --dataset-root-dir {}/parts --model transformer", USAGE, &["transformer", "sage"]),
     Case("train", "node --dataset-root-dir {}/parts --model sage --heads 2", USAGE, &["--heads"]),
+    Case(
+        "train",
+        "graph --dataset fake-graphs --model gcn --mlp-layers 3",
+        USAGE,
+        &["--mlp-layers has no effect", "gin"],
+    ),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --model rgcn --relation-aggregation mean",
+        USAGE,
+        &["--relation-aggregation has no effect on --model rgcn"],
+    ),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --cache-ranking in-degree",
+        USAGE,
+        &["--cache-ranking has no effect without a cache", "--cache-bytes"],
+    ),
+    Case("train", "predict --dataset-root-dir {}/parts --load-model m --out p --verbose", USAGE, &["--verbose"]),
     Case("train", "node --dataset-root-dir {}/parts --momentum 0.9", USAGE, &["--momentum", "--optimizer sgd"]),
     Case("train", "node --dataset-root-dir {}/parts --class-weights 1,-2", USAGE, &["--class-weights", "-2"]),
     Case(
