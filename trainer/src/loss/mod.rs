@@ -1,12 +1,17 @@
 //! Losses: the measures that training lowers.
 //!
 //! A loss compares outputs with the [`Target`] of their seeds. Each loss is a file of this folder with a type that
-//! implements [`Loss`], and a line in the list below. Everything else follows from the list: the values of `--loss`, the
+//! implements [`Loss`], a line among the modules, and one in the list below. Everything else follows from the list: the values of `--loss`, the
 //! checks against the data, and the losses of nodes and of whole graphs. Links have losses of their own, which rank an
 //! edge among its negatives ([`LinkLoss`](crate::link::LinkLoss)).
 
+mod bce;
 mod class_weights;
+mod cross_entropy;
+mod huber;
 mod loss_sum;
+mod mae;
+mod mse;
 mod numbers;
 mod seed_totals;
 mod settings;
@@ -79,10 +84,10 @@ pub trait Loss: Clone + fmt::Debug + PartialEq + Into<AnyLoss> {
     }
 }
 
-/// Declares the modules of losses, and [`AnyLoss`] over all of them.
+/// Declares [`AnyLoss`] over all losses.
 macro_rules! losses {
     ($($module:ident::$loss:ident),* $(,)?) => {
-        $(mod $module; pub use $module::$loss;)*
+        $(pub use $module::$loss;)*
 
         /// A loss, which the settings of a training contain.
         ///

@@ -1,12 +1,20 @@
 //! The metrics of seeds, a file each.
 
+mod accuracy;
+mod average_precision;
+mod macro_f1;
+mod macro_precision;
+mod mae;
+mod micro_f1;
+mod r2;
+mod rmse;
+mod roc_auc;
+
 use super::metric::MetricEntry;
 
-/// Declares the modules of metrics, and the list of their entries.
+/// Declares the list of the metrics' entries.
 macro_rules! metrics {
     ($($module:ident),* $(,)?) => {
-        $(mod $module;)*
-
         /// The metrics in the order in which help and errors list them.
         pub(super) const ALL: &[&MetricEntry] = &[$(&$module::ENTRY),*];
     };
