@@ -37,8 +37,7 @@ LIMITS = {
     "crates that may print with println!": 0,
     # Kernels, whose arrays cannot be grouped, the functions that train, and methods of the trait of file systems.
     "functions with more than 6 parameters": 23,
-    # The most abstract modules of a crate are its folders and files below `src`. Two that import each other cannot be
-    # read, tested or moved one without the other.
+    # Modules are the folders and files below `src`. Two that import each other cannot be read or moved separately.
     "pairs of modules that import each other": 0,
 }
 # Crates with modules that still import each other, 22 pairs in all.

@@ -104,10 +104,10 @@ fn decoded<M: DeserializeOwned + Serialize>(bytes: &[u8]) -> usize {
 /// Returns frames of control messages.
 pub fn frames() -> Vec<Vec<u8>> {
     let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 29500));
-    let run = || RunName { job: Some("a".to_owned()), attempt: 0 };
+    let run = RunName { job: Some("a".to_owned()), attempt: 0 };
     let register = Register {
         rank: 1,
-        run: run(),
+        run: run.clone(),
         world_size: 2,
         fingerprint: "abc".to_owned(),
         listen,
@@ -116,7 +116,7 @@ pub fn frames() -> Vec<Vec<u8>> {
     };
     let key = RingKey { name: "world".to_owned(), members: vec![0, 1], instance: 0, from: 1, lane: Topology::Ring };
     let job = || "job".to_owned();
-    let joining = [Joining::Register(register), Joining::GiveUp { rank: 1, run: run(), reason: "x".to_owned() }];
+    let joining = [Joining::Register(register), Joining::GiveUp { rank: 1, run, reason: "x".to_owned() }];
     let admissions = [
         Admission::Roster { job: job(), addrs: vec![listen, listen] },
         Admission::Rejected { reason: "late".to_owned() },

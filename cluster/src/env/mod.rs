@@ -127,17 +127,19 @@ mod tests {
         assert_eq!((ranks.launcher, ranks.rank, ranks.world_size), (Some(Launcher::Torchrun), Some(2), Some(4)));
     }
 
+    /// Returns the names that the environment gives to the job of a process of torchrun.
+    fn job_names(more: &[(&str, &str)]) -> (Option<String>, Option<String>) {
+        let ranks = [("RANK", "2"), ("WORLD_SIZE", "4"), ("SLURM_JOB_ID", "7")];
+        let env = read(&[&ranks[..], more].concat()).unwrap();
+        (env.job, env.launcher_job)
+    }
+
     #[test]
     fn the_launcher_of_the_ranks_names_the_job() {
-        let ranks = [("RANK", "2"), ("WORLD_SIZE", "4"), ("SLURM_JOB_ID", "7")];
-        let names = |extra: &[(&str, &str)]| {
-            let env = read(&[&ranks[..], extra].concat()).unwrap();
-            (env.job, env.launcher_job)
-        };
-        assert_eq!(names(&[]), (None, None));
-        assert_eq!(names(&[("TORCHELASTIC_RUN_ID", "none")]), (None, None));
-        assert_eq!(names(&[("TORCHELASTIC_RUN_ID", "r")]), (None, Some("r".to_owned())));
-        assert_eq!(names(&[("EDGECUT_RUN_ID", "mine")]), (Some("mine".to_owned()), None));
+        assert_eq!(job_names(&[]), (None, None));
+        assert_eq!(job_names(&[("TORCHELASTIC_RUN_ID", "none")]), (None, None));
+        assert_eq!(job_names(&[("TORCHELASTIC_RUN_ID", "r")]), (None, Some("r".to_owned())));
+        assert_eq!(job_names(&[("EDGECUT_RUN_ID", "mine")]), (Some("mine".to_owned()), None));
     }
 
     #[test]

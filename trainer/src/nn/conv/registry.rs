@@ -190,10 +190,10 @@ macro_rules! convolutions {
 
             /// Returns the flags of the convolution that a name of `--model` stands for; empty for an unknown name.
             pub fn flags_of(model: &str) -> &'static [ConvFlag] {
-                $(if is_listed($settings::MODELS, model) {
+                $(if entry($settings::MODELS, model).is_some() {
                     return $settings::FLAGS;
                 })*
-                $(if is_listed($typed_settings::MODELS, model) {
+                $(if entry($typed_settings::MODELS, model).is_some() {
                     return $typed_settings::FLAGS;
                 })*
                 &[]
@@ -281,13 +281,12 @@ fn entry(models: &'static [ModelName], name: &str) -> Option<&'static ModelName>
     models.iter().find(|model| model.name == name)
 }
 
-fn is_listed(models: &'static [ModelName], name: &str) -> bool {
-    entry(models, name).is_some()
-}
-
 /// Adds the preset of a name and the defaults of flags to the given values.
 fn complete(name: &ModelName, flags: &[ConvFlag], mut values: FlagValues) -> FlagValues {
-    for flag in flags.iter().filter(|flag| !values.contains_key(flag.name)).collect::<Vec<_>>() {
+    for flag in flags {
+        if values.contains_key(flag.name) {
+            continue;
+        }
         let default = match (flag.kind, flag.default) {
             (FlagKind::Switch, _) => Some(Value::Bool(false)),
             (kind, Some(default)) => Some(kind.parse(default).expect("a flag accepts its default")),
