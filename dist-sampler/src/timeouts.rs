@@ -14,5 +14,7 @@ pub(crate) const SERVER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest time before the deadline of a client's batch at which a server names the servers for which it waits.
 /// Otherwise the client would blame this server.
 pub(crate) const BLAME_LEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// The shortest time for a description to arrive: more than the wait for connections to the other servers.
+pub(crate) const MIN_DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// The pause before a server is asked again that still waits for the others.
 pub(crate) const DESCRIPTION_RETRY_INTERVAL: Duration = Duration::from_millis(200);

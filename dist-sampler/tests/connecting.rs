@@ -2,8 +2,10 @@
 
 use crate::support;
 
-use edgecut_dist_sampler::{DistGraphConfig, NodeFields, PeerName, SampleError};
+use edgecut_cluster::{Cluster, ServiceConfig, ServiceListener};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NodeFields, PeerName, SampleError, ServerList};
 use futures::future::join_all;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
@@ -94,6 +96,23 @@ fn a_broken_connection_is_opened_again() {
 }
 
 #[test]
+fn a_server_that_accepts_but_does_not_answer_is_named_within_the_patience() {
+    // The connection is open, but no request is read, as on a server that is suspended after the handshake.
+    let service = ServiceConfig::new(None);
+    let mut listener = ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), 0, &service).expect("a free port");
+    listener.serve(0, "a graph").expect("it listens");
+    let address = listener.addr().to_string();
+    let servers = ServerList::parse(&address, service).expect("a list");
+    let client = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+    let config = DistGraphConfig { rpc_timeout_ms: 600_000, ..DistGraphConfig::default() };
+    let begin = Instant::now();
+    let connected = DistGraph::connect(servers, client, config, Duration::from_secs(1));
+    let error = connected.err().expect("no description comes");
+    assert!(error.to_string().contains(&address), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+}
+
+#[test]
 fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
     const NUM_RANKS: u32 = 32;
     let dir = parts_of(&dataset(3200, None), NUM_RANKS);
@@ -110,7 +129,7 @@ fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
         }
         let config = &config;
         let dir = dir.path();
-        let run = move |cluster: &edgecut_cluster::Cluster| {
+        let run = move |cluster: &Cluster| {
             let node = start(dir, cluster, config);
             node.handle().block_on(node.wait_until_connected())?;
             // One node of each part.

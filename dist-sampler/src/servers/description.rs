@@ -8,7 +8,7 @@ use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
 use crate::rpc::wire::Request;
 use crate::servers::requests::DescribeRequest;
 use crate::servers::server_list::ServerList;
-use crate::timeouts::DESCRIPTION_RETRY_INTERVAL;
+use crate::timeouts::{DESCRIPTION_RETRY_INTERVAL, MIN_DESCRIPTION_TIMEOUT};
 use edgecut_cluster::{Cluster, ServiceAddress, ServiceCaller, with_causes};
 use edgecut_graph::Meta;
 use futures::future::try_join_all;
@@ -38,7 +38,7 @@ pub(crate) struct Described {
 }
 
 /// Asks all servers for their descriptions, and checks that they hold one graph in the order of the list. Waits for up
-/// to `patience` for servers that do not listen yet, or that do not reach each other yet.
+/// to `patience` for servers that do not listen yet, that do not answer, or that do not reach each other yet.
 pub(crate) async fn describe_all(
     servers: &ServerList,
     cluster: &Cluster,
@@ -106,6 +106,12 @@ struct AskedServer {
 }
 
 impl AskedServer {
+    /// Returns the deadline of a request that is sent `now`. A server that has accepted the connection and is then
+    /// suspended is awaited no longer than one that has not started, except that a reply has time to arrive.
+    fn reply_deadline(&self, now: Instant) -> Instant {
+        (now + self.timeout).min(self.deadline.max(now + MIN_DESCRIPTION_TIMEOUT))
+    }
+
     /// Asks for the description. With `when_connected`, waits until the server reaches all other servers.
     async fn describe(&self, when_connected: bool) -> Result<Description, SampleError> {
         let name = &self.name;
@@ -113,7 +119,7 @@ impl AskedServer {
         let OpenConnection { client, .. } = self.connection.get().await?;
         loop {
             let mut context = tarpc::context::current();
-            context.deadline = Instant::now() + self.timeout;
+            context.deadline = self.reply_deadline(Instant::now());
             let answer = client.call(context, Request::Describe(DescribeRequest { when_connected })).await;
             match answer.map(|answer| answer.result) {
                 Ok(Ok(reply)) => {
