@@ -19,8 +19,10 @@ pub struct GraphBatch {
     pub features: Vec<f32>,
     /// Features per node.
     pub feature_dim: usize,
-    /// The label of each edge. Empty if edges have no labels.
-    pub edge_labels: Vec<u32>,
+    /// `[num_edges, edge_dim]`, row-major.
+    pub edge_features: Vec<f32>,
+    /// Features per edge.
+    pub edge_dim: usize,
     /// The class of each graph; empty if graphs have targets.
     pub labels: Vec<i64>,
     /// `[graphs.len(), target_dim]`, row-major: the numbers to predict for each graph, NaN where unknown.
@@ -67,7 +69,8 @@ impl GraphBatch {
             indices: Vec::with_capacity(num_edges),
             features: Vec::with_capacity(num_nodes * feature_dim),
             feature_dim,
-            edge_labels: Vec::new(),
+            edge_features: Vec::with_capacity(num_edges * dataset.edge_dim()),
+            edge_dim: dataset.edge_dim(),
             labels,
             targets,
             target_dim: dataset.targets().map_or(0, |targets| targets.dim),
@@ -89,7 +92,7 @@ impl GraphBatch {
         self.indptr.extend(graph.indptr[1..].iter().map(|end| first_edge + (end - before) as u32));
         self.indices.extend(graph.indices.iter().map(|source| first_node + source));
         dataset.append_features(number, &mut self.features);
-        self.edge_labels.extend(dataset.edge_labels_of(number).unwrap_or_default());
+        dataset.append_edge_features(number, &mut self.edge_features);
         self.node_offsets.push(self.num_nodes() as u32);
     }
 
@@ -100,8 +103,8 @@ impl GraphBatch {
 
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
-        let ids = [&self.graphs, &self.node_offsets, &self.indptr, &self.indices, &self.edge_labels];
-        let numbers = bytes_held(&self.features) + bytes_held(&self.targets);
+        let ids = [&self.graphs, &self.node_offsets, &self.indptr, &self.indices];
+        let numbers = bytes_held(&self.features) + bytes_held(&self.edge_features) + bytes_held(&self.targets);
         ids.into_iter().map(bytes_held).sum::<usize>() + numbers + bytes_held(&self.labels)
     }
 

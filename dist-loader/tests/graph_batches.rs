@@ -3,7 +3,7 @@
 
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-use edgecut_graph::{Features, GraphData, GraphDataset, TargetKind, Targets};
+use edgecut_graph::{AttributeRows, Features, GraphData, GraphDataset, TargetKind, Targets};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -112,6 +112,10 @@ fn the_graphs_of_a_step_do_not_depend_on_the_number_of_ranks() {
     }
 }
 
+fn features(values: Vec<f32>) -> AttributeRows {
+    AttributeRows { features: Some(Features::F32 { values: values.into(), dim: 1 }), labels: None }
+}
+
 #[test]
 fn a_batch_is_its_graphs_side_by_side() {
     let data = GraphData {
@@ -119,8 +123,8 @@ fn a_batch_is_its_graphs_side_by_side() {
         src: vec![1, 4, 0, 2, 3],
         dst: vec![0, 2, 1, 4, 2],
         labels: vec![3, 5, 3, 4],
-        features: Some(Features::F32 { values: (0..6).map(|v| v as f32).collect::<Vec<_>>().into(), dim: 1 }),
-        edge_labels: Some(vec![0, 1, 2, 3, 4]),
+        nodes: features((0..6).map(|v| v as f32).collect()),
+        edges: features(vec![0.0, 1.0, 2.0, 3.0, 4.0]),
         ..GraphData::default()
     };
     let dataset = GraphDataset::new("small", data.clone()).unwrap();
@@ -132,7 +136,8 @@ fn a_batch_is_its_graphs_side_by_side() {
         indices: vec![2, 1, 0, 5, 4],
         features: vec![2.0, 3.0, 4.0, 5.0, 0.0, 1.0],
         feature_dim: 1,
-        edge_labels: vec![1, 4, 3, 0, 2],
+        edge_features: vec![1.0, 4.0, 3.0, 0.0, 2.0],
+        edge_dim: 1,
         labels: vec![0, 2, 1, 0],
         targets: Vec::new(),
         target_dim: 0,

@@ -56,6 +56,6 @@ pub use part::{
 };
 pub use permutation::Permutation;
 pub use share::Share;
-pub use small_graphs::{GraphData, GraphDataset, GraphView, NodeLabels};
+pub use small_graphs::{AttributeRows, GraphData, GraphDataset, GraphView, OneHotLabels};
 pub use time_unit::TimeUnit;
 pub use unique_keys::check_unique_keys;

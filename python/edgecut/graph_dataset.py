@@ -43,7 +43,7 @@ class GraphDataset(Membership):
         self._set = graphs
         self.name = graphs.name
         self.num_features = graphs.num_features
-        self.num_edge_features = graphs.num_edge_labels
+        self.num_edge_features = graphs.num_edge_features
         self.num_nodes = graphs.num_nodes
         self.num_edges = graphs.num_edges
         self.classes = graphs.classes

@@ -80,8 +80,7 @@ impl GraphLoader {
     /// Starts to make the batches of an epoch.
     fn epoch(&self, epoch: u64) -> PyResult<Batches> {
         let OpenLoader { set, loader } = &**self.0.get()?;
-        let edge_dim = set.edge_dim();
-        let batches = loader.epoch_map(epoch, move |batch| PreparedGraphs::new(batch, edge_dim));
+        let batches = loader.epoch_map(epoch, PreparedGraphs::new);
         let num_steps = batches.size_hint().1.unwrap_or(0);
         Batches::start(set.cluster().clone(), num_steps, move || batches)
     }
@@ -104,14 +103,14 @@ struct PreparedGraphs {
     feature_dim: usize,
     /// All sources, then all destinations.
     ends: Vec<i64>,
-    /// One-hot labels of edges.
+    /// The features of the edges, row by row.
     edge_features: Vec<f32>,
     edge_dim: usize,
 }
 
 impl PreparedGraphs {
     /// Converts a batch. The thread that makes it does this.
-    fn new(batch: GraphBatch, edge_dim: usize) -> Self {
+    fn new(batch: GraphBatch) -> Self {
         let num_edges = batch.num_edges();
         let mut ends = Vec::with_capacity(2 * num_edges);
         ends.extend(batch.indices.iter().map(|&source| i64::from(source)));
@@ -124,10 +123,6 @@ impl PreparedGraphs {
         }
         let first_edge = |&node: &u32| i64::from(batch.indptr[node as usize]);
         let edge_ptr = batch.node_offsets.iter().map(first_edge).collect();
-        let mut edge_features = vec![0.0; edge_dim * num_edges];
-        for (edge, &label) in batch.edge_labels.iter().enumerate() {
-            edge_features[edge * edge_dim + label as usize] = 1.0;
-        }
         Self {
             graphs: wide(&batch.graphs),
             ptr: wide(&batch.node_offsets),
@@ -139,8 +134,8 @@ impl PreparedGraphs {
             features: batch.features,
             feature_dim: batch.feature_dim,
             ends,
-            edge_features,
-            edge_dim,
+            edge_features: batch.edge_features,
+            edge_dim: batch.edge_dim,
         }
     }
 }

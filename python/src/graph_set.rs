@@ -27,7 +27,6 @@ pub(crate) struct GraphSet(ForkGuard<OpenSet>);
 pub(crate) struct OpenSet {
     graphs: Arc<GraphDataset>,
     cluster: Cluster,
-    num_edge_labels: usize,
 }
 
 /// A set of graphs to generate.
@@ -108,10 +107,10 @@ impl GraphSet {
         Ok(self.0.get()?.graphs.feature_dim())
     }
 
-    /// The number of distinct labels of edges, 0 without labels.
+    /// The number of features per edge, 0 without features.
     #[getter]
-    fn num_edge_labels(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.num_edge_labels)
+    fn num_edge_features(&self) -> PyResult<usize> {
+        Ok(self.0.get()?.graphs.edge_dim())
     }
 
     /// The original label of each class.
@@ -190,9 +189,7 @@ impl OpenSet {
             cluster.abort(&error.to_string());
             error
         })?;
-        let labels = (0..graphs.num_graphs()).filter_map(|graph| graphs.edge_labels_of(graph)).flatten();
-        let num_edge_labels = labels.max().map_or(0, |&last| last as usize + 1);
-        Ok(Self { graphs: Arc::new(graphs), cluster, num_edge_labels })
+        Ok(Self { graphs: Arc::new(graphs), cluster })
     }
 
     pub(crate) fn graphs(&self) -> &Arc<GraphDataset> {
@@ -201,11 +198,6 @@ impl OpenSet {
 
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
-    }
-
-    /// Returns the number of columns of the features of edges.
-    pub(crate) fn edge_dim(&self) -> usize {
-        self.num_edge_labels
     }
 }
 

@@ -1,8 +1,8 @@
 //! The files of a set of graphs, which the processes of a machine map.
 
-use super::format::{FORMAT_NAME, FORMAT_VERSION, GraphsMeta};
+use super::format::{FORMAT_NAME, FORMAT_VERSION, GraphsMeta, RowsMeta};
 use super::graph_data::check_offsets;
-use super::{GraphDataset, NodeLabels};
+use super::{AttributeRows, GraphDataset, OneHotLabels};
 use crate::memory::Buffer;
 use crate::npy::{NpyElement, NpyWriter, map_features, map_npy, write_features};
 use crate::{GraphError, TargetMeta, Targets};
@@ -12,21 +12,25 @@ use std::path::{Path, PathBuf};
 const META_FILE: &str = "GRAPHS.json";
 
 /// The names of the arrays, without the extension.
-const ARRAYS: [&str; 8] =
-    ["node_offsets", "indptr", "indices", "labels", "targets", "features", "node_labels", "edge_labels"];
+const ARRAYS: [&str; 9] = [
+    "node_offsets",
+    "indptr",
+    "indices",
+    "labels",
+    "targets",
+    "node_features",
+    "node_labels",
+    "edge_features",
+    "edge_labels",
+];
 
 impl GraphDataset {
     /// Returns the number of bytes of the arrays that [`GraphDataset::write`] writes.
     pub fn stored_bytes(&self) -> u64 {
-        let features = self
-            .features
-            .as_ref()
-            .map_or(0, |features| features.num_rows() * features.dtype().row_bytes(features.dim()));
-        let node_labels = self.node_labels.as_ref().map_or(0, |labels| labels.columns.len());
-        let edge_labels = self.edge_labels.as_ref().map_or(0, |labels| labels.len());
         let targets = self.targets.as_ref().map_or(0, |targets| targets.values.len());
-        let of_four = self.indices.len() + self.labels.len() + targets + node_labels + edge_labels;
-        (8 * (self.node_offsets.len() + self.indptr.len()) + 4 * of_four + features) as u64
+        let of_four = self.indices.len() + self.labels.len() + targets;
+        let of_eight = self.node_offsets.len() + self.indptr.len();
+        (8 * of_eight + 4 * of_four + self.nodes.num_bytes() + self.edges.num_bytes()) as u64
     }
 
     /// Returns the names of the files that [`GraphDataset::write`] may write.
@@ -47,23 +51,15 @@ impl GraphDataset {
         if let Some(Targets { values, dim, .. }) = &self.targets {
             put(&file(dir, "targets"), &[self.num_graphs(), *dim], values)?;
         }
-        if let Some(features) = &self.features {
-            write_features(&file(dir, "features"), features)?;
-        }
-        if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
-            put(&file(dir, "node_labels"), &[self.num_nodes(), *per_node], columns)?;
-        }
-        if let Some(labels) = &self.edge_labels {
-            put(&file(dir, "edge_labels"), &[labels.len()], labels)?;
-        }
+        let nodes = write_rows(dir, "node", &self.nodes)?;
+        let edges = write_rows(dir, "edge", &self.edges)?;
         let meta = GraphsMeta {
             format: FORMAT_NAME.into(),
             version: FORMAT_VERSION,
             dataset: self.name.clone(),
             classes: self.classes.clone(),
-            features: self.features.as_ref().map(|features| (features.dim(), features.dtype())),
-            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.names.clone())),
-            has_edge_labels: self.edge_labels.is_some(),
+            nodes,
+            edges,
             targets: self.targets.as_ref().map(Targets::meta),
         };
         let path = dir.join(META_FILE);
@@ -91,14 +87,7 @@ impl GraphDataset {
         let meta = GraphsMeta::parse(&path, &text)?;
         let node_offsets: Buffer<u64> = map(dir, "node_offsets")?;
         let num_nodes = node_offsets.last().map_or(0, |&end| end as usize);
-        let features = match meta.features {
-            Some((dim, dtype)) => Some(map_features(&file(dir, "features"), [num_nodes, dim], dtype)?),
-            None => None,
-        };
-        let node_labels = match meta.node_labels {
-            Some((per_node, names)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, names }),
-            None => None,
-        };
+        let indices: Buffer<u32> = map(dir, "indices")?;
         let targets = match meta.targets {
             Some(TargetMeta { dim, kind }) => Some(Targets { values: map(dir, "targets")?, dim, kind }),
             None => None,
@@ -107,10 +96,9 @@ impl GraphDataset {
             name: meta.dataset,
             node_offsets,
             indptr: map(dir, "indptr")?,
-            indices: map(dir, "indices")?,
-            features,
-            node_labels,
-            edge_labels: meta.has_edge_labels.then(|| map(dir, "edge_labels")).transpose()?,
+            nodes: map_rows(dir, "node", meta.nodes, num_nodes)?,
+            edges: map_rows(dir, "edge", meta.edges, indices.len())?,
+            indices,
             labels: map(dir, "labels")?,
             classes: meta.classes,
             targets,
@@ -150,11 +138,34 @@ impl GraphDataset {
         } else if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
             return Err(format!("the class of a graph is not below {}, the number of classes", self.classes.len()));
         }
-        if self.edge_labels.as_ref().is_some_and(|labels| labels.len() != self.indices.len()) {
-            return Err("the number of edge labels is not the number of edges".into());
-        }
-        self.check_nodes(num_nodes)
+        self.nodes.check(num_nodes, "node")?;
+        self.edges.check(self.indices.len(), "edge")
     }
+}
+
+/// Writes the rows of nodes or edges and returns their description.
+fn write_rows(dir: &Path, of: &str, rows: &AttributeRows) -> Result<RowsMeta, GraphError> {
+    let mut meta = RowsMeta::default();
+    if let Some(features) = &rows.features {
+        write_features(&file(dir, &format!("{of}_features")), features)?;
+        meta.features = Some((features.dim(), features.dtype()));
+    }
+    if let Some(OneHotLabels { columns, per_row, names }) = &rows.labels {
+        put(&file(dir, &format!("{of}_labels")), &[columns.len()], columns)?;
+        meta.labels = Some((*per_row, names.clone()));
+    }
+    Ok(meta)
+}
+
+fn map_rows(dir: &Path, of: &str, meta: RowsMeta, num_rows: usize) -> Result<AttributeRows, GraphError> {
+    let mut rows = AttributeRows::default();
+    if let Some((dim, dtype)) = meta.features {
+        rows.features = Some(map_features(&file(dir, &format!("{of}_features")), [num_rows, dim], dtype)?);
+    }
+    if let Some((per_row, names)) = meta.labels {
+        rows.labels = Some(OneHotLabels { columns: map(dir, &format!("{of}_labels"))?, per_row, names });
+    }
+    Ok(rows)
 }
 
 fn file(dir: &Path, name: &str) -> PathBuf {

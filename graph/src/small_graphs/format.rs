@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const FORMAT_NAME: &str = "edgecut-graphs";
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 
 /// The contents of `GRAPHS.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,14 +16,20 @@ pub(super) struct GraphsMeta {
     pub(super) dataset: String,
     /// The original label of each class.
     pub(super) classes: Vec<i64>,
-    /// The number of features per node and their stored type.
-    pub(super) features: Option<(usize, FeatureDtype)>,
-    /// The number of labels per node, and the meaning of each of their columns.
-    pub(super) node_labels: Option<(usize, Vec<String>)>,
-    pub(super) has_edge_labels: bool,
+    pub(super) nodes: RowsMeta,
+    pub(super) edges: RowsMeta,
     /// The numbers to predict for each graph, if graphs have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) targets: Option<TargetMeta>,
+}
+
+/// The description of the rows of nodes or edges.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct RowsMeta {
+    /// The number of features and their stored type.
+    pub(super) features: Option<(usize, FeatureDtype)>,
+    /// The number of labels of a row, and the meaning of each of their columns.
+    pub(super) labels: Option<(usize, Vec<String>)>,
 }
 
 impl GraphsMeta {

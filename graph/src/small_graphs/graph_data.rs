@@ -1,7 +1,7 @@
 //! The data that sets of graphs are made of, and its checks.
 
+use super::attribute_rows::AttributeRows;
 use crate::Targets;
-use crate::memory::{Buffer, Features};
 
 /// The data of a set of graphs, with nodes numbered over all graphs.
 ///
@@ -34,38 +34,10 @@ pub struct GraphData {
     pub labels: Vec<i64>,
     /// Numbers to predict for each graph, in place of labels.
     pub targets: Option<Targets>,
-    /// The features of nodes, if any.
-    pub features: Option<Features>,
-    /// The labels of nodes, if any.
-    pub node_labels: Option<NodeLabels>,
-    /// The label of each edge, from 0, `[num_edges]`, if any.
-    pub edge_labels: Option<Vec<u32>>,
-}
-
-/// Node labels. Models read them one-hot encoded.
-///
-/// ```
-/// use edgecut_graph::{GraphData, GraphDataset, NodeLabels};
-/// // Two graphs of one node each, with one of three labels per node.
-/// let labels = NodeLabels { columns: vec![2, 0].into(), per_node: 1, names: ["C", "N", "O"].map(String::from).into() };
-/// let data = GraphData {
-///     node_offsets: vec![0, 1, 2],
-///     labels: vec![0, 1],
-///     node_labels: Some(labels),
-///     ..GraphData::default()
-/// };
-/// assert_eq!(GraphDataset::new("atoms", data)?.feature_dim(), 3);
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct NodeLabels {
-    /// The columns of a node's row that are 1, `[num_nodes, per_node]`.
-    pub columns: Buffer<u32>,
-    /// The number of labels per node.
-    pub per_node: usize,
-    /// The meaning of each column of a row, such as `label 6`. A model that was trained on these columns fits other
-    /// graphs only if theirs mean the same.
-    pub names: Vec<String>,
+    /// The attributes of nodes.
+    pub nodes: AttributeRows,
+    /// The attributes of edges, in the order of `src`.
+    pub edges: AttributeRows,
 }
 
 /// Checks the node offsets and returns the number of nodes.
@@ -112,17 +84,12 @@ pub(super) fn check_edges(graph_of: &[u32], src: &[u32], dst: &[u32]) -> Result<
 pub(super) struct GroupedEdges {
     pub(super) indptr: Vec<u64>,
     pub(super) indices: Vec<u32>,
-    pub(super) edge_labels: Option<Vec<u32>>,
+    /// The position of each edge before grouping.
+    pub(super) order: Vec<u32>,
 }
 
 /// Groups edges by a counting sort, which keeps the order of the edges of each node.
-pub(super) fn group(
-    node_offsets: &[u64],
-    graph_of: &[u32],
-    src: &[u32],
-    dst: &[u32],
-    edge_labels: Option<&[u32]>,
-) -> GroupedEdges {
+pub(super) fn group(node_offsets: &[u64], graph_of: &[u32], src: &[u32], dst: &[u32]) -> GroupedEdges {
     let mut indptr = vec![0_u64; graph_of.len() + 1];
     dst.iter().for_each(|&node| indptr[node as usize + 1] += 1);
     for node in 0..graph_of.len() {
@@ -130,15 +97,13 @@ pub(super) fn group(
     }
     let mut next = indptr.clone();
     let mut indices = vec![0; src.len()];
-    let mut labels = edge_labels.map(|labels| vec![0; labels.len()]);
+    let mut order = vec![0; src.len()];
     for (edge, (&from, &to)) in src.iter().zip(dst).enumerate() {
         let at = next[to as usize] as usize;
         next[to as usize] += 1;
         // Sources are stored relative to the first node of their graph.
         indices[at] = from - node_offsets[graph_of[from as usize] as usize] as u32;
-        if let (Some(grouped), Some(given)) = (&mut labels, edge_labels) {
-            grouped[at] = given[edge];
-        }
+        order[at] = edge as u32;
     }
-    GroupedEdges { indptr, indices, edge_labels: labels }
+    GroupedEdges { indptr, indices, order }
 }

@@ -1,9 +1,9 @@
 //! Sets of many small graphs, each with a class or with numbers to predict.
 
-use super::graph_data::{GraphData, NodeLabels, check_edges, check_offsets, graph_of_nodes, group};
+use super::attribute_rows::{AttributeRows, OneHotLabels};
+use super::graph_data::{GraphData, check_edges, check_offsets, graph_of_nodes, group};
 use super::graph_view::GraphView;
-use crate::classes::{check_num_classes, max_classes};
-use crate::memory::{Buffer, Features};
+use crate::memory::Buffer;
 use crate::{GraphError, Targets};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// their graph. Cloning is cheap.
 ///
 /// Invariants: offsets start at 0, never decrease and end at the length of the array that they divide; the source of an
-/// edge is below the number of nodes of its graph; columns of node labels are below `dim`; class indices are below the
+/// edge is below the number of nodes of its graph; columns of labels are below the number of their names; class indices are below the
 /// number of classes.
 ///
 /// ```
@@ -27,9 +27,9 @@ pub struct GraphDataset {
     pub(super) node_offsets: Buffer<u64>,
     pub(super) indptr: Buffer<u64>,
     pub(super) indices: Buffer<u32>,
-    pub(super) features: Option<Features>,
-    pub(super) node_labels: Option<NodeLabels>,
-    pub(super) edge_labels: Option<Buffer<u32>>,
+    pub(super) nodes: AttributeRows,
+    /// Grouped by destination like `indices`.
+    pub(super) edges: AttributeRows,
     pub(super) labels: Buffer<u32>,
     pub(super) classes: Vec<i64>,
     pub(super) targets: Option<Targets>,
@@ -42,7 +42,7 @@ impl GraphDataset {
     /// [`GraphError::Dataset`] naming the graph, node or edge that is inconsistent.
     pub fn new(name: &str, data: GraphData) -> Result<Self, GraphError> {
         let fail = |why: String| GraphError::Dataset { dataset: name.into(), why };
-        let GraphData { node_offsets, src, dst, labels, targets, features, node_labels, edge_labels } = data;
+        let GraphData { node_offsets, src, dst, labels, targets, nodes, edges } = data;
         let num_nodes = check_offsets(&node_offsets).map_err(fail)?;
         let num_graphs = node_offsets.len() - 1;
         let rows = |what: &str, given: usize, expected: usize| {
@@ -55,54 +55,31 @@ impl GraphDataset {
             rows("labels of graphs", labels.len(), num_graphs)?;
         }
         rows("destinations of edges", dst.len(), src.len())?;
-        if let Some(labels) = &edge_labels {
-            rows("labels of edges", labels.len(), src.len())?;
+        nodes.check(num_nodes, "node").map_err(fail)?;
+        edges.check(src.len(), "edge").map_err(fail)?;
+        if src.len() > u32::MAX as usize {
+            return Err(fail(format!("{} edges, but at most 2^32 - 1 are supported", src.len())));
         }
         let graph_of = graph_of_nodes(&node_offsets);
         check_edges(&graph_of, &src, &dst).map_err(fail)?;
-        let grouped = group(&node_offsets, &graph_of, &src, &dst, edge_labels.as_deref());
+        let grouped = group(&node_offsets, &graph_of, &src, &dst);
         let mut classes = labels.clone();
         classes.sort_unstable();
         classes.dedup();
         let class = |label: &i64| classes.partition_point(|other| other < label) as u32;
         let mut labels: Vec<u32> = labels.iter().map(class).collect();
         labels.resize(num_graphs, 0);
-        let dataset = Self {
+        Ok(Self {
             name: name.into(),
             node_offsets: node_offsets.into(),
             indptr: grouped.indptr.into(),
             indices: grouped.indices.into(),
-            features,
-            node_labels,
-            edge_labels: grouped.edge_labels.map(Into::into),
+            nodes,
+            edges: edges.permuted(&grouped.order),
             labels: labels.into(),
             classes,
             targets,
-        };
-        dataset.check_nodes(num_nodes).map_err(fail)?;
-        Ok(dataset)
-    }
-
-    /// Checks features and labels of nodes.
-    pub(super) fn check_nodes(&self, num_nodes: usize) -> Result<(), String> {
-        if let Some(rows) = self.features.as_ref().map(Features::num_rows).filter(|&rows| rows != num_nodes) {
-            return Err(format!("{rows} rows of features for {num_nodes} nodes"));
-        }
-        let Some(NodeLabels { columns, per_node, names }) = &self.node_labels else { return Ok(()) };
-        let dim = names.len();
-        if columns.len() != num_nodes * per_node {
-            return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
-        }
-        if let Some(at) = columns.iter().position(|&column| column as usize >= dim) {
-            return Err(format!("node {} has label {}, but there are {dim} labels", at / per_node, columns[at]));
-        }
-        // Each label value is a column of every node's row, so the number of values is bounded like the number of
-        // classes.
-        if dim <= max_classes(0) {
-            return Ok(());
-        }
-        let labels: Vec<i64> = columns.iter().map(|&column| i64::from(column)).collect();
-        check_num_classes(&labels, dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
+        })
     }
 
     /// Sets the labels of nodes to their in-degrees, with one column per distinct in-degree. This distinguishes graphs
@@ -132,7 +109,7 @@ impl GraphDataset {
         let columns: Vec<u32> =
             degrees.iter().map(|degree| distinct.partition_point(|other| other < degree) as u32).collect();
         let names = distinct.iter().map(|degree| format!("in-degree {degree}")).collect();
-        self.node_labels = Some(NodeLabels { columns: columns.into(), per_node: 1, names });
+        self.nodes.labels = Some(OneHotLabels { columns: columns.into(), per_row: 1, names });
         self
     }
 
@@ -213,26 +190,29 @@ impl GraphDataset {
             hash.update(&(targets.dim as u64).to_le_bytes());
             hash.update(bytemuck::cast_slice(&targets.values));
         }
-        hash.update(&(self.feature_dim() as u64).to_le_bytes());
-        if let Some(features) = &self.features {
-            hash.update(features.bytes());
-        }
-        let columns = self.node_labels.as_ref().map(|labels| &labels.columns);
-        for labels in columns.into_iter().chain(&self.edge_labels) {
-            hash.update(bytemuck::cast_slice(labels));
-        }
+        self.nodes.hash(&mut hash);
+        self.edges.hash(&mut hash);
         hash.digest()
     }
 
     /// Returns the number of columns of a node's row: its features, followed by its one-hot labels.
     pub fn feature_dim(&self) -> usize {
-        let features = self.features.as_ref().map_or(0, Features::dim);
-        features + self.column_names().len()
+        self.nodes.dim()
     }
 
-    /// Returns the meaning of each column of a node's row after its features.
-    pub fn column_names(&self) -> &[String] {
-        self.node_labels.as_ref().map_or(&[], |labels| &labels.names)
+    /// Returns the number of columns of an edge's row: its features, followed by its one-hot labels.
+    pub fn edge_dim(&self) -> usize {
+        self.edges.dim()
+    }
+
+    /// Returns the attributes of nodes.
+    pub fn nodes(&self) -> &AttributeRows {
+        &self.nodes
+    }
+
+    /// Returns the attributes of edges, grouped by destination.
+    pub fn edges(&self) -> &AttributeRows {
+        &self.edges
     }
 
     /// Appends the rows of the nodes of a graph to `rows`.
@@ -243,30 +223,20 @@ impl GraphDataset {
     /// # Panics
     /// If the graph is out of range.
     pub fn append_features(&self, graph: usize, rows: &mut Vec<f32>) {
-        let dim = self.feature_dim();
         let first = self.node_offsets[graph] as usize;
-        let num_nodes = self.num_nodes_of(graph);
-        let start = rows.len();
-        rows.resize(start + num_nodes * dim, 0.0);
-        let dense = self.features.as_ref().map_or(0, Features::dim);
-        for (node, row) in (first..).zip(rows[start..].chunks_exact_mut(dim.max(1))) {
-            if let Some(features) = &self.features {
-                features.copy_row(node, &mut row[..dense]);
-            }
-            if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
-                columns[node * per_node..(node + 1) * per_node].iter().for_each(|&c| row[dense + c as usize] = 1.0);
-            }
-        }
+        self.nodes.append(first..first + self.num_nodes_of(graph), rows);
     }
 
-    /// Returns the labels of a graph's edges, in the order of the edges, if edges have labels.
+    /// Appends the rows of the edges of a graph to `rows`, in the order of the edges.
+    ///
+    /// # Shapes
+    /// - appended: `[num_edges, edge_dim]`
     ///
     /// # Panics
     /// If the graph is out of range.
-    pub fn edge_labels_of(&self, graph: usize) -> Option<&[u32]> {
+    pub fn append_edge_features(&self, graph: usize, rows: &mut Vec<f32>) {
         let indptr = self.graph(graph).indptr;
-        let range = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
-        self.edge_labels.as_ref().map(|labels| &labels[range])
+        self.edges.append(indptr[0] as usize..indptr[indptr.len() - 1] as usize, rows);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sets of graphs in the text format of TUDataset.
 
-use super::{GraphData, GraphDataset, NodeLabels};
+use super::{AttributeRows, GraphData, GraphDataset, OneHotLabels};
 use crate::memory::Features;
 use crate::readers::text::{Lines, bad_line, find_text, parse_file, quote, read_rows, whole};
 use crate::{GraphError, TargetKind, Targets};
@@ -20,7 +20,8 @@ const EDGES: &str = "_A.txt";
 /// | `NAME_graph_attributes.txt` | without labels: one or several numbers to predict for each graph |
 /// | `NAME_node_labels.txt` | the labels of each node; optional |
 /// | `NAME_node_attributes.txt` | the features of each node; optional |
-/// | `NAME_edge_labels.txt` | the label of each edge; optional |
+/// | `NAME_edge_labels.txt` | the labels of each edge; optional |
+/// | `NAME_edge_attributes.txt` | the features of each edge; optional |
 ///
 /// Each file may be gzipped. Graphs, nodes and edges keep their order, and self loops and duplicates are kept. Labels
 /// of nodes and edges are whole numbers, which become columns in ascending order. If nodes have several labels, each
@@ -60,17 +61,17 @@ pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
         let path = files.require("graph_labels")?;
         labels = read_columns(&path, graphs)?.single(&path)?;
     }
-    let node_labels = files.find("node_labels").map(|path| read_columns(&path, nodes)).transpose()?;
-    let edge_labels = match files.find("edge_labels") {
-        Some(path) => {
-            let labels = read_columns(&path, of_edges)?.single(&path)?;
-            Some(ranks(&labels).0)
-        }
-        None => None,
-    };
-    let features = files.find("node_attributes").map(|path| read_attributes(&path, nodes)).transpose()?.flatten();
-    let node_labels = node_labels.map(LabelColumns::into_ones).filter(|labels| labels.per_node > 0);
-    GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, targets, features, node_labels, edge_labels })
+    let nodes = read_rows_of(&files, "node", nodes)?;
+    let edges = read_rows_of(&files, "edge", of_edges)?;
+    GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, targets, nodes, edges })
+}
+
+/// Reads the attributes and labels of nodes or edges.
+fn read_rows_of(files: &Files, of: &str, rows: RowCount) -> Result<AttributeRows, GraphError> {
+    let labels = files.find(&format!("{of}_labels")).map(|path| read_columns(&path, rows)).transpose()?;
+    let features = files.find(&format!("{of}_attributes")).map(|path| read_attributes(&path, rows)).transpose()?;
+    let labels = labels.map(LabelColumns::into_ones).filter(|labels| labels.per_row > 0);
+    Ok(AttributeRows { features: features.flatten(), labels })
 }
 
 /// Returns the file of edges in a folder, if there is one. Fails if there are several.
@@ -243,7 +244,7 @@ impl LabelColumns {
     }
 
     /// Converts the labels to one-hot columns, one for each distinct label of each column.
-    fn into_ones(self) -> NodeLabels {
+    fn into_ones(self) -> OneHotLabels {
         let mut columns = vec![0; self.values.len()];
         let mut names = Vec::new();
         for column in 0..self.columns {
@@ -255,7 +256,7 @@ impl LabelColumns {
             let of_column = if self.columns == 1 { String::new() } else { format!(" in column {column}") };
             names.extend(distinct.iter().map(|label| format!("label {label}{of_column}")));
         }
-        NodeLabels { columns: columns.into(), per_node: self.columns, names }
+        OneHotLabels { columns: columns.into(), per_row: self.columns, names }
     }
 }
 
