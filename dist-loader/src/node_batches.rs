@@ -17,13 +17,14 @@ pub(crate) enum SeedIds {
     Owned(Range<u32>),
     /// Ids with times.
     Timed(Vec<(u32, i64)>),
+    OwnedAt(Range<u32>, i64),
 }
 
 impl SeedIds {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Nodes(ids) => ids.len(),
-            Self::Owned(range) => range.len(),
+            Self::Owned(range) | Self::OwnedAt(range, _) => range.len(),
             Self::Timed(timed) => timed.len(),
         }
     }
@@ -31,7 +32,7 @@ impl SeedIds {
     fn nodes(&self, positions: &[u32]) -> Vec<u32> {
         match self {
             Self::Nodes(ids) => positions.iter().map(|&at| ids[at as usize]).collect(),
-            Self::Owned(range) => positions.iter().map(|&at| range.start + at).collect(),
+            Self::Owned(range) | Self::OwnedAt(range, _) => positions.iter().map(|&at| range.start + at).collect(),
             Self::Timed(timed) => positions.iter().map(|&at| timed[at as usize].0).collect(),
         }
     }
@@ -40,6 +41,7 @@ impl SeedIds {
     fn times(&self, positions: &[u32]) -> Option<Vec<i64>> {
         match self {
             Self::Timed(timed) => Some(positions.iter().map(|&at| timed[at as usize].1).collect()),
+            Self::OwnedAt(_, time) => Some(vec![*time; positions.len()]),
             Self::Nodes(_) | Self::Owned(_) => None,
         }
     }

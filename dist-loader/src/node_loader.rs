@@ -55,7 +55,7 @@ impl DistNeighborLoader {
         let part = node.part();
         let temporal = sampler.temporal().is_some();
         let node_meta = &part.meta().node_types[node_type.index()];
-        if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_)) {
+        if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_) | Seeds::OwnedAt(_)) {
             return Err(LoaderError::Config {
                 what: format!(
                     "temporal sampling needs a time for each seed, but nodes of type {} have none: pass seeds with \
@@ -71,6 +71,7 @@ impl DistNeighborLoader {
                 SeedIds::Nodes(nodes.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?)
             }
             Seeds::Owned => SeedIds::Owned(owned_seeds(node, node_type)),
+            Seeds::OwnedAt(time) => SeedIds::OwnedAt(owned_seeds(node, node_type), time),
             Seeds::Listed(ids) => SeedIds::Nodes(ids),
             Seeds::Timed(timed) => SeedIds::Timed(timed),
         };
@@ -128,7 +129,7 @@ impl DistNeighborLoader {
         let node = batches.sampler.node();
         let cells = match &*batches.seeds {
             SeedIds::Nodes(seeds) => SeedPartition::of_nodes(node, batches.node_type, seeds, world)?,
-            SeedIds::Owned(_) | SeedIds::Timed(_) => {
+            SeedIds::Owned(_) | SeedIds::OwnedAt(..) | SeedIds::Timed(_) => {
                 let what = "only the seeds of a split can be continued with another number of processes".into();
                 return Err(LoaderError::Config { what });
             }

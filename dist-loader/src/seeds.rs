@@ -24,6 +24,8 @@ pub enum Seeds {
     /// A list as in [`Seeds::Listed`] with a time for each seed, for temporal sampling. A node may be listed at several
     /// times.
     Timed(Vec<(u32, i64)>),
+    /// The nodes of [`Seeds::Owned`], all at this time, for temporal sampling.
+    OwnedAt(i64),
 }
 
 /// The division of seeds into the batches of one rank. A seed is a position in a list of `len` seeds.

@@ -142,7 +142,7 @@ impl TrainingConfig {
     }
 
     /// Returns the sampler configuration of validation and test.
-    pub(crate) fn eval_sampler(&self) -> SamplerConfig {
+    pub fn eval_sampler(&self) -> SamplerConfig {
         SamplerConfig { num_neighbors: self.eval_num_neighbors.clone(), ..self.sampler.clone() }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::config::fan_out::{Fanout, parse_num_neighbors};
 use edgecut_graph::{EdgeTypeMeta, Meta, named_values};
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// The number of in-neighbors to draw per node, by hop and edge type. Lists start with the hop nearest to the seeds.
@@ -23,7 +24,7 @@ use std::str::FromStr;
 /// assert_eq!(typed.num_hops(), 2);
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumNeighbors {
     /// Fan-outs of the edge types without a name in the list.
     others: Option<Vec<Fanout>>,

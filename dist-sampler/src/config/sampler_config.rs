@@ -3,6 +3,7 @@
 use crate::config::node_fields::EdgeFields;
 use crate::config::num_neighbors::NumNeighbors;
 use crate::config::sampling_policy::Temporal;
+use serde::{Deserialize, Serialize};
 
 /// The configuration of a [`DistNeighborSampler`](crate::DistNeighborSampler).
 ///
@@ -11,25 +12,35 @@ use crate::config::sampling_policy::Temporal;
 /// let config = SamplerConfig::new(vec![Fanout::Count(15), Fanout::Count(10)]).with_weights(true);
 /// assert!(config.weighted && !config.replace);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplerConfig {
     /// Fan-outs by hop and edge type.
     pub num_neighbors: NumNeighbors,
     /// True to draw neighbors with replacement. A fan-out of [`Fanout::All`](crate::Fanout::All) takes each neighbor once either way.
+    #[serde(default)]
     pub replace: bool,
     /// True to draw edges with probabilities in proportion to their weights. Without replacement, edges are drawn one
     /// after the other, each in proportion to its weight among the edges that are left. Edges of weight 0 are never
     /// drawn, not even by [`Fanout::All`](crate::Fanout::All).
+    #[serde(default)]
     pub weighted: bool,
     /// The times that limit sampling: nothing later than the seed's time is drawn. `None` ignores times.
+    #[serde(default)]
     pub temporal: Option<Temporal>,
     /// True to sample a separate neighborhood for each seed. A node in the neighborhoods of several seeds then appears
     /// once per seed. Temporal sampling is always disjoint, since each seed has its own time.
+    #[serde(default)]
     pub disjoint: bool,
     /// The attributes to fetch for the sampled edges.
+    #[serde(default, skip_serializing_if = "no_fields")]
     pub edge_attributes: EdgeFields,
     /// True to keep the position of each sampled edge among the in-edges of its destination, which identifies the edge.
+    #[serde(default)]
     pub positions: bool,
+}
+
+fn no_fields(fields: &EdgeFields) -> bool {
+    !fields.any()
 }
 
 impl SamplerConfig {

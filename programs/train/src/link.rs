@@ -7,12 +7,13 @@ use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
 use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
-use crate::saved_model::{Setting, check_data, check_flags};
+use crate::saved_model::{Setting, check_data, check_flags, sampler_of_model};
 use crate::traffic_table;
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
+use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
@@ -41,7 +42,8 @@ pub(crate) fn run<B: TrainingBackend>(
         let checkpoints = config.training.fit.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
+        let trained_on = TrainedOn::new(job.node.part().meta());
+        reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
         say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         let data = args.part.dataset_root_dir.as_deref();
@@ -92,9 +94,13 @@ fn evaluate<B: TrainingBackend>(
     let mut settings = args.training.settings_of(&ModelConfig::Relational(model_config.encoder.clone()));
     settings.push(Setting::new("decoder", args.links.decoder, model_config.decoder));
     check_flags(&args.given, path, &settings)?;
-    check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
+    let mut config = config.clone();
+    let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
+    check_data(&bytes, path, job.node.part().meta(), Some(&sampler), job.world)?;
+    config.training.eval_num_neighbors = sampler.num_neighbors.clone();
+    config.training.sampler = sampler;
     model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_link(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+    Ok(B::evaluate_link(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Reports the result of a run.

@@ -7,10 +7,11 @@ use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::process_role::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent, shown};
-use crate::saved_model::{check_data, check_flags, loss_of_model};
+use crate::saved_model::{check_data, check_flags, loss_of_model, sampler_of_model};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
+use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::{
     EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
 };
@@ -43,7 +44,6 @@ pub(crate) fn run<B: TrainingBackend>(
         let checkpoints = config.training.fit.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        reporter.describe_data(args.sampling.trained_on(job.node.part().meta()));
         say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
@@ -51,6 +51,8 @@ pub(crate) fn run<B: TrainingBackend>(
             reporter
                 .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
         }
+        let trained_on = TrainedOn::new(job.node.part().meta());
+        reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
@@ -89,7 +91,10 @@ fn evaluate<B: TrainingBackend>(
     let mut config = config.clone();
     config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
-    check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
+    let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
+    check_data(&bytes, path, job.node.part().meta(), Some(&sampler), job.world)?;
+    config.training.eval_num_neighbors = sampler.num_neighbors.clone();
+    config.training.sampler = sampler;
     model.set_precision(config.training.step.precision);
     Ok(B::evaluate_node(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }

@@ -1,11 +1,8 @@
 //! The flags that constrain neighbor sampling.
 
-use crate::saved_model::Sampling;
 use crate::shared_flags::{as_text, as_text_if_given};
 use clap::Args;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
-use edgecut_graph::Meta;
-use edgecut_trainer::model_file::TrainedOn;
 use serde::Serialize;
 
 /// Flags that select the eligible neighbors and their probabilities.
@@ -34,18 +31,6 @@ pub(crate) struct SamplingArgs {
 }
 
 impl SamplingArgs {
-    /// Describes a graph that a model is trained on with these flags.
-    pub(crate) fn trained_on(&self, meta: &Meta) -> TrainedOn {
-        let Sampling { time_attr, weighted, .. } = self.sampling();
-        TrainedOn::new(meta).with_sampling(time_attr, weighted)
-    }
-
-    /// Returns what a saved model is compared with.
-    pub(crate) fn sampling(&self) -> Sampling {
-        let time_attr = self.time_attr.map(|attr| attr.to_string());
-        Sampling { time_attr, weighted: self.weighted, has_flags: true }
-    }
-
     /// Returns the configuration of a sampler with these fan-outs.
     pub(crate) fn config(&self, num_neighbors: NumNeighbors) -> SamplerConfig {
         let temporal = self.time_attr.map(|attr| Temporal { attr, strategy: self.temporal_strategy });

@@ -5,19 +5,11 @@ use crate::given_flags::GivenFlags;
 use anyhow::bail;
 use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::model_file::{ModelFileError, ModelTask, SavedTask, TrainedOn};
 use std::path::Path;
-
-/// The sampling of an evaluation or prediction.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sampling {
-    pub(crate) time_attr: Option<String>,
-    pub(crate) weighted: bool,
-    /// True if the flags of the command can choose another sampling.
-    pub(crate) has_flags: bool,
-}
 
 /// A setting of a model: the id of its flag, the value that the flags give it, and the saved value.
 pub(crate) struct Setting {
@@ -73,8 +65,38 @@ pub(crate) fn loss_of_model(bytes: &[u8], path: &Path, given: Option<AnyLoss>) -
     }
 }
 
+/// Returns the sampler by which a saved model is evaluated: `own`, which the flags describe, with the settings of its
+/// training in place of flags that are not given. `bytes` are those of the model file `path`.
+pub(crate) fn sampler_of_model(
+    given: &GivenFlags,
+    bytes: &[u8],
+    path: &Path,
+    mut own: SamplerConfig,
+) -> anyhow::Result<SamplerConfig> {
+    let Some(saved) = TrainedOn::of_file(bytes, path)?.and_then(|trained_on| trained_on.sampler) else {
+        return Ok(own);
+    };
+    if !given.is_given("num_neighbors") && !given.is_given("eval_num_neighbors") {
+        own.num_neighbors = saved.num_neighbors;
+    }
+    if !given.is_given("time_attr") {
+        own.temporal = saved.temporal;
+    }
+    if !given.is_given("weighted") {
+        own.weighted = saved.weighted;
+    }
+    if !given.is_given("replace") {
+        own.replace = saved.replace;
+    }
+    if !given.is_given("disjoint") {
+        own.disjoint = saved.disjoint;
+    }
+    Ok(own)
+}
+
 /// Checks that a graph is like the one that a saved model was trained on, and tells on rank 0 what is not compared and
-/// what is not the same as in the training. `bytes` are those of the model file `path`. Every rank calls this.
+/// what is not the same as in the training. `bytes` are those of the model file `path`. Without `sampler`, all neighbors are
+/// read. Every rank calls this.
 ///
 /// # Errors
 /// Other transforms of features, or other classes, than those of the training.
@@ -82,7 +104,7 @@ pub(crate) fn check_data(
     bytes: &[u8],
     path: &Path,
     meta: &Meta,
-    sampling: &Sampling,
+    sampler: Option<&SamplerConfig>,
     world: &ProcessGroup,
 ) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
@@ -92,7 +114,7 @@ pub(crate) fn check_data(
         bail!(ModelFileError::OtherData { path: path.to_owned(), what });
     }
     if world.rank() == 0 {
-        notes(trained_on.as_ref(), path, meta, sampling).iter().for_each(|note| message!("note: {note}"));
+        notes(trained_on.as_ref(), path, meta, sampler).iter().for_each(|note| message!("note: {note}"));
     }
     Ok(())
 }
@@ -112,7 +134,7 @@ pub(crate) fn check_graphs(bytes: &[u8], path: &Path, graphs: &GraphDataset, num
 }
 
 /// Returns what a user must know of the data of the training.
-fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampling: &Sampling) -> Vec<String> {
+fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Option<&SamplerConfig>) -> Vec<String> {
     let path = path.display();
     let Some(trained_on) = trained_on else {
         return vec![format!(
@@ -127,18 +149,19 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampling: &Sa
              training of {path}: partition the graph again to compare them"
         ));
     }
-    if let Some(attr) = trained_on.time_attr.as_ref().filter(|attr| Some(*attr) != sampling.time_attr.as_ref()) {
-        let remedy = if sampling.has_flags { format!(": add --time-attr {attr}") } else { String::new() };
+    let time_attr = sampler.and_then(|sampler| sampler.temporal).map(|temporal| temporal.attr.to_string());
+    if let Some(attr) = &trained_on.time_attr
+        && time_attr.as_ref() != Some(attr)
+    {
         notes.push(format!(
             "{path} was trained with --time-attr {attr}, but neighbors of all times are read here, so that results differ \
-             from those of its evaluation{remedy}"
+             from those of its evaluation"
         ));
     }
-    if trained_on.weighted && !sampling.weighted {
-        let remedy = if sampling.has_flags { ": add --weighted" } else { "" };
+    if trained_on.weighted && !sampler.is_some_and(|sampler| sampler.weighted) {
         notes.push(format!(
             "{path} was trained with --weighted, but the weights of edges are not used here, so that results differ from \
-             those of its evaluation{remedy}"
+             those of its evaluation"
         ));
     }
     notes
@@ -147,6 +170,7 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampling: &Sa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edgecut_dist_sampler::{Fanout, Temporal, TemporalStrategy, TimeAttr};
     use edgecut_graph::part_writer::write_one_part;
     use edgecut_graph::readers::{FakeOptions, fake};
 
@@ -156,23 +180,23 @@ mod tests {
         let options = FakeOptions { avg_num_nodes: 40, ..FakeOptions::default() };
         write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
         let meta = Meta::read(dir.path()).expect("META.json");
-        let notes = |trained: Option<&TrainedOn>, meta: &Meta, sampling: &Sampling| {
-            notes(trained, Path::new("m.safetensors"), meta, sampling)
+        let notes = |trained: Option<&TrainedOn>, meta: &Meta, sampler: Option<&SamplerConfig>| {
+            notes(trained, Path::new("m.safetensors"), meta, sampler)
         };
-        let of_predict = Sampling::default();
         let plain = TrainedOn::new(&meta);
-        assert_eq!(notes(Some(&plain), &meta, &of_predict), [""; 0]);
-        assert!(notes(None, &meta, &of_predict)[0].contains("m.safetensors does not say which nodes"));
+        assert_eq!(notes(Some(&plain), &meta, None), [""; 0]);
+        assert!(notes(None, &meta, None)[0].contains("m.safetensors does not say which nodes"));
         let mut old = meta.clone();
         old.has_transforms = true;
-        assert!(notes(Some(&plain), &old, &of_predict)[0].contains("partition the graph again"));
-        let temporal = plain.with_sampling(Some("edge_time".into()), true);
-        let [time, weight] = &notes(Some(&temporal), &meta, &of_predict)[..] else { panic!("two notes") };
-        assert!(time.contains("--time-attr edge_time, but neighbors of all times") && !time.contains("add"), "{time}");
-        assert!(weight.contains("--weighted") && !weight.contains("add"), "{weight}");
-        let of_evaluation = Sampling { has_flags: true, ..Sampling::default() };
-        assert!(notes(Some(&temporal), &meta, &of_evaluation)[0].ends_with(": add --time-attr edge_time"));
-        let same = Sampling { time_attr: temporal.time_attr.clone(), weighted: true, has_flags: true };
-        assert_eq!(notes(Some(&temporal), &meta, &same), [""; 0]);
+        assert!(notes(Some(&plain), &old, None)[0].contains("partition the graph again"));
+        let times = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
+        let sampler = SamplerConfig::new(vec![Fanout::All]).with_weights(true).with_times(Some(times));
+        let temporal = plain.with_sampler(sampler.clone());
+        let [time, weight] = &notes(Some(&temporal), &meta, None)[..] else { panic!("two notes") };
+        assert!(time.contains("--time-attr edge_time, but neighbors of all times"), "{time}");
+        assert!(weight.contains("--weighted"), "{weight}");
+        assert_eq!(notes(Some(&temporal), &meta, Some(&sampler)), [""; 0]);
+        let text = serde_json::to_string(&temporal).expect("JSON");
+        assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("the description"), temporal);
     }
 }

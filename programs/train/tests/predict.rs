@@ -766,3 +766,49 @@ fn a_submission_has_the_classes_in_the_order_of_the_file() {
     let output = Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python");
     assert!(output.status.success(), "{}", stderr(&output));
 }
+
+#[test]
+fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
+    let options = FakeOptions { avg_num_nodes: 400, edge_attributes: true, ..FakeOptions::default() };
+    let graph = fake(&options).expect("a fake graph");
+    let [two, one, three] = [2, 1, 3].map(|num_parts| programs::written_by(&graph, num_parts));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    for flags in [&["--time-attr", "edge_time"][..], &["--time-attr", "node_time"], &["--weighted"]] {
+        let result = trained("node", &two.path, &model, flags);
+        let ours = predicted(&two.path, &model, &out, &["--output", "logit"]);
+        let expected = numbers(&out).1;
+        // The evaluation has read all neighbors that the flags allow, and so does the prediction.
+        assert_eq!([&ours["valid_acc"], &ours["test_acc"]], [&result["valid_acc"], &result["test_acc"]], "{flags:?}");
+        for (parts, more) in [(&one, &[][..]), (&three, &["--nproc-per-node", "2"]), (&three, &["--batch-size", "7"])] {
+            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
+            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
+        }
+        // Evaluations take the flags from the file too.
+        let load = ["--load-model", model.to_str().expect("a path"), "--json"];
+        let output = run(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"]));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
+        assert_eq!(evaluated["test_acc"], result["test_acc"], "{flags:?}: {}", stderr(&output));
+    }
+    trained("node", &two.path, &model, &["--time-attr", "edge_time"]);
+    let logits = |flags: &[&str]| {
+        predicted(&two.path, &model, &out, &[&["--output", "logit"], flags].concat());
+        numbers(&out).1
+    };
+    let own_times = logits(&[]);
+    let all_times = logits(&["--time-attr", "none"]);
+    assert_ne!(own_times, all_times);
+    // After the last edge, all edges are known.
+    assert_close(&logits(&["--seed-time", "9000000000000000000"]), &all_times, "the end of time");
+    assert_ne!(logits(&["--seed-time", "-1"]), own_times);
+    for (flags, why) in [
+        (&["--time-attr", "none", "--seed-time", "3"][..], "--seed-time has no effect: no times are compared"),
+        (&["--time-attr", "none", "--batch-size", "3"], "--batch-size has no effect: all neighbors are read"),
+        (&["--time-attr", "yesterday"], "is neither edge_time nor node_time"),
+    ] {
+        let output = predict(&two.path, &model, &folder.path().join("none"), flags);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
+    }
+}

@@ -13,7 +13,7 @@ use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, NumNeighbors, RowsWriter, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, RowsWriter, SamplerConfig};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
@@ -34,8 +34,10 @@ pub enum Neighborhoods {
     LayerWise(LayerWiseConfig),
     /// Sampled neighbors of batches of nodes.
     Sampled {
-        /// The fan-outs, the hop at the seeds first.
-        num_neighbors: NumNeighbors,
+        /// The fan-outs, the hop at the nodes first, and the rules of the draws.
+        sampler: SamplerConfig,
+        /// In temporal sampling, the time of all nodes. `None` takes the own time of each node.
+        time: Option<i64>,
         /// The number of nodes of a batch.
         batch_size: usize,
         /// The random seed.
@@ -90,9 +92,9 @@ pub fn predict_node<'s, B: GnnBackend>(
         }
     };
     let trained = Trained { model, options, expected, hidden_channels, classified };
-    let (num_neighbors, batch_size, seed, files) = match &config.neighborhoods {
+    let (sampler, time, batch_size, seed, files) = match &config.neighborhoods {
         Neighborhoods::LayerWise(limits) => return trained.layer_wise(job, saved, config, limits),
-        Neighborhoods::Sampled { num_neighbors, batch_size, seed, files } => (num_neighbors, batch_size, seed, files),
+        Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
     };
     let PredictionJob { node, world, device, progress } = job;
     if config.wanted != WantedRows::Logits {
@@ -102,13 +104,13 @@ pub fn predict_node<'s, B: GnnBackend>(
     let embeddings = trained.embeddings(node, saved)?;
     let target = trained.node_type(node, config.node_type.as_deref())?;
     trained.check_classified(node, target, &config.wanted)?;
-    if num_neighbors.num_hops() != trained.num_layers() {
+    if sampler.num_neighbors.num_hops() != trained.num_layers() {
         let layers = trained.num_layers();
-        let hops = num_neighbors.num_hops();
+        let hops = sampler.num_neighbors.num_hops();
         let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
         return Err(TrainError::Config { what });
     }
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), SamplerConfig::new(num_neighbors.clone()))?);
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler.clone())?);
     let options = BatchOptions { labels: false, ..options };
     let loader_config = LoaderConfig {
         batch_size: *batch_size,
@@ -120,7 +122,8 @@ pub fn predict_node<'s, B: GnnBackend>(
         wanted: options.wanted(),
         cache: None,
     };
-    let loader = DistNeighborLoader::new(sampler, target, Seeds::Owned, loader_config, world)?;
+    let seeds = time.map_or(Seeds::Owned, Seeds::OwnedAt);
+    let loader = DistNeighborLoader::new(sampler, target, seeds, loader_config, world)?;
     let width = model.width(model.num_passes() - 1, target);
     let writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);

@@ -1,6 +1,7 @@
 //! The data that a model was trained on, as its file describes it.
 
 use super::ModelFileError;
+use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{GraphDataset, Meta, TypeDigests, checksum};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,9 @@ pub struct TrainedOn {
     /// True if neighbors were sampled by the weights of edges.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub weighted: bool,
+    /// The sampler of the evaluation. Files of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<SamplerConfig>,
 }
 
 /// The identity of a node type or edge type. An entry is absent if the parts of the training did not tell it.
@@ -103,7 +107,7 @@ impl TrainedOn {
         let names = format!("{:?}", graphs.classes());
         let classes = Some(Fingerprint::Digest(checksum(names.as_bytes())));
         let identity = TypeIdentity { classes, ..TypeIdentity::default() };
-        let names = graphs.column_names().to_vec();
+        let names = graphs.nodes().label_names().to_vec();
         let graph_columns = Some(GraphColumns { features: graphs.feature_dim() - names.len(), names });
         Self { node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]), graph_columns, ..Self::default() }
     }
@@ -123,9 +127,10 @@ impl TrainedOn {
             .then(|| "the classes of the graphs are not those of its training: train a model for them".to_owned())
     }
 
-    /// Adds the sampling of the training: the attribute that constrains it by time, and whether weights of edges do.
-    pub fn with_sampling(self, time_attr: Option<String>, weighted: bool) -> Self {
-        Self { time_attr, weighted, ..self }
+    /// Adds the sampler of the evaluation.
+    pub fn with_sampler(self, sampler: SamplerConfig) -> Self {
+        let time_attr = sampler.temporal.map(|temporal| temporal.attr.to_string());
+        Self { time_attr, weighted: sampler.weighted, sampler: Some(sampler), ..self }
     }
 
     /// Reads the description from the bytes of a model file; `None` if the file has none. `path` is the file for errors.

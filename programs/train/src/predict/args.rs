@@ -4,6 +4,7 @@ use super::submission::Submission;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
 use crate::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
+use edgecut_dist_sampler::TimeAttr;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -59,14 +60,22 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) layer: Option<u32>,
     /// Sample neighbors with these fan-outs, the hop at the nodes first, instead of reading all neighbors layer by layer
+    /// [default: for models that were trained with --time-attr or --weighted, the fan-outs of their evaluation]
     #[arg(long, alias = "fanout", value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) num_neighbors: Option<NumNeighborsArg>,
-    /// With --num-neighbors: nodes per batch
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), requires = "num_neighbors", help_heading = "Prediction")]
-    pub(crate) batch_size: u32,
-    /// With --num-neighbors: random seed of sampling
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "num_neighbors", help_heading = "Prediction")]
-    pub(crate) seed: u64,
+    /// Read nothing later than the time of a node: no edge, no node, or (none) read all times [default: as in the
+    /// training of the model]
+    #[arg(long, value_name = "edge_time|node_time|none", value_parser = time_limit, help_heading = "Prediction")]
+    pub(crate) time_attr: Option<TimeLimit>,
+    /// With times: predict for all nodes as of this time, in the unit of the graph's times [default: the time of each node]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Prediction")]
+    pub(crate) seed_time: Option<i64>,
+    /// With sampled neighbors: nodes per batch [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
+    pub(crate) batch_size: Option<u32>,
+    /// With sampled neighbors: random seed of sampling [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Prediction")]
+    pub(crate) seed: Option<u64>,
     /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes, help_heading = "Prediction")]
     #[serde(skip)]
@@ -117,6 +126,18 @@ pub(crate) struct PredictArgs {
     pub(crate) job: JobArgs,
 }
 
+/// The value of `--time-attr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum TimeLimit {
+    /// Neighbors of all times are read.
+    None,
+    Attr(TimeAttr),
+}
+
+fn time_limit(text: &str) -> Result<TimeLimit, String> {
+    if text == "none" { Ok(TimeLimit::None) } else { text.parse().map(TimeLimit::Attr) }
+}
+
 /// The rows to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -130,6 +151,13 @@ pub(crate) enum Rows {
     TopK,
     Table,
     Relation,
+}
+
+impl Rows {
+    /// Returns true for rows that a model predicts for nodes or graphs.
+    pub(crate) fn is_prediction(self) -> bool {
+        matches!(self, Self::Prediction | Self::Class | Self::Probability | Self::Logit)
+    }
 }
 
 /// The format of the files.

@@ -53,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
         let start = Instant::now();
         let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
-        let Model::Graph(model, config, outputs) = open::<B>(args, Data::Graphs(&dataset), world, device)? else {
+        let Model::Graph(model, config, outputs) = open::<B>(args, Data::Graphs(&dataset), world, device)?.model else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()

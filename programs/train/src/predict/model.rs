@@ -1,15 +1,16 @@
 //! The model of a prediction.
 
-use super::args::PredictArgs;
+use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
 use crate::model_bytes::read_on_rank_0;
-use crate::saved_model::{Sampling, check_data, check_graphs};
+use crate::saved_model::{check_data, check_graphs};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{SamplerConfig, Temporal};
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::loss::OutputKind;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask};
+use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask, TrainedOn};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
 
 /// A saved model, by its task.
@@ -17,6 +18,12 @@ pub(super) enum Model<B: TrainingBackend> {
     Node(NodeModel<B>, ModelConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
     Graph(GraphNet<B>, GraphNetConfig, OutputKind),
+}
+
+/// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
+pub(super) struct Opened<B: TrainingBackend> {
+    pub(super) model: Model<B>,
+    pub(super) sampler: Option<SamplerConfig>,
 }
 
 /// The data to predict for.
@@ -34,15 +41,16 @@ pub(super) fn open<B: TrainingBackend>(
     data: Data<'_>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<Model<B>> {
+) -> anyhow::Result<Opened<B>> {
     let path = &args.load_model;
     let bytes = read_on_rank_0(path, world).context("--load-model")?;
+    let sampler = sampler(args, TrainedOn::of_file(&bytes, path)?.as_ref())?;
     if let Data::Graph(meta) = data {
-        check_data(&bytes, path, meta, &Sampling::default(), world)?;
+        check_data(&bytes, path, meta, sampler.as_ref(), world)?;
     }
     let precision = args.device.mixed_precision.unwrap_or_default();
     let saved = SavedTask::of_file(&bytes, path)?;
-    Ok(match saved.task {
+    let model = match saved.task {
         ModelTask::Node => {
             let (mut model, config, embeddings) = B::open_node_model(&bytes, path, device)?;
             model.set_precision(precision);
@@ -66,8 +74,50 @@ pub(super) fn open<B: TrainingBackend>(
             let outputs = saved.outputs_or_classes(config.num_classes);
             Model::Graph(model, config, outputs)
         }
-    })
+    };
+    Ok(Opened { model, sampler })
 }
+
+/// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation did not
+/// read all neighbors, because of times or weights, predicts as it was evaluated.
+fn sampler(args: &PredictArgs, trained_on: Option<&TrainedOn>) -> anyhow::Result<Option<SamplerConfig>> {
+    let fanouts = args.num_neighbors.as_ref().map(|fanouts| fanouts.value.clone());
+    let is_of_nodes = args.output.is_prediction();
+    let mut sampler = match trained_on.and_then(|trained_on| trained_on.sampler.clone()) {
+        Some(saved) if fanouts.is_some() || is_of_nodes => Some(saved),
+        _ => fanouts.clone().map(SamplerConfig::new),
+    };
+    if let (Some(sampler), Some(fanouts)) = (&mut sampler, &fanouts) {
+        sampler.num_neighbors = fanouts.clone();
+    }
+    match (args.time_attr, &mut sampler) {
+        (Some(TimeLimit::None), Some(sampler)) => sampler.temporal = None,
+        (Some(TimeLimit::Attr(attr)), Some(sampler)) => {
+            let strategy = sampler.temporal.map(|temporal| temporal.strategy).unwrap_or_default();
+            sampler.temporal = Some(Temporal { attr, strategy });
+        }
+        (Some(TimeLimit::Attr(_)), None) => bail!(UsageError(format!(
+            "--time-attr: {} does not say the fan-outs of its evaluation, or --output is no prediction: add \
+             --num-neighbors",
+            args.load_model.display()
+        ))),
+        (None, _) | (Some(TimeLimit::None), None) => {}
+    }
+    let differs = |sampler: &SamplerConfig| sampler.temporal.is_some() || sampler.weighted;
+    let sampler = sampler.filter(|sampler| fanouts.is_some() || differs(sampler));
+    let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
+    let without_effect = [
+        ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
+        ("--batch-size", args.batch_size.is_some() && sampler.is_none(), NOT_SAMPLED),
+        ("--seed", args.seed.is_some() && sampler.is_none(), NOT_SAMPLED),
+    ];
+    if let Some((flag, _, why)) = without_effect.into_iter().find(|(_, given, _)| *given) {
+        bail!(UsageError(format!("{flag} has no effect: {why}, or leave the flag out")));
+    }
+    Ok(sampler)
+}
+
+const NOT_SAMPLED: &str = "all neighbors are read, layer by layer: add --num-neighbors";
 
 /// A model for links, its settings and its embeddings.
 pub(super) type OpenLinkModel<B> = (LinkModel<B>, LinkModelConfig, SavedEmbeddings);
@@ -80,7 +130,7 @@ pub(super) fn open_link<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<OpenLinkModel<B>> {
-    match open::<B>(args, data, world, device)? {
+    match open::<B>(args, data, world, device)?.model {
         Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
         Model::Node(..) | Model::Graph(..) => bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \

@@ -2,7 +2,7 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
-use super::model::{Data, Model, open};
+use super::model::{Data, Model, Opened, open};
 use super::progress::Progress;
 use super::selection::Selection;
 use super::user_ids::UserIds;
@@ -79,21 +79,22 @@ fn compute<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<Computed> {
     let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
-    let neighborhoods = match &args.num_neighbors {
-        None => Neighborhoods::LayerWise(files),
-        Some(fanouts) => Neighborhoods::Sampled {
-            num_neighbors: fanouts.value.clone(),
-            batch_size: args.batch_size as usize,
-            seed: args.seed,
-            files,
-        },
-    };
     let wanted = match args.output {
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
+    let Opened { model, sampler } = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
+    let neighborhoods = match sampler {
+        None => Neighborhoods::LayerWise(files),
+        Some(sampler) => Neighborhoods::Sampled {
+            sampler,
+            time: args.seed_time,
+            batch_size: args.batch_size.unwrap_or(1024) as usize,
+            seed: args.seed.unwrap_or(0),
+            files,
+        },
+    };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    let model = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
     let mut task = None;
