@@ -118,7 +118,7 @@ impl<B: GnnBackend> ConvStack<B> {
             HiddenActivation::Relu if is_hidden => Activation::Relu(mask),
             HiddenActivation::Relu | HiddenActivation::Elu => Activation::Identity,
         };
-        let edges = EdgeData { gcn_norm };
+        let edges = EdgeData { gcn_norm, features: None };
         x = self.layers[layer].convolve(ConvInput { x, x_dst: None, block, edges, pass, activation: fused });
         if is_hidden && activation == HiddenActivation::Elu {
             x = masked(elu(x), mask);

@@ -80,7 +80,8 @@ impl<B: GnnBackend> GraphNet<B> {
     pub fn pooled(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let config = &self.settings.0;
         input.check(config.in_channels)?;
-        let edges = EdgeData { gcn_norm: if config.conv.needs_gcn_norm() { Some(input.gcn_norm()?) } else { None } };
+        let gcn_norm = if config.conv.needs_gcn_norm() { Some(input.gcn_norm()?) } else { None };
+        let edges = EdgeData { gcn_norm, features: None };
         let block = input.block();
         let relu = mode.relu_and_dropout(0.0, 0);
         let reduce = config.pooling.reduce();
@@ -91,6 +92,7 @@ impl<B: GnnBackend> GraphNet<B> {
                 pooled.push(pool(x.clone(), input.segments(), &reduce));
             }
             let pass = LayerPass::new(mode, number as u64 + 1);
+            let edges = edges.clone();
             x = layer.convolve(ConvInput { x, x_dst: None, block, edges, pass, activation: Activation::Identity });
             x = match self.norms.get(number) {
                 Some(norm) => norm.forward(x, mode, relu),

@@ -141,6 +141,7 @@ impl GraphNetConfig {
     /// Returns the shape of each convolution.
     pub(super) fn layer_shapes(&self) -> impl Iterator<Item = ConvShape> {
         (0..self.num_layers).map(|layer| ConvShape {
+            edge_channels: 0,
             in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
             out_channels: self.hidden_channels,
             role: ConvRole::Hidden,

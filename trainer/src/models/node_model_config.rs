@@ -197,6 +197,7 @@ impl NodeModelConfig {
             ConvShape {
                 in_channels: if layer == 0 { self.in_channels } else { self.hidden_channels },
                 out_channels: if is_last { self.num_classes } else { self.hidden_channels },
+                edge_channels: 0,
                 role: if is_last { ConvRole::Output } else { ConvRole::Hidden },
                 batch_norm: false,
             }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::batch_graph::{BatchGraph, BlockError, position_at_least};
+use super::edge_rows::EdgeEnds;
 use super::transposed::TransposedBlock;
 
 /// The prefix of a batch's rows and nodes that one layer works on (a message-flow block).
@@ -30,6 +31,7 @@ pub struct Block {
     num_dst: usize,
     num_src: usize,
     transposed: Arc<OnceLock<TransposedBlock>>,
+    edge_ends: Arc<OnceLock<EdgeEnds>>,
     #[cfg(feature = "cuda")]
     on_device: Arc<OnceLock<edgecut_gpu::kernels::DeviceEdges>>,
 }
@@ -55,6 +57,7 @@ impl Block {
             num_dst,
             num_src,
             transposed: Arc::default(),
+            edge_ends: Arc::default(),
             #[cfg(feature = "cuda")]
             on_device: Arc::default(),
         })
@@ -166,6 +169,17 @@ impl Block {
     /// Otherwise the first backward pass builds them on the training thread.
     pub fn prepare_backward(&self) {
         self.transposed();
+    }
+
+    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like those of this
+    /// block.
+    pub(crate) fn blocks_of_edges(&self) -> [&Self; 3] {
+        self.edge_ends().blocks()
+    }
+
+    /// Returns the blocks between the edges and their ends. The first call makes them.
+    pub(super) fn edge_ends(&self) -> &EdgeEnds {
+        self.edge_ends.get_or_init(|| EdgeEnds::new(self))
     }
 
     #[cfg(test)]

@@ -29,6 +29,7 @@ mod cross_entropy;
 mod cube;
 mod dense;
 mod dropout;
+mod edge_rows;
 mod edge_weights;
 mod gnn_backend;
 mod gnn_kernels;
@@ -57,6 +58,9 @@ pub use batch_norm::{BatchNormalization, batch_norm};
 pub use block::Block;
 pub use cross_entropy::cross_entropy_sum;
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
+pub use edge_rows::{
+    AttentionWeights, dot_heads, edge_softmax, gather_destinations, gather_sources, scale_heads, scatter_edges,
+};
 pub use edge_weights::EdgeWeights;
 pub use gnn_backend::GnnBackend;
 pub(crate) use gnn_backend::constant;

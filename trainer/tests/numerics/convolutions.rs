@@ -11,8 +11,8 @@ use edgecut_trainer::models::{
     ConvKind, GraphNetConfig, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput,
 };
 use edgecut_trainer::nn::{
-    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, FlagValues, GraphConv, GraphConvSettings, LayerPass,
-    Mode, ModelName, Network, WeightInit,
+    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GraphConv,
+    GraphConvSettings, LayerPass, Mode, ModelName, Network, WeightInit,
 };
 use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
@@ -94,7 +94,8 @@ fn graph_convolution_equals_its_formula_forward_and_backward() {
     let block = prefix_block(&Arc::new(random_graph(&mut draws, 15, 25, 6)), 11);
     let x = draws.matrix::<Grad>(block.num_src(), 4);
     for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
-        let shape = ConvShape { in_channels: 4, out_channels: 3, role: ConvRole::Hidden, batch_norm: false };
+        let shape =
+            ConvShape { in_channels: 4, out_channels: 3, edge_channels: 0, role: ConvRole::Hidden, batch_norm: false };
         let kind = ConvKind::GraphConv(GraphConvSettings { aggregation });
         let any = kind.init::<Grad>(shape, &mut WeightInit::new(9), &device);
         let edgecut_trainer::nn::AnyConv::GraphConv(layer) = &any else { unreachable!("a GraphConv was made") };
@@ -134,14 +135,20 @@ fn destinations_without_edges_have_no_message() {
             continue;
         }
         let role = ConvRole::EdgeType { between_types: true };
-        let shape = ConvShape { in_channels: 8, out_channels: 8, role, batch_norm: false };
-        let layer = kind.init::<Plain>(shape, &mut WeightInit::new(3), &device);
         let mut draws = Draws(5);
+        let mut edges = EdgeData::default();
+        let mut edge_channels = 0;
+        if kind.edge_features() != EdgeFeatureUse::Ignored {
+            edge_channels = 3;
+            edges.features = Some(draws.matrix(block.num_edges(), edge_channels));
+        }
+        let shape = ConvShape { in_channels: 8, out_channels: 8, edge_channels, role, batch_norm: false };
+        let layer = kind.init::<Plain>(shape, &mut WeightInit::new(3), &device);
         let output = layer.convolve(ConvInput {
             x: draws.matrix(3, 8),
             x_dst: Some(draws.matrix(2, 8)),
             block: &block,
-            edges: EdgeData::default(),
+            edges,
             pass: LayerPass::new(Mode::Eval, 0),
             activation: Activation::Identity,
         });
@@ -162,7 +169,13 @@ fn row_of_guide(name: &ModelName) -> String {
     };
     let flags = ConvKind::flags_of(name.name).iter().map(|flag| format!("`--{}`", flag.name.replace('_', "-")));
     let flags: Vec<String> = flags.collect();
-    format!("| `{}` | {} | {} | {graphs} |", name.name, name.help, flags.join(", "))
+    let kind = ConvKind::from_flags(name.name, FlagValues::new()).expect("defaults are valid");
+    let edges = match kind.edge_features() {
+        EdgeFeatureUse::Ignored => "ignored",
+        EdgeFeatureUse::Read => "read",
+        EdgeFeatureUse::Required => "required",
+    };
+    format!("| `{}` | {} | {} | {graphs} | {edges} |", name.name, name.help, flags.join(", "))
 }
 
 #[test]

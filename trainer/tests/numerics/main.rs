@@ -4,6 +4,7 @@ mod aggregate;
 mod attention;
 mod convolutions;
 mod dropout;
+mod edge_features;
 mod flat_vectors;
 mod graphs;
 mod guide;

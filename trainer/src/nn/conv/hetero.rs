@@ -73,7 +73,7 @@ impl<B: Backend> HeteroConv<B> {
     /// Returns the shape of the convolution from one node type to another.
     pub(crate) fn shape_of((src, dst): (usize, usize), channels: usize) -> ConvShape {
         let role = ConvRole::EdgeType { between_types: src != dst };
-        ConvShape { in_channels: channels, out_channels: channels, role, batch_norm: false }
+        ConvShape { in_channels: channels, out_channels: channels, edge_channels: 0, role, batch_norm: false }
     }
 
     /// Makes the layer with a convolution of `kind` per edge type.

@@ -4,6 +4,7 @@
 //! [registry](registry) lists them. Models, flags, model files and the Python package take all convolutions from there.
 
 mod aggregation;
+mod edge_attention;
 mod flags;
 mod gcn_norm;
 mod hetero;
@@ -45,6 +46,8 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const FLAGS: &'static [ConvFlag] = &[];
     /// True if the convolution needs [`EdgeData::gcn_norm`]. Such a convolution supports uniform sampling only.
     const NEEDS_GCN_NORM: bool = false;
+    /// Use of edge features.
+    const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
     /// Activation that follows the convolution in the hidden layers of a stack.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
 
@@ -127,6 +130,17 @@ pub trait TypedConv<B: Backend>: Module<B> {
     fn set_precision(&mut self, precision: Precision);
 }
 
+/// The use that a convolution makes of edge features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EdgeFeatureUse {
+    /// The convolution does not read edge features.
+    Ignored,
+    /// The convolution reads the edge features of edge types that have some.
+    Read,
+    /// Every edge type must have edge features.
+    Required,
+}
+
 /// The networks that consist of convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
@@ -154,6 +168,8 @@ pub struct ConvShape {
     pub in_channels: usize,
     /// Columns of the output.
     pub out_channels: usize,
+    /// Edge features that the layer reads. 0 if the convolution ignores them, or the edges have none.
+    pub edge_channels: usize,
     /// Purpose of the layer.
     pub role: ConvRole,
     /// True to normalise batches within the convolution, if it has several dense layers.
@@ -188,7 +204,7 @@ pub struct ConvInput<'a, B: Backend> {
     /// Edges.
     pub block: &'a Block,
     /// Values of the edges.
-    pub edges: EdgeData<'a>,
+    pub edges: EdgeData<'a, B>,
     /// Training or evaluation, and the masks of dropout.
     pub pass: LayerPass,
     /// Activation to apply to the output.
@@ -196,10 +212,18 @@ pub struct ConvInput<'a, B: Backend> {
 }
 
 /// Values of the edges of a block. A convolution may ignore them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EdgeData<'a> {
+#[derive(Debug, Clone)]
+pub struct EdgeData<'a, B: Backend> {
     /// Normalisation of a GCN, if the batch has it.
     pub gcn_norm: Option<&'a GcnNorm>,
+    /// Features, `[num_edges, edge_channels]`, if the convolution reads them and the edges have some.
+    pub features: Option<Tensor<B, 2>>,
+}
+
+impl<B: Backend> Default for EdgeData<'_, B> {
+    fn default() -> Self {
+        Self { gcn_norm: None, features: None }
+    }
 }
 
 /// The input of a [`TypedConv`].

@@ -5,16 +5,20 @@
 mod gat;
 mod gcn;
 mod gin;
+mod gine;
 mod graph_conv;
 mod rgcn;
 mod sage;
+mod transformer;
 
 pub use gat::{GatConv, GatConvConfig, GatSettings};
 pub use gcn::{GcnConv, GcnConvConfig, GcnSettings};
 pub use gin::{GinConv, GinConvConfig, GinSettings};
+pub use gine::{GineConv, GineSettings};
 pub use graph_conv::{GraphConv, GraphConvSettings};
 pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
 pub use sage::{SageConv, SageConvConfig, SageSettings};
+pub use transformer::{TransformerConv, TransformerSettings};
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -160,6 +164,14 @@ macro_rules! convolutions {
                 }
             }
 
+            /// Returns the use that the convolution makes of edge features.
+            pub fn edge_features(self) -> EdgeFeatureUse {
+                match self {
+                    $(Self::$variant(_) => $settings::EDGE_FEATURES,)*
+                    $(Self::$typed(_) => $typed_settings::EDGE_FEATURES,)*
+                }
+            }
+
             /// Returns true if the convolution reads all edge types at once, so that only typed networks have it.
             pub fn is_typed(self) -> bool {
                 match self {
@@ -270,6 +282,10 @@ convolutions! {
         Gin(GinSettings, GinConv),
         /// The graph convolution of Morris et al.
         GraphConv(GraphConvSettings, GraphConv),
+        /// A graph isomorphism network over edge features.
+        Gine(GineSettings, GineConv),
+        /// A graph transformer.
+        Transformer(TransformerSettings, TransformerConv),
     }
     per_layer {
         /// A relational graph convolutional network.

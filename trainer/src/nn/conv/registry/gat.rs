@@ -3,15 +3,18 @@
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use burn::tensor::activation::leaky_relu;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
+use crate::nn::conv::edge_attention::{OwnEdges, ScoredEdges};
 use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName, settings_of};
-use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, HiddenActivation};
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, HiddenActivation};
+use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{
-    Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, Linear, Precision, gat_attention,
-    gatv2_attention, linear,
+    Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, Linear, Precision, Reduce, dot_heads,
+    gat_attention, gather_destinations, gather_sources, gatv2_attention, linear, scatter_edges,
 };
 
 /// The settings of a graph attention network.
@@ -54,37 +57,42 @@ impl ConvSettings for GatSettings {
     const FLAGS: &'static [ConvFlag] = &[
         ConvFlag {
             name: "heads",
-            help: "Attention heads of gat and gatv2; must divide --hidden-channels",
+            help: "Attention heads of gat, gatv2 and transformer; must divide --hidden-channels",
             kind: FlagKind::Count,
             default: Some("4"),
         },
         ConvFlag {
             name: "attention_dropout",
-            help: "Dropout probability of the attention weights of gat and gatv2",
+            help: "Dropout probability of the attention weights of gat, gatv2 and transformer",
             kind: FlagKind::Probability,
             default: Some("0"),
         },
     ];
+    const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Elu;
 
     fn check(&self, channels: usize) -> Result<(), String> {
-        let Self { heads, attention_dropout, .. } = *self;
-        if heads == 0 {
-            return Err("heads is 0, it must be at least 1".into());
-        }
-        if !channels.is_multiple_of(heads) {
-            return Err(format!("{heads} heads do not divide {channels} hidden channels"));
-        }
-        if !(0.0..1.0).contains(&attention_dropout) {
-            return Err(format!("attention_dropout is {attention_dropout}, it must be at least 0 and below 1"));
-        }
-        Ok(())
+        check_heads(self.heads, self.attention_dropout, channels)
     }
 
     fn from_flags(mut values: FlagValues) -> Result<Self, String> {
         values.insert("projection_bias".into(), true.into());
         settings_of(values)
     }
+}
+
+/// Checks the heads and the dropout of an attention layer.
+pub(super) fn check_heads(heads: usize, attention_dropout: f64, channels: usize) -> Result<(), String> {
+    if heads == 0 {
+        return Err("heads is 0, it must be at least 1".into());
+    }
+    if !channels.is_multiple_of(heads) {
+        return Err(format!("{heads} heads do not divide {channels} hidden channels"));
+    }
+    if !(0.0..1.0).contains(&attention_dropout) {
+        return Err(format!("attention_dropout is {attention_dropout}, it must be at least 0 and below 1"));
+    }
+    Ok(())
 }
 
 impl GatSettings {
@@ -94,10 +102,11 @@ impl GatSettings {
         init: &mut WeightInit,
         device: &B::Device,
     ) -> GatConv<B> {
-        let ConvShape { in_channels, out_channels, role, .. } = shape;
+        let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let heads = if role == ConvRole::Output { 1 } else { self.heads };
         let config = GatConvConfig::new(in_channels, out_channels / heads, heads)
             .with_version(self.version)
+            .with_edge_channels(edge_channels)
             .with_attention_dropout(self.attention_dropout);
         match role {
             ConvRole::Hidden | ConvRole::Output => config.with_projection_bias(self.projection_bias),
@@ -134,6 +143,9 @@ pub struct GatConvConfig {
     /// Formula of the edges' scores.
     #[config(default = "AttentionVersion::V2")]
     pub version: AttentionVersion,
+    /// Features of each edge, on which scores depend. 0 for edges without features.
+    #[config(default = 0)]
+    pub edge_channels: usize,
     /// Probability of dropout of the attention weights, which [`Conv::convolve`] applies.
     #[config(default = 0.0)]
     pub attention_dropout: f64,
@@ -187,6 +199,10 @@ pub struct GatConv<B: Backend> {
     pub attention_src: Param<Tensor<B, 3>>,
     /// `[1, heads, out_channels]`; PyG's `att_dst`, in version 1 only.
     pub attention_dst: Option<Param<Tensor<B, 3>>>,
+    /// `[edge_channels, heads * out_channels]`; PyG's `lin_edge.weight`, transposed. `None` without edge features.
+    pub weight_edge: Option<Param<Tensor<B, 2>>>,
+    /// `[1, heads, out_channels]`; PyG's `att_edge`, in version 1 and with edge features only.
+    pub attention_edge: Option<Param<Tensor<B, 3>>>,
     /// `[heads * out_channels]`, or `[out_channels]` if heads are averaged.
     pub bias: Option<Param<Tensor<B, 1>>>,
     settings: Settings,
@@ -228,7 +244,27 @@ impl GatConvConfig {
         let &Self { version, concat, negative_slope, self_edges, attention_dropout, .. } = self;
         let precision = Precision::default();
         let settings = Settings { version, concat, negative_slope, self_edges, attention_dropout, precision };
-        GatConv { weight_src, weight_dst, bias_src, bias_dst, attention_src, attention_dst, bias, settings }
+        let (mut weight_edge, mut attention_edge) = (None, None);
+        if self.edge_channels > 0 {
+            let bound = WeightInit::glorot_bound(self.edge_channels, width);
+            weight_edge = Some(init.uniform([self.edge_channels, width], bound, device));
+            if additive {
+                let bound = WeightInit::glorot_bound(heads, channels);
+                attention_edge = Some(init.uniform([1, heads, channels], bound, device));
+            }
+        }
+        GatConv {
+            weight_src,
+            weight_dst,
+            bias_src,
+            bias_dst,
+            attention_src,
+            attention_dst,
+            weight_edge,
+            attention_edge,
+            bias,
+            settings,
+        }
     }
 }
 
@@ -237,10 +273,18 @@ impl<B: Backend> Conv<B> for GatConv<B> {
     where
         B: GnnBackend,
     {
-        let dropout = input.pass.mask(self.settings.attention_dropout);
-        input.activation.apply(match input.x_dst {
-            Some(x_dst) => self.forward_between(input.x, x_dst, input.block, dropout),
-            None => self.forward(input.x, input.block, dropout),
+        let ConvInput { x, x_dst, block, edges, pass, activation } = input;
+        let dropout = pass.mask(self.settings.attention_dropout);
+        activation.apply(match (&self.weight_edge, x_dst) {
+            (Some(weight), x_dst) => {
+                let features = edges.features.expect("GatConv: the layer reads edge features");
+                let x_dst = x_dst.unwrap_or_else(|| prefix(x.clone(), block.num_dst()));
+                let of_edges = linear(features, weight.val(), None, self.product());
+                let scored = self.score_edges(x, x_dst, of_edges, block);
+                self.finish(scored.attend(block, dropout))
+            }
+            (None, Some(x_dst)) => self.forward_between(x, x_dst, block, dropout),
+            (None, None) => self.forward(x, block, dropout),
         })
     }
 
@@ -328,6 +372,56 @@ impl<B: GnnBackend> GatConv<B> {
                 gatv2_attention(z, of_dst, self.attention_src.val().reshape([width]), &attention)
             }
         })
+    }
+
+    /// Computes the scores and messages of edges with features. A self edge has the mean features of the destination's
+    /// edges, as in PyG.
+    ///
+    /// # Shapes
+    /// - `x_src`, `x_dst`: those of [`GatConv::forward_between`]
+    /// - `of_edges`: `[num_edges, heads * out_channels]`, the features times their weights
+    fn score_edges(
+        &self,
+        x_src: Tensor<B, 2>,
+        x_dst: Tensor<B, 2>,
+        of_edges: Tensor<B, 2>,
+        block: &Block,
+    ) -> ScoredEdges<B> {
+        let [_, heads, channels] = self.attention_src.dims();
+        let [num_dst, _] = x_dst.dims();
+        let slope = self.settings.negative_slope;
+        let z = linear(x_src.clone(), self.weight_src.val(), self.bias_src.as_ref().map(Param::val), self.product());
+        let (of_src, of_dst, of_edges) = match self.settings.version {
+            AttentionVersion::V1 => {
+                let vector = self.attention_edge.as_ref().expect("version 1 has a vector for edges").val();
+                let of_src = linear(x_src, self.score_weight(true), None, self.product());
+                let of_dst = linear(x_dst, self.score_weight(false), None, self.product());
+                (of_src, of_dst, dot_heads(of_edges, vector.reshape([1, heads * channels]), heads))
+            }
+            AttentionVersion::V2 => {
+                let weight = self.weight_dst.as_ref().unwrap_or(&self.weight_src).val();
+                let of_dst = linear(x_dst, weight, self.bias_dst.as_ref().map(Param::val), self.product());
+                (z.clone(), of_dst, of_edges)
+            }
+        };
+        let own = self.settings.self_edges.then(|| {
+            let of_edges = scatter_edges(of_edges.clone(), block, &Reduce::Mean);
+            let argument = prefix(of_src.clone(), num_dst) + of_dst.clone() + of_edges;
+            OwnEdges { scores: self.scores(leaky_relu(argument, slope)), messages: prefix(z.clone(), num_dst) }
+        });
+        let argument = gather_sources(of_src, block) + gather_destinations(of_dst, block) + of_edges;
+        ScoredEdges { scores: self.scores(leaky_relu(argument, slope)), messages: gather_sources(z, block), own }
+    }
+
+    /// Returns the scores, `[edges, heads]`, from the outputs of the LeakyReLU.
+    fn scores(&self, activated: Tensor<B, 2>) -> Tensor<B, 2> {
+        let [_, heads, channels] = self.attention_src.dims();
+        match self.settings.version {
+            AttentionVersion::V1 => activated,
+            AttentionVersion::V2 => {
+                dot_heads(activated, self.attention_src.val().reshape([1, heads * channels]), heads)
+            }
+        }
     }
 
     /// Returns the settings of the products.

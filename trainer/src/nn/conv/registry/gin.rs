@@ -31,13 +31,13 @@ impl ConvSettings for GinSettings {
     const FLAGS: &'static [ConvFlag] = &[
         ConvFlag {
             name: "mlp_layers",
-            help: "Dense layers in each MLP of gin",
+            help: "Dense layers in each MLP of gin and gine",
             kind: FlagKind::Count,
             default: Some("2"),
         },
         ConvFlag {
             name: "learn_epsilon",
-            help: "Learn the epsilon of gin; without this flag it is 0",
+            help: "Learn the epsilon of gin and gine; without this flag it is 0",
             kind: FlagKind::Switch,
             default: None,
         },
@@ -135,12 +135,8 @@ impl<B: Backend> Conv<B> for GinConv<B> {
         let ConvInput { x, x_dst, block, pass, activation, .. } = input;
         activation.apply(match x_dst {
             Some(x_dst) => {
-                let device = x.device();
                 let messages = self.mlp.forward(self.with_neighbors(x, x_dst, block), pass.mode);
-                // The MLP of a destination without neighbors is not 0, but it has no message.
-                let has_edges = block.indptr().windows(2).map(|ends| f32::from(u8::from(ends[0] < ends[1])));
-                let has_edges = TensorData::new(has_edges.collect(), [block.num_dst(), 1]);
-                messages * Tensor::from_data(has_edges, &device)
+                without_lone_destinations(messages, block)
             }
             None => self.forward(x, block, pass.mode),
         })
@@ -191,10 +187,25 @@ impl<B: GnnBackend> GinConv<B> {
 
     /// Returns `(1 + epsilon) own + sum of the neighbors`.
     fn with_neighbors(&self, x: Tensor<B, 2>, own: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-        let sums = aggregate(x, block, &Reduce::Sum);
+        self.add_own(aggregate(x, block, &Reduce::Sum), own)
+    }
+
+    /// Returns `(1 + epsilon) own + sums`.
+    pub(super) fn add_own(&self, sums: Tensor<B, 2>, own: Tensor<B, 2>) -> Tensor<B, 2> {
         match &self.epsilon {
             Some(epsilon) => sums + own * epsilon.val().add_scalar(1.0).unsqueeze(),
             None => sums + own,
         }
     }
+}
+
+/// Sets the rows of destinations without edges to 0: the MLP of such a destination is not 0, but it has no message.
+pub(super) fn without_lone_destinations<B: Backend>(messages: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+    let mut has_edges: Vec<f32> = Vec::with_capacity(block.num_dst());
+    for ends in block.indptr().windows(2) {
+        has_edges.push(if ends[0] < ends[1] { 1.0 } else { 0.0 });
+    }
+    let has_edges = TensorData::new(has_edges, [block.num_dst(), 1]);
+    let device = messages.device();
+    messages * Tensor::from_data(has_edges, &device)
 }

@@ -1,0 +1,281 @@
+//! Convolutions over edge features, compared with slow computations by burn's own operations.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use burn::backend::{Autodiff, NdArray};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::activation::{leaky_relu, relu, softmax};
+use burn::tensor::{Int, Tensor, TensorData};
+use edgecut_trainer::nn::{
+    AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GatConv, GineConv,
+    LayerPass, Mode, Network, TransformerConv, WeightInit,
+};
+use edgecut_trainer::ops::{Activation, AttentionVersion, Block};
+
+type Plain = NdArray<f64>;
+type Grad = Autodiff<Plain>;
+type Matrix = Tensor<Grad, 2>;
+
+const EDGE_CHANNELS: usize = 3;
+
+/// A block with the rows that a layer reads.
+struct Rows {
+    block: Block,
+    x: Matrix,
+    /// Rows of destinations of another node type.
+    x_dst: Option<Matrix>,
+    edges: Matrix,
+}
+
+impl Rows {
+    fn new(seed: u64, in_channels: usize, between_types: bool) -> Self {
+        let mut draws = Draws(seed);
+        let block = prefix_block(&Arc::new(random_graph(&mut draws, 14, 20, 5)), 9);
+        let x = draws.matrix(block.num_src(), in_channels);
+        let x_dst = between_types.then(|| draws.matrix(block.num_dst(), in_channels));
+        let edges = draws.matrix(block.num_edges(), EDGE_CHANNELS);
+        Self { block, x, x_dst, edges }
+    }
+
+    fn of_destinations(&self, x: &Matrix) -> Matrix {
+        let [_, width] = x.dims();
+        self.x_dst.clone().unwrap_or_else(|| x.clone().slice([0..self.block.num_dst(), 0..width]))
+    }
+
+    fn by_source(&self, x: Matrix) -> Matrix {
+        x.select(0, ints(self.block.indices().iter().map(|&source| i64::from(source)).collect()))
+    }
+
+    fn by_destination(&self, x: Matrix) -> Matrix {
+        let mut rows = Vec::new();
+        for (row, ends) in self.block.indptr().windows(2).enumerate() {
+            rows.resize(ends[1] as usize, row as i64);
+        }
+        x.select(0, ints(rows))
+    }
+
+    /// Applies `reduce` to the rows of each destination's edges.
+    fn by_row(&self, edges: &Matrix, reduce: impl Fn(usize, Matrix) -> Matrix) -> Matrix {
+        let [_, width] = edges.dims();
+        let mut rows = Vec::new();
+        for (row, ends) in self.block.indptr().windows(2).enumerate() {
+            let range = ends[0] as usize..ends[1] as usize;
+            let of_row = if range.is_empty() {
+                Tensor::zeros([0, width], &edges.device())
+            } else {
+                edges.clone().slice([range, 0..width])
+            };
+            rows.push(reduce(row, of_row));
+        }
+        Tensor::cat(rows, 0)
+    }
+
+    /// Returns the messages weighted by the softmax of the scores. The last entry of a row is that of its self edge.
+    fn attend(&self, scores: Matrix, messages: Matrix, own: Option<(Matrix, Matrix)>, heads: usize) -> Matrix {
+        let [_, width] = messages.dims();
+        let both = Tensor::cat(vec![scores, messages], 1);
+        self.by_row(&both, |row, mut entries| {
+            if let Some((scores, messages)) = &own {
+                let one = [row..row + 1];
+                let own = vec![scores.clone().slice(one.clone()), messages.clone().slice(one)];
+                let own = Tensor::cat(own, 1);
+                entries = if entries.dims()[0] == 0 { own } else { Tensor::cat(vec![entries, own], 0) };
+            }
+            let [count, columns] = entries.dims();
+            if count == 0 {
+                return Tensor::zeros([1, width], &entries.device());
+            }
+            let weights = softmax(entries.clone().slice([0..count, 0..heads]), 0).reshape([count, heads, 1]);
+            let messages = entries.slice([0..count, heads..columns]).reshape([count, heads, width / heads]);
+            (weights * messages).sum_dim(0).reshape([1, width])
+        })
+    }
+}
+
+fn ints(values: Vec<i64>) -> Tensor<Grad, 1, Int> {
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), &Default::default())
+}
+
+fn row(vector: &Param<Tensor<Grad, 1>>) -> Matrix {
+    vector.val().unsqueeze()
+}
+
+fn dot(a: Matrix, vector: &Param<Tensor<Grad, 3>>) -> Matrix {
+    let [rows, _] = a.dims();
+    let [_, heads, channels] = vector.dims();
+    (a.reshape([rows, heads, channels]) * vector.val()).sum_dim(2).reshape([rows, heads])
+}
+
+fn slow_gat(layer: &GatConv<Grad>, x: Matrix, rows: &Rows, version: AttentionVersion, self_edges: bool) -> Matrix {
+    let x_dst = rows.of_destinations(&x);
+    let mut z = x.matmul(layer.weight_src.val());
+    let mut z_dst = x_dst.matmul(layer.weight_dst.as_ref().unwrap_or(&layer.weight_src).val());
+    if let (Some(src), Some(dst)) = (&layer.bias_src, &layer.bias_dst) {
+        z = z + row(src);
+        z_dst = z_dst + row(dst);
+    }
+    let [_, heads, _] = layer.attention_src.dims();
+    let [num_dst, width] = z_dst.dims();
+    let of_edges = rows.edges.clone().matmul(layer.weight_edge.as_ref().expect("edge features").val());
+    let mean = rows.by_row(&of_edges, |_, edges| match edges.dims()[0] {
+        0 => Tensor::zeros([1, width], &edges.device()),
+        _ => edges.mean_dim(0),
+    });
+    let score = |src: Matrix, dst: Matrix, edges: Matrix| match version {
+        AttentionVersion::V1 => {
+            let of_dst = layer.attention_dst.as_ref().expect("version 1");
+            let of_edges = layer.attention_edge.as_ref().expect("version 1");
+            leaky_relu(dot(src, &layer.attention_src) + dot(dst, of_dst) + dot(edges, of_edges), 0.2)
+        }
+        AttentionVersion::V2 => dot(leaky_relu(src + dst + edges, 0.2), &layer.attention_src),
+    };
+    let scores = score(rows.by_source(z.clone()), rows.by_destination(z_dst.clone()), of_edges);
+    let own = self_edges.then(|| {
+        let src = z.clone().slice([0..num_dst, 0..width]);
+        (score(src.clone(), z_dst, mean), src)
+    });
+    let output = rows.attend(scores, rows.by_source(z), own, heads);
+    match &layer.bias {
+        Some(bias) => output + row(bias),
+        None => output,
+    }
+}
+
+fn slow_transformer(layer: &TransformerConv<Grad>, x: Matrix, rows: &Rows, heads: usize) -> Matrix {
+    let x_dst = rows.of_destinations(&x);
+    let dense = |x: Matrix, dense: &edgecut_trainer::nn::Dense<Grad>| x.matmul(dense.weight.val()) + row(&dense.bias);
+    let of_edges = rows.edges.clone().matmul(layer.weight_edge.as_ref().expect("edge features").val());
+    let query = rows.by_destination(dense(x_dst.clone(), &layer.query));
+    let key = rows.by_source(dense(x.clone(), &layer.key)) + of_edges.clone();
+    let messages = rows.by_source(dense(x, &layer.value)) + of_edges;
+    let [count, width] = key.dims();
+    let scores = (query * key).reshape([count, heads, width / heads]).sum_dim(2).reshape([count, heads]);
+    let output = rows.attend(scores / ((width / heads) as f64).sqrt(), messages, None, heads);
+    match &layer.own {
+        Some(own) => output + dense(x_dst, own),
+        None => output,
+    }
+}
+
+fn slow_gine(layer: &GineConv<Grad>, x: Matrix, rows: &Rows) -> Matrix {
+    let own = rows.of_destinations(&x);
+    let of_edges = rows.edges.clone().matmul(layer.edge.weight.val()) + row(&layer.edge.bias);
+    let messages = relu(rows.by_source(x) + of_edges);
+    let [_, width] = own.dims();
+    let sums = rows.by_row(&messages, |_, edges| match edges.dims()[0] {
+        0 => Tensor::zeros([1, width], &edges.device()),
+        _ => edges.sum_dim(0),
+    });
+    let epsilon = layer.gin.epsilon.as_ref().expect("a learned epsilon").val();
+    let mut output = sums + own * epsilon.add_scalar(1.0).unsqueeze();
+    let last = layer.gin.mlp.layers.len() - 1;
+    for (number, dense) in layer.gin.mlp.layers.iter().enumerate() {
+        output = output.matmul(dense.weight.val()) + row(&dense.bias);
+        output = if number < last { relu(output) } else { output };
+    }
+    if rows.x_dst.is_none() {
+        return output;
+    }
+    let has_edges = rows.block.indptr().windows(2).map(|ends| if ends[0] < ends[1] { 1.0 } else { 0.0 }).collect();
+    output * Tensor::from_data(TensorData::new(has_edges, [rows.block.num_dst(), 1]), &Default::default())
+}
+
+/// Collects the gradients of all parameters.
+struct Gradients<'a> {
+    of: &'a <Grad as burn::tensor::backend::AutodiffBackend>::Gradients,
+    values: Vec<f64>,
+}
+
+impl ModuleVisitor<Grad> for Gradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Grad, D>>) {
+        self.values.extend(values(param.val().grad(self.of).expect("every parameter has a gradient")));
+    }
+}
+
+/// Returns the output, and the gradients of the input and of all parameters.
+fn all_values(layer: &AnyConv<Grad>, x: &Matrix, compute: impl Fn(Matrix) -> Matrix) -> Vec<f64> {
+    let x = x.clone().detach().require_grad();
+    let output = compute(x.clone());
+    let gradients = output.clone().powi_scalar(2).sum().backward();
+    let mut all = values(output);
+    all.extend(values(x.grad(&gradients).expect("the input has a gradient")));
+    let mut of_parameters = Gradients { of: &gradients, values: Vec::new() };
+    layer.visit(&mut of_parameters);
+    all.extend(of_parameters.values);
+    all
+}
+
+#[test]
+fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
+    let device = Default::default();
+    let mut compared = 0;
+    for model in ConvKind::model_names(Network::Stack) {
+        let mut flags = FlagValues::new();
+        if model.name == "gine" {
+            flags.insert("learn_epsilon".into(), true.into());
+        }
+        let kind = ConvKind::from_flags(model.name, flags).expect("valid flags");
+        if kind.edge_features() == EdgeFeatureUse::Ignored {
+            continue;
+        }
+        for role in [ConvRole::Hidden, ConvRole::Output, ConvRole::EdgeType { between_types: true }] {
+            let is_message = matches!(role, ConvRole::EdgeType { .. });
+            let heads = if role == ConvRole::Output { 1 } else { 4 };
+            let rows = Rows::new(31, 8, is_message);
+            let shape =
+                ConvShape { in_channels: 8, out_channels: 8, edge_channels: EDGE_CHANNELS, role, batch_norm: false };
+            let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
+            let fast = all_values(&layer, &rows.x, |x| {
+                layer.convolve(ConvInput {
+                    x,
+                    x_dst: rows.x_dst.clone(),
+                    block: &rows.block,
+                    edges: EdgeData { gcn_norm: None, features: Some(rows.edges.clone()) },
+                    pass: LayerPass::new(Mode::Eval, 0),
+                    activation: Activation::Identity,
+                })
+            });
+            let slow = all_values(&layer, &rows.x, |x| match (&layer, kind) {
+                (AnyConv::Gat(layer), ConvKind::Gat(settings)) => {
+                    slow_gat(layer, x, &rows, settings.version, !is_message)
+                }
+                (AnyConv::Transformer(layer), _) => slow_transformer(layer, x, &rows, heads),
+                (AnyConv::Gine(layer), _) => slow_gine(layer, x, &rows),
+                (other, _) => panic!("{} reads edge features: add its formula ({other:?})", model.name),
+            });
+            assert_close(&fast, &slow, 1e-6, &format!("{} as {role:?}", model.name));
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 4 * 3);
+}
+
+#[test]
+fn edge_features_change_the_output() {
+    let device = Default::default();
+    for model in ConvKind::model_names(Network::Stack) {
+        let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
+        let reads = kind.edge_features() != EdgeFeatureUse::Ignored;
+        let rows = Rows::new(33, 8, false);
+        let edge_channels = if reads { EDGE_CHANNELS } else { 0 };
+        let shape =
+            ConvShape { in_channels: 8, out_channels: 8, edge_channels, role: ConvRole::Hidden, batch_norm: false };
+        if kind.needs_gcn_norm() {
+            continue;
+        }
+        let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
+        let run = |edges: Matrix| {
+            values(layer.convolve(ConvInput {
+                x: rows.x.clone(),
+                x_dst: None,
+                block: &rows.block,
+                edges: EdgeData { gcn_norm: None, features: Some(edges) },
+                pass: LayerPass::new(Mode::Eval, 0),
+                activation: Activation::Identity,
+            }))
+        };
+        assert_eq!(run(rows.edges.clone()) != run(rows.edges.clone() * 2.0), reads, "{}", model.name);
+    }
+}
