@@ -28,7 +28,7 @@ const CASES: &[Case] = &[
     Case("train", "node --dataset-root-dir {}/parts --num-neighbors 5 --num-layers 2", USAGE, &["--num-layers"]),
     Case("train", "node --dataset-root-dir {}/parts --batch-size 0", USAGE, &["--batch-size", "0"]),
     Case("train", "node --dataset-root-dir {}/parts --dropout 1.5", USAGE, &["--dropout", "1.5"]),
-    Case("train", "node --dataset-root-dir {}/parts --model transformer", USAGE, &["transformer", "sage"]),
+    Case("train", "node --dataset-root-dir {}/parts --model perceptron", USAGE, &["transformer", "sage"]),
     Case("train", "node --dataset-root-dir {}/parts --model sage --heads 2", USAGE, &["--heads"]),
     Case(
         "train",

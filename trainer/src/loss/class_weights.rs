@@ -1,5 +1,6 @@
 //! The weights of classes in a loss.
 
+use super::TargetError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -31,6 +32,21 @@ impl ClassWeights {
         }
         let mean = counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
         Self::Given(counts.iter().map(|&count| if count == 0 { 0.0 } else { mean / count as f64 }).collect())
+    }
+
+    /// Replaces [`ClassWeights::Balanced`] as [`of_counts`](Self::of_counts) does. `class_counts` is called only then.
+    pub(super) fn for_data<E>(self, class_counts: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Self, E> {
+        if self == Self::Balanced { Ok(self.of_counts(&class_counts()?)) } else { Ok(self) }
+    }
+
+    /// Returns the weight of each class.
+    pub(super) fn of_classes(&self, num_classes: usize) -> Result<Vec<f64>, TargetError> {
+        match self {
+            Self::Equal => Ok(vec![1.0; num_classes]),
+            Self::Balanced => Err(TargetError::NotCounted),
+            Self::Given(weights) if weights.len() == num_classes => Ok(weights.clone()),
+            Self::Given(weights) => Err(TargetError::Weights { weights: weights.len(), num_classes }),
+        }
     }
 }
 

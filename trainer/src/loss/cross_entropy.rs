@@ -56,10 +56,7 @@ impl Loss for CrossEntropy {
     }
 
     fn for_data(self, class_counts: impl FnOnce() -> Result<Vec<u64>, TrainError>) -> Result<Self, TrainError> {
-        if self.class_weights != ClassWeights::Balanced {
-            return Ok(self);
-        }
-        Ok(Self { class_weights: self.class_weights.of_counts(&class_counts()?), ..self })
+        Ok(Self { class_weights: self.class_weights.for_data(class_counts)?, ..self })
     }
 
     fn sum<B: GnnBackend>(&self, outputs: Tensor<B, 2>, target: &Target) -> Result<LossSum<B>, TargetError> {
@@ -106,7 +103,7 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
 }
 
 /// Checks that each row of the logits has a label that is a class.
-fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(), TargetError> {
+pub(super) fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(), TargetError> {
     let [num_seeds, num_classes] = logits.dims();
     if labels.len() != num_seeds {
         return Err(TargetError::Count { labels: labels.len(), rows: num_seeds });
@@ -118,7 +115,7 @@ fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(),
     Ok(())
 }
 
-fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, Int> {
+pub(super) fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, Int> {
     let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
     Tensor::from_data(TensorData::new(classes, [labels.len()]), device)
 }
@@ -129,12 +126,7 @@ impl CrossEntropy {
         check_labels(&logits, labels)?;
         let [num_seeds, num_classes] = logits.dims();
         let device = logits.device();
-        let weights = match &self.class_weights {
-            ClassWeights::Equal => vec![1.0; num_classes],
-            ClassWeights::Balanced => return Err(TargetError::NotCounted),
-            ClassWeights::Given(weights) if weights.len() == num_classes => weights.clone(),
-            ClassWeights::Given(weights) => return Err(TargetError::Weights { weights: weights.len(), num_classes }),
-        };
+        let weights = self.class_weights.of_classes(num_classes)?;
         if num_seeds == 0 {
             return Ok(LossSum::without_seeds(&device));
         }

@@ -8,6 +8,7 @@
 mod bce;
 mod class_weights;
 mod cross_entropy;
+mod focal;
 mod huber;
 mod loss_sum;
 mod mae;
@@ -182,6 +183,7 @@ macro_rules! losses {
 // The first loss that applies to the targets is the default.
 losses! {
     cross_entropy::CrossEntropy,
+    focal::Focal,
     bce::BinaryCrossEntropy,
     mse::MeanSquaredError,
     mae::MeanAbsoluteError,

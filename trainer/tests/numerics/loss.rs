@@ -4,7 +4,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
-use edgecut_trainer::loss::{ClassWeights, CrossEntropy, Loss, Target, TargetError, cross_entropy};
+use edgecut_trainer::loss::{ClassWeights, CrossEntropy, Focal, Loss, Target, TargetError, cross_entropy};
 use edgecut_trainer::models::{ConvKind, GcnSettings, Mode, ModelInput, NodeClassifier, NodeModelConfig, SageSettings};
 use edgecut_trainer::nn::{Aggregation, GcnNorm};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
@@ -74,6 +74,43 @@ fn weights_and_smoothing_equal_their_formula() {
     assert_close(&values(result.totals.clone())[..1], &[expected * total_weight], 1e-12, "sum");
     let gradients = result.mean().backward();
     assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+}
+
+#[test]
+fn focal_loss_equals_its_formula() {
+    let mut draws = Draws(8);
+    let seeds = 7;
+    let classes = 3;
+    let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(4.0).require_grad();
+    let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
+    let weights = [0.5, 2.0, 0.0];
+    for gamma in [0.0, 1.0, 2.0] {
+        let loss = Focal { gamma, class_weights: ClassWeights::Given(weights.to_vec()) };
+        let result = loss.sum(logits.clone(), &Target::Classes(labels.clone())).expect("labels that fit");
+        let mut expected = 0.0;
+        let mut gradient = Vec::new();
+        for (row, &label) in values(logits.clone()).chunks(classes).zip(&labels) {
+            let total: f64 = row.iter().map(|logit| logit.exp()).sum();
+            let weight = weights[label as usize];
+            let p = row[label as usize].exp() / total;
+            expected -= weight * (1.0 - p).powf(gamma) * p.ln();
+            // The derivative by p, times the derivative of p by each logit.
+            let of_focus = if gamma == 0.0 { 0.0 } else { gamma * (1.0 - p).powf(gamma - 1.0) * p.ln() };
+            let by_p = weight * (of_focus - (1.0 - p).powf(gamma) / p);
+            for (class, logit) in row.iter().enumerate() {
+                let is_label = f64::from(u8::from(class == label as usize));
+                gradient.push(by_p * p * (is_label - logit.exp() / total));
+            }
+        }
+        assert_close(&values(result.sum.clone()), &[expected], 1e-10, "sum");
+        let gradients = result.sum.backward();
+        assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-7, "gradient");
+    }
+    let certain = Tensor::<Grad, 2>::from_data([[200.0, -200.0]], &Default::default()).require_grad();
+    let loss = Focal { gamma: 2.0, class_weights: ClassWeights::Equal };
+    let result = loss.sum(certain.clone(), &Target::Classes(vec![0])).expect("a label that fits");
+    let gradients = result.sum.backward();
+    assert_eq!(values(certain.grad(&gradients).expect("a gradient")), [0.0, 0.0]);
 }
 
 /// The expected values are those of torch 2.15.0: `CrossEntropyLoss(weight=tensor([1., 2., 4.]), label_smoothing=0.1)`.
