@@ -9,6 +9,7 @@ use parquet::record::RowAccessor;
 use programs::{
     Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained, typed_link_parts,
 };
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,6 +46,11 @@ impl Oracle {
 
 /// Returns the known edges of a type as ids of the dataset: training and held-out.
 fn known_edges(parts: &Parts, num_parts: u32, edge_type: EdgeTypeId) -> BTreeSet<(i64, i64)> {
+    edges_by_split(parts, num_parts, edge_type).into_iter().flatten().collect()
+}
+
+/// Returns the edges of a type as ids of the dataset: for training, for validation and for the test.
+fn edges_by_split(parts: &Parts, num_parts: u32, edge_type: EdgeTypeId) -> [Vec<(i64, i64)>; 3] {
     let parts: Vec<Part> =
         (0..num_parts).map(|id| Part::open(&parts.path, DiskPartId(id), true).expect("a part")).collect();
     let originals = |node_type: NodeTypeId| -> Vec<i64> {
@@ -53,20 +59,20 @@ fn known_edges(parts: &Parts, num_parts: u32, edge_type: EdgeTypeId) -> BTreeSet
     let edges = parts[0].edges(edge_type);
     let sources = originals(edges.src_type);
     let destinations = originals(edges.dst_type);
-    let mut known = BTreeSet::new();
+    let mut all: [Vec<(i64, i64)>; 3] = Default::default();
     for part in &parts {
         let edges = part.edges(edge_type);
         let start = part.owned(edges.dst_type).start as usize;
         for row in 0..edges.csc.num_rows() {
             let neighbors = edges.csc.neighbors(row).iter();
-            known.extend(neighbors.map(|&src| (sources[src as usize], destinations[start + row])));
+            all[0].extend(neighbors.map(|&src| (sources[src as usize], destinations[start + row])));
         }
-        for list in [&edges.held_out.valid, &edges.held_out.test] {
+        for (list, all) in [&edges.held_out.valid, &edges.held_out.test].into_iter().zip(&mut all[1..]) {
             let pairs = list.src.iter().zip(&list.dst[..]);
-            known.extend(pairs.map(|(&src, &dst)| (sources[src as usize], destinations[dst as usize])));
+            all.extend(pairs.map(|(&src, &dst)| (sources[src as usize], destinations[dst as usize])));
         }
     }
-    known
+    all
 }
 
 fn array_file(path: PathBuf, shape: &[usize], values: &[i64]) -> String {
@@ -160,6 +166,61 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
     // All nodes.
     predicted(&two.path, &model, &out, &["--output", "top-k", "--sources", &list, "--top-k", "400"]);
     check_top_k(&out, &few, 400, &oracle, &BTreeSet::new(), "all");
+}
+
+#[test]
+fn best_destinations_are_compared_with_test_edges_and_with_the_most_popular_ones() {
+    const K: usize = 20;
+    let two = link_parts(2);
+    let three = link_parts(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    trained("link", &two.path, &model, &[]);
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
+    let [train, _, test] = edges_by_split(&two, 2, EdgeTypeId(0));
+    let train_pairs: BTreeSet<(i64, i64)> = train.iter().copied().collect();
+    let mut degrees = vec![0_i64; 400];
+    train.iter().for_each(|&(_, dst)| degrees[dst as usize] += 1);
+    let mut popular: Vec<i64> = (0..400).collect();
+    popular.sort_by_key(|&dst| (-degrees[dst as usize], dst));
+    let held_out =
+        |src: i64| -> BTreeSet<i64> { test.iter().filter(|(from, _)| *from == src).map(|&(_, dst)| dst).collect() };
+    let recall_and_hits = |list_of: &dyn Fn(i64) -> Vec<i64>| {
+        let (mut recall, mut hits, mut sources) = (0.0, 0.0, 0.0);
+        for src in 0..400 {
+            let held_out = held_out(src);
+            if held_out.is_empty() {
+                continue;
+            }
+            let found = list_of(src).iter().filter(|dst| held_out.contains(dst)).count();
+            recall += found as f64 / held_out.len() as f64;
+            hits += f64::from(u8::from(found > 0));
+            sources += 1.0;
+        }
+        [recall / sources, hits / sources, sources]
+    };
+    let mut results = Vec::new();
+    for (parts, processes) in [(&two, "2"), (&three, "2"), (&three, "4"), (&two, "1")] {
+        let flags = [&top[..], &["--nproc-per-node", processes, "--memory-bytes", "30KB"]].concat();
+        let result = predicted(&parts.path, &model, &out, &flags);
+        let destinations = map_npy::<i64>(&out.join("destinations.npy")).expect("destinations").1;
+        let of_model = recall_and_hits(&|src| destinations[src as usize * K..][..K].to_vec());
+        let of_popularity = recall_and_hits(&|src| {
+            popular.iter().copied().filter(|&dst| !train_pairs.contains(&(src, dst))).take(K).collect()
+        });
+        for (name, [recall, hits, sources]) in [("test", of_model), ("popularity", of_popularity)] {
+            let found =
+                ["recall", "hit_rate", "sources"].map(|metric| result[name][metric].as_f64().expect("a number"));
+            let expected = [recall, hits, sources];
+            let same = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9);
+            assert!(same, "{name}, {processes} processes: {found:?} for {expected:?}");
+        }
+        results.push((result["test"].clone(), result["popularity"].clone()));
+    }
+    assert!(results.iter().all(|(_, popularity)| *popularity == results[0].1), "{results:?}");
+    // The test edges are known, so that nothing can be compared.
+    let all = predicted(&two.path, &model, &out, &[&top[..7], &["all"]].concat());
+    assert!(all["test"].is_null() && all["popularity"].is_null(), "{all}");
 }
 
 #[test]

@@ -1,10 +1,21 @@
 //! The known edges of sources to the nodes that a rank ranks.
 
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use rayon::prelude::*;
 
-/// The known edges of an edge type, training and held-out, from listed sources to a rank's candidates. They take 8 bytes
+/// The edges whose destinations are left out of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExcludedEdges {
+    /// No edges.
+    None,
+    /// Training edges.
+    Train,
+    /// Training edges and held-out edges.
+    All,
+}
+
+/// The known edges of an edge type, from listed sources to a rank's candidates. They take 8 bytes
 /// each. A part stores edges with their destination, so a rank finds those of its candidates without asking others.
 pub(super) struct KnownEdges {
     /// The source as a global id, and the position of the destination among the candidates, as one sortable number.
@@ -13,14 +24,29 @@ pub(super) struct KnownEdges {
 }
 
 impl KnownEdges {
-    /// No known edges.
-    pub(super) fn none() -> Self {
-        Self { edges: Vec::new() }
+    /// Finds the excluded edges of sources, which are global ids in ascending order; `None` for all sources. The candidates
+    /// come from [`candidates`].
+    pub(super) fn find(
+        node: &DistGraph,
+        edge_type: EdgeTypeId,
+        excluded: ExcludedEdges,
+        sources: Option<&[u32]>,
+    ) -> Self {
+        let (train, held_out) = match excluded {
+            ExcludedEdges::None => (false, false),
+            ExcludedEdges::Train => (true, false),
+            ExcludedEdges::All => (true, true),
+        };
+        let lists = if held_out { &[Split::Valid, Split::Test][..] } else { &[] };
+        Self::of(node, edge_type, train, lists, sources)
     }
 
-    /// Finds the known edges of sources, which are global ids in ascending order; `None` for all sources. The candidates
-    /// are those of [`candidates`].
-    pub(super) fn find(node: &DistGraph, edge_type: EdgeTypeId, sources: Option<&[u32]>) -> Self {
+    /// Finds the held-out test edges of all sources.
+    pub(super) fn test(node: &DistGraph, edge_type: EdgeTypeId) -> Self {
+        Self::of(node, edge_type, false, &[Split::Test], None)
+    }
+
+    fn of(node: &DistGraph, edge_type: EdgeTypeId, train: bool, held_out: &[Split], sources: Option<&[u32]>) -> Self {
         let part = node.part();
         let of_type = part.edges(edge_type);
         let first = part.owned(of_type.dst_type).start;
@@ -31,17 +57,23 @@ impl KnownEdges {
             (row % sharers == mine).then_some((row / sharers) as u32)
         };
         let mut edges = Vec::new();
-        for row in 0..of_type.csc.num_rows() {
+        for row in 0..if train { of_type.csc.num_rows() } else { 0 } {
             let Some(at) = position(row as u32) else { continue };
             edges.extend(of_type.csc.neighbors(row).iter().filter(|src| is_listed(src)).map(|&src| key(src, at)));
         }
-        for list in [&of_type.held_out.valid, &of_type.held_out.test] {
+        for split in held_out {
+            let list = if *split == Split::Test { &of_type.held_out.test } else { &of_type.held_out.valid };
             let pairs = list.src.iter().zip(&list.dst[..]).filter(|(src, _)| is_listed(src));
             edges.extend(pairs.filter_map(|(&src, &dst)| Some(key(src, position(dst - first)?))));
         }
         edges.par_sort_unstable();
         edges.dedup();
         Self { edges }
+    }
+
+    /// Returns whether there is no edge.
+    pub(super) fn is_empty(&self) -> bool {
+        self.edges.is_empty()
     }
 
     /// Returns the positions of the candidates to which edges of a source are known, from position `start`, ascending.

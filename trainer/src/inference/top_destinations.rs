@@ -1,6 +1,6 @@
 //! The destinations with the highest scores of each source.
 
-use super::known_edges::{KnownEdges, candidates};
+use super::known_edges::{ExcludedEdges, KnownEdges, candidates};
 use super::link_ends::LinkEnds;
 use super::scored_node::{Best, ScoredNode};
 use crate::gather::all_gather_large;
@@ -9,8 +9,10 @@ use crate::ops::{GnnBackend, consumed, matmul};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::NodeFields;
+use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_graph::EdgeTypeId;
 use rayon::prelude::*;
+use std::cmp::Reverse;
 
 /// The bytes of a node and its score, on the network.
 const SCORED_BYTES: usize = 8;
@@ -24,16 +26,16 @@ const MAX_SOURCES: usize = 4096;
 /// A request for the destinations with the highest scores.
 ///
 /// ```
-/// use edgecut_trainer::inference::TopDestinationsConfig;
-/// let config = TopDestinationsConfig { k: 10, exclude_known: true, memory_bytes: 512 << 20 };
+/// use edgecut_trainer::inference::{ExcludedEdges, TopDestinationsConfig};
+/// let config = TopDestinationsConfig { k: 10, excluded: ExcludedEdges::All, memory_bytes: 512 << 20 };
 /// assert_eq!(config.k, 10);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopDestinationsConfig {
     /// The number of destinations per source.
     pub k: usize,
-    /// True to leave out the destinations of known edges of the source: training and held-out edges of the type.
-    pub exclude_known: bool,
+    /// The edges of the type whose destinations are left out of the list of their source.
+    pub excluded: ExcludedEdges,
     /// The memory for scores and rows in progress, in bytes. More memory means larger blocks.
     pub memory_bytes: usize,
 }
@@ -53,6 +55,10 @@ pub struct TopDestinations {
     /// Their ids in the dataset.
     ids: Vec<u32>,
     known: KnownEdges,
+    test: KnownEdges,
+    has_test_edges: bool,
+    /// The candidates from the most to the fewest in-edges of the type, as positions.
+    popular: Vec<u32>,
     sources_at_once: usize,
     candidates_at_once: usize,
 }
@@ -78,17 +84,20 @@ impl TopDestinations {
             ids.extend(node.handle().block_on(node.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
         }
         let known = match sources {
-            _ if !config.exclude_known => KnownEdges::none(),
-            None => KnownEdges::find(node, ends.edge_type(), None),
+            None => KnownEdges::find(node, ends.edge_type(), config.excluded, None),
             Some(listed) => {
                 let mut sources = Vec::with_capacity(listed.len());
                 for ids in listed.chunks(IDS_AT_ONCE) {
                     sources.extend(node.handle().block_on(node.find_originals(src_type, ids))?);
                 }
                 sources.sort_unstable();
-                KnownEdges::find(node, ends.edge_type(), Some(&sources))
+                KnownEdges::find(node, ends.edge_type(), config.excluded, Some(&sources))
             }
         };
+        let test = KnownEdges::test(node, ends.edge_type());
+        let mut has_test_edges = [u64::from(!test.is_empty())];
+        world.all_reduce(&mut has_test_edges, ReduceOp::Max)?;
+        let popular = by_popularity(node, ends.edge_type(), &candidates, &ids);
         let k = config.k.min(ends.num_nodes()[1]);
         // A quarter of the memory each for rows of sources and their best, rows of candidates, scores, and their copies
         // between the tensors and the selection.
@@ -101,7 +110,18 @@ impl TopDestinations {
         let sources_at_once = sources_at_once[0] as usize;
         let of_candidate = row_bytes.max(2 * sources_at_once * size_of::<f32>());
         let candidates_at_once = (of_each / of_candidate).clamp(1, MAX_SCORES / sources_at_once);
-        Ok(Self { ends, k, candidates, ids, known, sources_at_once, candidates_at_once })
+        Ok(Self {
+            ends,
+            k,
+            candidates,
+            ids,
+            known,
+            test,
+            has_test_edges: has_test_edges[0] > 0,
+            popular,
+            sources_at_once,
+            candidates_at_once,
+        })
     }
 
     /// Returns the number of sources to rank at once, the same on all ranks.
@@ -114,6 +134,72 @@ impl TopDestinations {
         &self.ends
     }
 
+    /// Returns whether the edge type has held-out test edges, on any rank.
+    pub fn has_test_edges(&self) -> bool {
+        self.has_test_edges
+    }
+
+    /// Returns the destinations of the held-out test edges of each source, as ids of the dataset, ascending and distinct.
+    /// Every rank must call this with the same sources.
+    ///
+    /// # Errors
+    /// A failure of the job, or sources that do not exist.
+    pub fn test_destinations(&self, sources: &[u32], world: &mut ProcessGroup) -> Result<Vec<Vec<u32>>, TrainError> {
+        let mut own = Vec::with_capacity(sources.len());
+        for source in self.global_sources(sources)? {
+            let positions = self.test.of_source(source, 0);
+            own.push(positions.map(|at| ScoredNode { id: self.ids[at as usize], score: 0.0 }).collect());
+        }
+        let mut merged = Vec::with_capacity(sources.len());
+        for nodes in merge(&own, world)? {
+            let mut ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            merged.push(ids);
+        }
+        Ok(merged)
+    }
+
+    /// Returns for each source the destinations with the most in-edges of the type, as
+    /// [`find_top_destinations`] does for those with the highest scores: a baseline that knows nothing of the source.
+    ///
+    /// # Errors
+    /// A failure of the job, or sources that do not exist.
+    pub fn popular_destinations(
+        &self,
+        sources: &[u32],
+        world: &mut ProcessGroup,
+    ) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
+        let csc = &self.ends.node().part().edges(self.ends.edge_type()).csc;
+        let first = self.ends.node().part().owned(self.ends.node_types()[1]).start;
+        let mut own = Vec::with_capacity(sources.len());
+        for source in self.global_sources(sources)? {
+            let known: Vec<u32> = self.known.of_source(source, 0).collect();
+            let unknown = self.popular.iter().filter(|at| known.binary_search(at).is_err());
+            let scored = unknown.take(self.k).map(|&at| {
+                let degree = csc.degree((self.candidates[at as usize] - first) as usize);
+                ScoredNode { id: self.ids[at as usize], score: degree as f32 }
+            });
+            own.push(scored.collect());
+        }
+        Ok(self.best_of_all(merge(&own, world)?))
+    }
+
+    /// Returns the global ids of sources, which are ids of the dataset.
+    fn global_sources(&self, sources: &[u32]) -> Result<Vec<u32>, TrainError> {
+        let node = self.ends.node();
+        Ok(node.handle().block_on(node.find_originals(self.ends.node_types()[0], sources))?)
+    }
+
+    /// Sorts the nodes of each source and keeps the best.
+    fn best_of_all(&self, mut lists: Vec<Vec<ScoredNode>>) -> Vec<Vec<ScoredNode>> {
+        lists.par_iter_mut().for_each(|nodes| {
+            nodes.sort_unstable();
+            nodes.truncate(self.k);
+        });
+        lists
+    }
+
     /// Returns the best candidates of this rank for each source.
     fn best_of_rank<B: GnnBackend>(
         &self,
@@ -121,9 +207,8 @@ impl TopDestinations {
         sources: &[u32],
         device: &B::Device,
     ) -> Result<Vec<Best>, TrainError> {
-        let node = self.ends.node();
         let query = self.ends.queries(model, sources, device)?;
-        let sources = node.handle().block_on(node.find_originals(self.ends.node_types()[0], sources))?;
+        let sources = self.global_sources(sources)?;
         let mut best: Vec<Best> = sources.iter().map(|_| Best::new(self.k)).collect();
         for (block, nodes) in self.candidates.chunks(self.candidates_at_once).enumerate() {
             let first = block * self.candidates_at_once;
@@ -161,18 +246,22 @@ pub fn find_top_destinations<B: GnnBackend>(
     device: &B::Device,
 ) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
     let best = search.best_of_rank(model, sources, device)?;
-    // A rank sends for each source the number of its nodes, then all nodes. An id and a score are little-endian.
     let best: Vec<Vec<ScoredNode>> = best.into_par_iter().map(Best::into_sorted).collect();
+    Ok(search.best_of_all(merge(&best, world)?))
+}
+
+/// Returns the nodes that all ranks have listed for each source.
+fn merge(own: &[Vec<ScoredNode>], world: &mut ProcessGroup) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
+    // A rank sends for each source the number of its nodes, then all nodes. An id and a score are little-endian.
     let mut bytes = Vec::new();
-    best.iter().for_each(|nodes| bytes.extend((nodes.len() as u32).to_le_bytes()));
-    for node in best.iter().flatten() {
+    own.iter().for_each(|nodes| bytes.extend((nodes.len() as u32).to_le_bytes()));
+    for node in own.iter().flatten() {
         bytes.extend(node.id.to_le_bytes().iter().chain(&node.score.to_le_bytes()));
     }
-    drop(best);
-    let mut merged = vec![Vec::new(); sources.len()];
+    let mut merged = vec![Vec::new(); own.len()];
     for theirs in all_gather_large(world, &bytes)? {
         let (words, _) = theirs.as_chunks::<4>();
-        let Some((counts, nodes)) = words.split_at_checked(sources.len()) else {
+        let Some((counts, nodes)) = words.split_at_checked(own.len()) else {
             return Err(TrainError::batch("a rank sent fewer counts than sources"));
         };
         let mut nodes = nodes.chunks_exact(2);
@@ -183,9 +272,18 @@ pub fn find_top_destinations<B: GnnBackend>(
             );
         }
     }
-    merged.par_iter_mut().for_each(|nodes| {
-        nodes.sort_unstable();
-        nodes.truncate(search.k);
-    });
     Ok(merged)
+}
+
+/// Returns the positions of candidates, those with the most in-edges first, and among equal numbers those with the
+/// smallest ids.
+fn by_popularity(node: &DistGraph, edge_type: EdgeTypeId, candidates: &[u32], ids: &[u32]) -> Vec<u32> {
+    let of_type = node.part().edges(edge_type);
+    let first = node.part().owned(of_type.dst_type).start;
+    let mut positions: Vec<u32> = (0..candidates.len() as u32).collect();
+    positions.par_sort_unstable_by_key(|&at| {
+        let degree = of_type.csc.degree((candidates[at as usize] - first) as usize);
+        (Reverse(degree), ids[at as usize])
+    });
+    positions
 }

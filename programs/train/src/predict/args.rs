@@ -48,10 +48,11 @@ pub(crate) struct PredictArgs {
     /// --output top-k: destinations per source. They are the best of all nodes of their type
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) top_k: Option<u32>,
-    /// --output top-k: leave out the destinations of known edges of the source, which are the training and held-out edges
-    /// of the edge type
-    #[arg(long, help_heading = "Prediction")]
-    pub(crate) exclude_known: bool,
+    /// --output top-k: leave out the destinations of known edges of the source: training edges (train), or training and
+    /// held-out edges (all, and the flag without a value). With train or none, the lists are compared with held-out test
+    /// edges [default: none]
+    #[arg(long, value_enum, value_name = "train|all|none", num_args = 0..=1, default_missing_value = "all", help_heading = "Prediction")]
+    pub(crate) exclude_known: Option<Excluded>,
     /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one]
     #[arg(long, value_name = "NAME", help_heading = "Prediction")]
     pub(crate) edge_type: Option<String>,
@@ -136,6 +137,15 @@ pub(crate) enum TimeLimit {
 
 fn time_limit(text: &str) -> Result<TimeLimit, String> {
     if text == "none" { Ok(TimeLimit::None) } else { text.parse().map(TimeLimit::Attr) }
+}
+
+/// The edges whose destinations are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Excluded {
+    Train,
+    All,
+    None,
 }
 
 /// The rows to write.

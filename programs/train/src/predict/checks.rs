@@ -69,7 +69,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--pairs", args.pairs.is_some(), &[Pairs]),
         ("--sources", args.sources.is_some(), &[TopK]),
         ("--top-k", args.top_k.is_some(), &[TopK]),
-        ("--exclude-known", args.exclude_known, &[TopK]),
+        ("--exclude-known", args.exclude_known.is_some(), &[TopK]),
         ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),
         ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
         ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),

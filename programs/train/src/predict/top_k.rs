@@ -1,6 +1,6 @@
 //! The destinations with the highest scores.
 
-use super::args::{Format, PredictArgs};
+use super::args::{Excluded, Format, PredictArgs};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
 use super::ids::{Ids, check_ids};
 use super::links::{edge_type, encode};
@@ -13,7 +13,9 @@ use crate::process_role::Rank;
 use anyhow::{Context, ensure};
 use edgecut_cli::result;
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::inference::{ScoredNode, TopDestinations, TopDestinationsConfig};
+use edgecut_trainer::inference::{
+    ExcludedEdges, RankingMetrics, RankingReport, ScoredNode, TopDestinations, TopDestinationsConfig,
+};
 use serde::Serialize;
 use std::ops::Range;
 use std::path::Path;
@@ -25,6 +27,12 @@ struct TopKResult<'a> {
     out: &'a Path,
     sources: usize,
     top_k: usize,
+    /// The lists compared with held-out test edges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<RankingMetrics>,
+    /// The same metrics of the destinations with the most edges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    popularity: Option<RankingMetrics>,
     compute_seconds: f64,
 }
 
@@ -48,17 +56,30 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let num_sources = sources.len(num_nodes);
         let config = TopDestinationsConfig {
             k: top_k,
-            exclude_known: args.exclude_known,
+            excluded: match args.exclude_known.unwrap_or(Excluded::None) {
+                Excluded::Train => ExcludedEdges::Train,
+                Excluded::All => ExcludedEdges::All,
+                Excluded::None => ExcludedEdges::None,
+            },
             memory_bytes: args.memory_bytes as usize,
         };
         let search = TopDestinations::new(ends, sources.listed(), config, job.world)?;
         let mut file = TopKFile::create(args, num_sources, top_k, (job.world.rank(), job.world.size()))?;
+        // Without held-out edges in the lists, there is nothing to compare.
+        let is_compared = config.excluded != ExcludedEdges::All && search.has_test_edges();
+        let mut reports = [RankingReport::new(top_k, num_destinations), RankingReport::new(top_k, num_destinations)];
         let block = search.sources_at_once();
         let num_steps = num_sources.div_ceil(block);
         for (step, first) in (1..).zip((0..num_sources).step_by(block)) {
             let rows = first..(first + block).min(num_sources);
             let ids = sources.range(rows.clone());
             let best = B::find_top_destinations(&search, &model, &ids, job.world, device)?;
+            if is_compared {
+                let test = search.test_destinations(&ids, job.world)?;
+                let popular = search.popular_destinations(&ids, job.world)?;
+                reports[0].add(&best, &test);
+                reports[1].add(&popular, &test);
+            }
             file.push(rows, &ids, &best)?;
             progress.show("ranking", step, num_steps);
         }
@@ -67,12 +88,22 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         job.world.barrier()?;
         if job.world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
-            let result = TopKResult { out: &args.out, sources: num_sources, top_k, compute_seconds };
+            let [test, popularity] = reports.map(|report| report.metrics());
+            let result = TopKResult { out: &args.out, sources: num_sources, top_k, test, popularity, compute_seconds };
             if args.json {
                 result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
             } else {
                 let out = args.out.display();
                 result!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s")?;
+                for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
+                    let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else {
+                        continue;
+                    };
+                    result!(
+                        "{name}: recall@{top_k} {recall:.4}, NDCG@{top_k} {ndcg:.4}, MAP@{top_k} {map:.4}, hit rate \
+                         {hit_rate:.4}, coverage {coverage:.4} ({sources} sources)"
+                    )?;
+                }
             }
         }
         Ok(())
