@@ -3,9 +3,8 @@
 use crate::train_error::TrainError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness};
+use edgecut_settings::words;
 use serde::Serialize;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// The number of batches that are sampled to find the most frequently sampled nodes.
@@ -47,27 +46,7 @@ pub enum NodeRanking {
     InDegree,
 }
 
-impl fmt::Display for NodeRanking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stored => "stored",
-            Self::Presample => "presample",
-            Self::InDegree => "in-degree",
-        })
-    }
-}
-
-impl FromStr for NodeRanking {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "stored" => Ok(Self::Stored),
-            "presample" => Ok(Self::Presample),
-            "in-degree" => Ok(Self::InDegree),
-            _ => Err(format!("'{text}' is not a ranking of nodes: give stored, presample or in-degree")),
-        }
-    }
-}
+words!(NodeRanking, "ranking of nodes", Stored = "stored", Presample = "presample", InDegree = "in-degree");
 
 impl CpuCache {
     /// Fills the cache. `count` samples the given number of batches and counts their nodes. `has_node_seeds` is true if

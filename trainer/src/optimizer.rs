@@ -6,6 +6,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{Adam, AdamConfig, AdamW, AdamWConfig, GradientsParams, Optimizer, Sgd, SgdConfig};
 use burn::tensor::backend::AutodiffBackend;
+use edgecut_settings::words;
 
 /// The value that Adam adds to the root of the second moment. It is the default of torch and of
 /// [`SparseAdam`](edgecut_dist_sampler::SparseAdam). burn's default of 1e-5 shortens the steps of small gradients.
@@ -35,19 +36,27 @@ pub fn adam<B: AutodiffBackend, M: AutodiffModule<B>>(weight_decay: f64) -> Adam
 }
 
 /// The kind of an optimizer. Each computes what the one of the same name in `torch.optim` computes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptimizerKind {
     /// Adam with an L2 penalty, see [`adam`].
     #[default]
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019).
     AdamW,
-    /// Stochastic gradient descent with an L2 penalty.
-    Sgd {
-        /// The momentum, 0 for none.
-        momentum: f64,
-    },
+    /// Stochastic gradient descent with momentum and an L2 penalty.
+    Sgd,
 }
+
+words!(
+    OptimizerKind,
+    "optimizer",
+    Adam = "adam": "Adam with an L2 penalty",
+    AdamW = "adamw": "Adam with decoupled weight decay",
+    Sgd = "sgd": "Stochastic gradient descent with momentum",
+);
+
+/// The momentum of [`OptimizerKind::Sgd`] unless another one is given.
+const DEFAULT_MOMENTUM: f64 = 0.9;
 
 /// An optimizer of one of the kinds.
 pub(crate) enum AnyOptimizer<B: AutodiffBackend, M: AutodiffModule<B>> {
@@ -57,14 +66,16 @@ pub(crate) enum AnyOptimizer<B: AutodiffBackend, M: AutodiffModule<B>> {
 }
 
 impl<B: AutodiffBackend, M: AutodiffModule<B>> AnyOptimizer<B, M> {
-    pub(crate) fn new(kind: OptimizerKind, weight_decay: f64) -> Self {
+    /// Makes an optimizer. The momentum, 0 for none, is for [`OptimizerKind::Sgd`].
+    pub(crate) fn new(kind: OptimizerKind, momentum: Option<f64>, weight_decay: f64) -> Self {
         match kind {
             OptimizerKind::Adam => Self::Adam(adam(weight_decay)),
             OptimizerKind::AdamW => {
                 let config = AdamWConfig::new().with_epsilon(ADAM_EPSILON).with_weight_decay(weight_decay as f32);
                 Self::AdamW(config.init())
             }
-            OptimizerKind::Sgd { momentum } => {
+            OptimizerKind::Sgd => {
+                let momentum = momentum.unwrap_or(DEFAULT_MOMENTUM);
                 let decay = (weight_decay > 0.0).then(|| WeightDecayConfig::new(weight_decay as f32));
                 let config = MomentumConfig::new().with_momentum(momentum).with_dampening(0.0);
                 let momentum = (momentum > 0.0).then_some(config);
@@ -131,11 +142,11 @@ mod tests {
     }
 
     /// Takes four steps from fixed values with fixed gradients. The expected values are those of torch 2.4.1.
-    fn check(kind: OptimizerKind, weight_decay: f64, max_norm: Option<f64>, expected: [f32; 3]) {
+    fn check(kind: (OptimizerKind, Option<f64>), weight_decay: f64, max_norm: Option<f64>, expected: [f32; 3]) {
         let device = Default::default();
         let mut layer = Dense::<Grad>::new(3, 1, &mut WeightInit::new(0), &device);
         layer.weight = Param::from_tensor(Tensor::<Grad, 1>::from_floats([0.5, -1.0, 2.0], &device).reshape([3, 1]));
-        let mut optimizer = AnyOptimizer::<Grad, _>::new(kind, weight_decay);
+        let mut optimizer = AnyOptimizer::<Grad, _>::new(kind.0, kind.1, weight_decay);
         for gradient in [[1.0, -0.5, 0.25], [-0.8, 0.1, 0.0], [0.3, 0.2, -4.0], [0.05, -1.5, 2.0]] {
             let mut gradient: [f32; 3] = gradient;
             if let Some(max_norm) = max_norm {
@@ -153,12 +164,12 @@ mod tests {
 
     #[test]
     fn optimizers_move_parameters_as_those_of_torch() {
-        let sgd = |momentum| OptimizerKind::Sgd { momentum };
-        check(OptimizerKind::Adam, 0.01, None, [0.355_895_7, -0.771_819_9, 1.905_473_5]);
-        check(OptimizerKind::AdamW, 0.05, None, [0.349_224_8, -0.759_329, 1.874_082_4]);
-        check(sgd(0.9), 0.01, None, [0.307_010_9, -0.734_508, 2.455_780_3]);
-        check(sgd(0.0), 0.0, None, [0.445, -0.83, 2.175]);
-        check(sgd(0.0), 0.0, Some(1.0), [0.483_243_6, -0.911_348_3, 1.997_790_6]);
+        let sgd = |momentum| (OptimizerKind::Sgd, momentum);
+        check((OptimizerKind::Adam, None), 0.01, None, [0.355_895_7, -0.771_819_9, 1.905_473_5]);
+        check((OptimizerKind::AdamW, None), 0.05, None, [0.349_224_8, -0.759_329, 1.874_082_4]);
+        check(sgd(None), 0.01, None, [0.307_010_9, -0.734_508, 2.455_780_3]);
+        check(sgd(Some(0.0)), 0.0, None, [0.445, -0.83, 2.175]);
+        check(sgd(Some(0.0)), 0.0, Some(1.0), [0.483_243_6, -0.911_348_3, 1.997_790_6]);
     }
 
     /// Collects all Rust files below a folder, except those in `target` folders.

@@ -253,16 +253,18 @@ mod tests {
 
     #[test]
     fn a_stored_state_continues_with_the_same_bits_in_a_model_with_other_ids() {
-        let sgd = |momentum| OptimizerKind::Sgd { momentum };
-        for kind in [OptimizerKind::Adam, OptimizerKind::AdamW, sgd(0.9), sgd(0.0)] {
-            let mut optimizer = Optimizer::new(kind, 0.01);
+        let sgd = OptimizerKind::Sgd;
+        for (kind, momentum) in
+            [(OptimizerKind::Adam, None), (OptimizerKind::AdamW, None), (sgd, Some(0.9)), (sgd, Some(0.0))]
+        {
+            let mut optimizer = Optimizer::new(kind, momentum, 0.01);
             assert!(optimizer.state(&model()).values.is_empty(), "nothing before the first step");
             let half = steps(model(), &mut optimizer, 0..3);
             let state = optimizer.state(&half);
             let parameters = flatten_parameters(&half);
             let whole = flatten_parameters(&steps(half, &mut optimizer, 3..6));
             let other = load_parameters(model(), &parameters).expect("as many parameters");
-            let mut again = Optimizer::new(kind, 0.01).with_state(&other, &state).expect("its state");
+            let mut again = Optimizer::new(kind, momentum, 0.01).with_state(&other, &state).expect("its state");
             assert_eq!(again.state(&other), state, "{kind:?}");
             assert_eq!(flatten_parameters(&steps(other, &mut again, 3..6)), whole, "{kind:?}");
         }
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_state_of_another_model_is_refused() {
-        let mut optimizer = Optimizer::new(OptimizerKind::Adam, 0.0);
+        let mut optimizer = Optimizer::new(OptimizerKind::Adam, None, 0.0);
         let trained = steps(model(), &mut optimizer, 0..1);
         let state = optimizer.state(&trained);
         let mut longer = state.clone();
@@ -278,7 +280,7 @@ mod tests {
         let shorter = OptimizerState { values: state.values[1..].to_vec(), ..state.clone() };
         let fewer = OptimizerState { steps: vec![1], ..state };
         for wrong in [longer, shorter, fewer] {
-            let refused = Optimizer::new(OptimizerKind::Adam, 0.0).with_state(&trained, &wrong).err();
+            let refused = Optimizer::new(OptimizerKind::Adam, None, 0.0).with_state(&trained, &wrong).err();
             assert_eq!(refused, Some(OtherOptimizer));
         }
     }

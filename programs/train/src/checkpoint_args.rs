@@ -299,4 +299,17 @@ mod tests {
         let cosine = ["7", "8"].map(|epochs| identity(&format!("{base} --lr-schedule cosine --num-epochs {epochs}")));
         assert_ne!(cosine[0], cosine[1]);
     }
+
+    /// Command lines, and their identities as the first version that has them stored them.
+    const IDENTITIES: &str = include_str!("../tests/data/identities.json");
+
+    #[test]
+    fn checkpoints_of_earlier_versions_have_the_same_identity() {
+        let expected: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(IDENTITIES).expect("JSON");
+        for (line, expected) in expected {
+            let found = identity(&line);
+            let differing: Vec<_> = expected.iter().filter(|(id, value)| found.get(*id) != Some(*value)).collect();
+            assert_eq!((differing, found.len()), (Vec::new(), expected.len()), "{line}");
+        }
+    }
 }

@@ -84,7 +84,7 @@ where
             cache,
             options,
             embeddings,
-            embedding_lr: training.embedding_lr,
+            embedding_lr: training.embedding_lr(),
             step_options,
             evaluator: NodeEvaluator::new(&data, config, options, device, world)?,
             device: device.clone(),
