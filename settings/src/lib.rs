@@ -42,6 +42,6 @@ mod words;
 pub use checks::{at_least_1, at_least_1_long, below_1, in_range, not_negative, positive, share};
 pub use flag::Flag;
 pub use flag_value::{FlagValue, Shape};
-pub use settings::{Field, Settings};
 pub use serde_json::Value;
+pub use settings::{Field, Settings};
 pub use words::{Word, expected};

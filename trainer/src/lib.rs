@@ -63,9 +63,9 @@ pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
-    BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer,
-    Outputs, PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task,
-    TrainingEpoch, average_statistics, evaluate, fit, step_gradients,
+    BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer, Outputs,
+    PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
+    average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
 pub use model_file::{BestModel, EmbeddingTable, WarmStart, WarmStartReport};

@@ -12,8 +12,8 @@ use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, 
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    EpochReport, FitConfig, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,
-    TrainingConfig, evaluate_node, train_node,
+    EpochReport, FitConfig, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
+    evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};

@@ -104,10 +104,5 @@ pub enum TemporalStrategy {
     Last,
 }
 
-words!(
-    TimeAttr,
-    "time attribute",
-    EdgeTime = "edge_time" | "edge-time",
-    NodeTime = "node_time" | "node-time",
-);
+words!(TimeAttr, "time attribute", EdgeTime = "edge_time" | "edge-time", NodeTime = "node_time" | "node-time",);
 words!(TemporalStrategy, "temporal strategy", Uniform = "uniform", Last = "last");

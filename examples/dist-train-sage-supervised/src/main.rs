@@ -9,8 +9,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
-    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend,
-    TrainingConfig,
+    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
 };
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -272,11 +272,6 @@ pub(crate) fn num_neighbors(text: &str) -> Result<NumNeighborsArg, String> {
     Ok(NumNeighborsArg { text: text.to_owned(), value: text.parse()? })
 }
 
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
-    if (0.0..1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ p < 1")) }
-}
-
 pub(crate) fn ratio(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ ratio ≤ 1")) }

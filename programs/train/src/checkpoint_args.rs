@@ -1,6 +1,7 @@
 //! The flags of checkpoints.
 
-use crate::args::Cli;
+use crate::args::{Cli, JobArgs, OutputArgs, PartArgs};
+use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::Stopped;
 use crate::given_flags::GivenFlags;
 use crate::reporter::Reporter;
@@ -9,85 +10,53 @@ use anyhow::Context;
 use clap::{Args, CommandFactory};
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_trainer::TrainError;
+use edgecut_settings::Settings;
 use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
+use edgecut_trainer::{FitConfig, TrainError};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Flags of all commands that may change when a run continues. All others are part of the identity of the run. A test
-/// requires each flag to be in exactly one of the two.
-const MAY_CHANGE: &[&str] = &[
-    // Files, and the places of data. The data itself is compared by its fingerprint.
-    "checkpoint_dir",
-    "checkpoint_every",
-    "config",
+/// Flags outside of the [groups that may change](flags_that_may_change) that may change as well when a run continues.
+const MAY_CHANGE: [&str; 8] = [
+    // The data itself is compared by its fingerprint.
     "dataset_root_dir",
     "init_from",
-    "keep",
-    "resume",
-    "save_model",
-    "servers",
-    "token_file",
-    // Output.
-    "json",
-    "log_every",
-    "metrics",
-    "metrics_port",
-    "quiet",
-    "report",
     "stats",
-    "tensorboard",
-    "verbose",
-    // The end of the training. The length of a cosine may not change.
-    "num_epochs",
-    "patience",
-    // Processes, addresses, threads and time limits. The state is divided over another number of processes.
-    "check_traffic",
-    "collective_timeout",
-    "encrypt",
-    "heartbeat_timeout",
-    "ip_config",
-    "listen_addr",
-    "listen_port",
-    "master_addr",
-    "master_port",
-    "node_rank",
-    "nproc_per_node",
-    "num_network_threads",
-    "num_nodes",
-    "num_threads",
-    "num_workers",
-    "rendezvous_timeout",
-    "rpc_timeout",
     // The place of data in memory, and the batches made ahead. Batches stay the same.
     "cache_bytes",
     "cache_ranking",
     "cache_ratio",
     "concurrency",
-    "copy_edges",
-    "gpu_cache_bytes",
-    "graph_on_device",
-    "map_edges",
     "prefetch_bytes",
-    "verify",
-    // The precision of the device is a setting of its own.
-    "device",
 ];
 
-/// Further flags of `train node` and `train link` that may change.
-const MAY_CHANGE_ON_PARTS: &[&str] = &[
-    // What partition-graph has applied to existing parts. The fingerprint of the data compares the result.
-    "add_reverse_edges",
-    "dataset",
-    "hold_out_edges",
-    "overlap",
-    "split",
-    "to_undirected",
-    // Equal to the number of fan-outs, which may not change.
-    "num_layers",
-];
+/// Flags in these groups that may not change.
+const MAY_NOT_CHANGE: [&str; 4] = ["feature_dtype", "feature_precision", "load_model", "mixed_precision"];
+
+/// Returns the groups of flags of a command that may change when a run continues: files and output, processes, addresses,
+/// threads and time limits, and the place of data. What partition-graph has applied to existing parts is compared by the
+/// fingerprint of the data.
+fn flags_that_may_change(command: &str) -> clap::Command {
+    let flags = OutputArgs::augment_args(JobArgs::augment_args(clap::Command::new("")));
+    let flags = DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(CheckpointArgs::augment_args(flags)));
+    if command == "graph" { flags } else { PartArgs::augment_args(flags) }
+}
+
+/// Returns true if a flag of a command may change when a run continues. All others are part of the identity of the run.
+fn may_change(command: &str, id: &str) -> bool {
+    if MAY_NOT_CHANGE.contains(&id) {
+        return false;
+    }
+    // The number of layers is that of the fan-outs, which may not change.
+    let is_derived = id == "num_layers" && command != "graph";
+    let mut fit = FitConfig::default();
+    is_derived
+        || MAY_CHANGE.contains(&id)
+        || fit.fields().iter().any(|field| field.name == id && field.flag.may_change)
+        || flags_that_may_change(command).get_arguments().any(|flag| flag.get_id() == id)
+}
 
 /// Flags of checkpoints; equal on all ranks, except the path.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -191,11 +160,6 @@ impl<F: Serialize> RunIdentity<'_, F> {
     }
 }
 
-/// Returns true if a flag of a command may change when a run continues.
-fn may_change(command: &str, id: &str) -> bool {
-    MAY_CHANGE.contains(&id) || (command != "graph" && MAY_CHANGE_ON_PARTS.contains(&id))
-}
-
 /// Tells the user where the run continues.
 pub(crate) fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>) {
     let Some(checkpoints) = checkpoints else { return };
@@ -274,8 +238,7 @@ mod tests {
             }
             assert!(identity.keys().all(|id| known.contains(id)), "{command}: {identity:?}");
         }
-        let listed = MAY_CHANGE.iter().chain(MAY_CHANGE_ON_PARTS);
-        assert_eq!(listed.filter(|id| !known.contains(**id)).collect::<Vec<_>>(), [&""; 0]);
+        assert_eq!(MAY_CHANGE.iter().filter(|id| !known.contains(**id)).collect::<Vec<_>>(), [&""; 0]);
     }
 
     #[test]

@@ -14,7 +14,6 @@ fn flag_names() -> FlagNames {
         Cli::command(),
         &[
             ("cache_bytes", "gpu_cache_bytes"),
-            ("evaluation", "eval_negatives"),
             ("kind", "model"),
             ("precision", "mixed_precision"),
             ("temporal", "time_attr"),

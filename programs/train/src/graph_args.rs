@@ -1,33 +1,22 @@
 //! The flags of `train graph`.
 
-use crate::args::{JobArgs, OutputArgs, not_negative, probability};
+use crate::args::{JobArgs, OutputArgs, not_negative};
 use crate::checkpoint_args::CheckpointArgs;
 use crate::conv_args::{ConvArgs, OnGraphs};
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
+use crate::flags::{Flags, Profile};
 use crate::given_flags::GivenFlags;
 use crate::objective_args::ObjectiveArgs;
-use crate::optimizer_args::{OptimizerArgs, ScheduleName};
-use crate::shared_flags::as_text;
 use crate::start_args::StartArgs;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
+use edgecut_settings::Field;
 use edgecut_trainer::FitConfig;
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
-use edgecut_trainer::models::Readout;
-use edgecut_trainer::nn::Aggregation;
 use serde::Serialize;
 use std::path::PathBuf;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ReadoutName {
-    /// The input features and the outputs of all layers, concatenated
-    JumpingKnowledge,
-    /// The output of the last layer only
-    Last,
-}
 
 #[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct GraphArgs {
@@ -102,7 +91,6 @@ pub(crate) struct GraphDataArgs {
     /// graphs. best-mean-epoch: the one epoch with the best mean test metric over all folds, as in the GIN paper; its
     /// figures are optimistic, because the test graphs select the epoch
     #[arg(long, value_name = "validation|best-mean-epoch", default_value_t = Protocol::Validation, requires = "folds")]
-    #[serde(serialize_with = "as_text")]
     pub(crate) protocol: Protocol,
 }
 
@@ -113,53 +101,25 @@ pub(crate) struct GraphTrainingArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) conv: ConvArgs<OnGraphs>,
-    /// Number of convolutions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) num_layers: u32,
-    /// Width of the hidden layers
-    #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) hidden_channels: u32,
-    /// Pooling of the nodes of a graph into one vector
-    #[arg(long, value_name = "sum|mean|max", default_value_t = Aggregation::Sum)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) pooling: Aggregation,
-    /// Node representations to pool
-    #[arg(long, value_enum, default_value_t = ReadoutName::JumpingKnowledge)]
-    pub(crate) readout: ReadoutName,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) model: Flags<GraphTrainingConfig, OnGraphs>,
     /// Disable batch normalization. When enabled, each process normalizes over its own graphs, and running statistics
     /// are averaged over the processes before each evaluation
     #[arg(long)]
     pub(crate) no_batch_norm: bool,
-    /// Dropout probability of the pooled vectors
-    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
-    pub(crate) dropout: f64,
     /// Graphs per batch and process
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
     /// Instead of --batch-size: fill the batch of a process with graphs up to this number of nodes
     #[arg(long, value_name = "N", conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_nodes: Option<u32>,
-    /// Skip the last step of an epoch if its batches are not full
-    #[arg(long)]
-    pub(crate) drop_last: bool,
-    /// Number of epochs
-    #[arg(long, alias = "epochs", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) num_epochs: u64,
-    /// Initial learning rate
-    #[arg(long, alias = "learning-rate", value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
-    pub(crate) lr: f64,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(crate) optimizer: OptimizerArgs,
+    pub(crate) fit: Flags<FitConfig, OnGraphs>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) start: StartArgs,
-    /// L2 penalty on all parameters; for adamw, the decoupled weight decay
-    #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
-    pub(crate) weight_decay: f64,
-    /// Random seed of initial weights, shuffling and dropout
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
     /// Batches to prefetch; 0 makes each batch when it is needed
     // This limit and the next one bound the memory of a process and do not change its batches.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1024))]
@@ -169,6 +129,31 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
+}
+
+impl Profile<GraphTrainingConfig> for OnGraphs {
+    fn defaults() -> GraphTrainingConfig {
+        GraphTrainingConfig::default()
+    }
+}
+
+impl Profile<FitConfig> for OnGraphs {
+    const LEFT_OUT: &'static [&'static str] = &["patience", "eval_every"];
+
+    fn describe(field: &mut Field<'_>) {
+        (field.flag.value_name, field.help) = match field.name {
+            "num_epochs" => ("N", "Number of epochs"),
+            "lr" => ("LR", "Initial learning rate"),
+            "weight_decay" => ("W", "L2 penalty on all parameters; for adamw, the decoupled weight decay"),
+            "seed" => ("N", "Random seed of initial weights, shuffling and dropout"),
+            _ => (field.flag.value_name, field.help),
+        };
+        field.flag.shows_default |= field.name == "num_epochs";
+    }
+
+    fn defaults() -> FitConfig {
+        GraphTrainingConfig::default().fit
+    }
 }
 
 /// The fractions of training, validation and test graphs.
@@ -222,29 +207,16 @@ impl GraphArgs {
     pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
         let args = &self.training;
         let by_count = Packing::Graphs(args.batch_size as usize);
+        args.fit.settings.check().map_err(UsageError)?;
         Ok(GraphTrainingConfig {
-            num_layers: args.num_layers as usize,
-            hidden_channels: args.hidden_channels as usize,
-            pooling: args.pooling,
-            readout: match args.readout {
-                ReadoutName::JumpingKnowledge => Readout::JumpingKnowledge,
-                ReadoutName::Last => Readout::Last,
-            },
+            conv: args.conv.kind(),
             batch_norm: !args.no_batch_norm,
-            dropout: args.dropout,
             packing: args.max_nodes.map_or(by_count, |nodes| Packing::Nodes(nodes as usize)),
-            drop_last: args.drop_last,
-            fit: FitConfig {
-                num_epochs: args.num_epochs,
-                weight_decay: args.weight_decay,
-                seed: args.seed,
-                freeze: args.start.freeze.clone(),
-                ..args.optimizer.fit(args.lr, ScheduleName::Step)?
-            },
+            fit: args.fit.settings.clone(),
             metric: self.objective.metric,
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
-            ..GraphTrainingConfig::new(args.conv.kind())
+            ..args.model.settings.clone()
         })
     }
 }
@@ -254,16 +226,12 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use edgecut_trainer::models::{ConvKind, GinSettings};
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
         let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
         let Command::Graph(args) = cli.command else { panic!("another command") };
-        let gin = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
-        assert_eq!(
-            format!("{:?}", args.config().expect("a configuration")),
-            format!("{:?}", GraphTrainingConfig::new(gin))
-        );
+        let config = args.config().expect("a configuration");
+        assert_eq!(format!("{config:?}"), format!("{:?}", GraphTrainingConfig::default()));
     }
 }

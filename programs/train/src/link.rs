@@ -29,8 +29,8 @@ pub(crate) fn run<B: TrainingBackend>(
     let mut stopped = None;
     graph_session::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
-        if args.links.eval_negatives.is_none() && gives_negatives(&config, job)? {
-            config.evaluation = LinkEvaluation::Given;
+        if !args.links.is_given("eval_negatives") && gives_negatives(&config, job)? {
+            config.eval_negatives = LinkEvaluation::Given;
         }
         let settings = vec![("precision", config.training.step.precision.to_string())];
         let num_epochs = config.training.fit.num_epochs;
@@ -90,7 +90,7 @@ fn evaluate<B: TrainingBackend>(
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
     let mut settings = args.training.settings_of(&ModelConfig::Relational(model_config.encoder.clone()));
-    settings.push(Setting::new("decoder", args.links.decoder, model_config.decoder));
+    settings.push(Setting::new("decoder", args.links.settings.decoder, model_config.decoder));
     check_flags(&args.given, path, &settings)?;
     check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
     model.set_precision(config.training.step.precision);

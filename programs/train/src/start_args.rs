@@ -19,15 +19,6 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "load_model")]
     #[serde(serialize_with = "is_given")]
     pub(crate) init_from: Option<PathBuf>,
-    /// Keep these parameters as they are, for example layers.0,encoders: names of tensors as in a saved model, or the
-    /// first parts of their names. `embeddings` are the embeddings of nodes without features
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layer, conflicts_with = "load_model")]
-    pub(crate) freeze: Vec<String>,
-}
-
-fn layer(text: &str) -> Result<String, String> {
-    let name = text.trim();
-    if name.is_empty() { Err("a name is empty".into()) } else { Ok(name.to_owned()) }
 }
 
 impl StartArgs {

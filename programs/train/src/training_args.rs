@@ -1,13 +1,12 @@
 //! The flags of the model and its training.
 
-use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability, ratio};
+use crate::args::{NumNeighborsArg, num_neighbors, ratio};
 use crate::conv_args::{ConvArgs, OnNodes};
 use crate::device::bytes;
 use crate::exit::UsageError;
-use crate::optimizer_args::{OptimizerArgs, ScheduleName};
+use crate::flags::{Flags, Profile};
 use crate::sampling_args::SamplingArgs;
 use crate::saved_model::Setting;
-use crate::shared_flags::{as_text, as_text_if_given};
 use crate::start_args::StartArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -16,7 +15,7 @@ use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::nn::RelationAggregation;
-use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, StepOptions, TrainingConfig};
+use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
 use serde::Serialize;
 
 /// The method of evaluating nodes.
@@ -34,25 +33,9 @@ pub(crate) struct TrainingArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) conv: ConvArgs<OnNodes>,
-    /// Add the input of each hidden layer to its output. Layers that read features or compute classes are excluded,
-    /// since their widths differ
-    #[arg(long)]
-    pub(crate) residual: bool,
-    /// Apply layer normalization to the input of each layer, except to the features
-    #[arg(long)]
-    pub(crate) layer_norm: bool,
-    /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
-    /// classes after the last one. Models of heterogeneous graphs and rgcn always have both; train link always has the
-    /// first
-    #[arg(long)]
-    pub(crate) encoder_decoder: bool,
-    /// Aggregation of the messages that a node receives over different edge types; rgcn always sums
-    #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) relation_aggregation: RelationAggregation,
-    /// Width of the hidden layers
-    #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) hidden_channels: u32,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) model: Flags<TrainingConfig, OnNodes>,
     /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
     // Equal to the number of fan-outs, which are compared.
     #[arg(long, value_name = "N")]
@@ -72,43 +55,12 @@ pub(crate) struct TrainingArgs {
     /// 512 MiB of memory, and files of two layers in the system's temporary folder (TMPDIR)
     #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled)]
     pub(crate) eval: EvalName,
-    /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: u32,
-    /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]
-    #[arg(long, alias = "epochs", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    num_epochs: Option<u64>,
-    /// Stop after N validations in a row without a better metric; 0 never stops early [default: 20 without
-    /// --num-epochs, 0 with it]
-    #[arg(long, value_name = "N")]
-    patience: Option<u64>,
-    /// Learning rate
-    #[arg(long, alias = "learning-rate", value_name = "X", default_value_t = 0.003, value_parser = not_negative)]
-    pub(crate) lr: f64,
-    /// Learning rate of the embeddings, which node types without features have [default: --lr]
-    #[arg(long, value_name = "X", value_parser = not_negative)]
-    pub(crate) embedding_lr: Option<f64>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(crate) optimizer: OptimizerArgs,
-    /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
-    pub(crate) weight_decay: f64,
+    pub(crate) fit: Flags<FitConfig, OnNodes>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) start: StartArgs,
-    /// Dropout probability between layers
-    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
-    pub(crate) dropout: f64,
-    /// Dropout probability of the input features
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
-    pub(crate) input_dropout: f64,
-    /// Divide each feature row by its sum
-    #[arg(long)]
-    pub(crate) normalize_features: bool,
-    /// Random seed
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
     /// Batches to prefetch concurrently, within --prefetch-bytes. 0 makes each batch when it is needed [default: half
     /// of --num-workers, at least 2 and at most 8]
     // This limit and the next one bound the memory of a process and do not change its batches.
@@ -130,30 +82,31 @@ pub(crate) struct TrainingArgs {
     /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), or by their in-degree in
     /// the whole graph (in-degree) [default: stored if the parts have a ranking, else presample]
     #[arg(long, value_name = "stored|presample|in-degree")]
-    #[serde(serialize_with = "as_text_if_given")]
     pub(crate) cache_ranking: Option<NodeRanking>,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
-    /// Evaluate on the validation set every N epochs, and after the last one
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) eval_every: u64,
 }
 
 /// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
 /// aggregates some 20 million of them in a second.
 const MOST_EVALUATED_EDGES: u64 = 20_000_000;
-/// The most epochs of a run without `--num-epochs`.
-const DEFAULT_NUM_EPOCHS: u64 = 100;
-/// The validations without improvement after which such a run ends.
+/// The validations without improvement after which a run without `--num-epochs` ends.
 const DEFAULT_PATIENCE: u64 = 20;
 
-impl TrainingArgs {
-    /// Returns the maximum number of epochs.
-    pub(crate) fn num_epochs(&self) -> u64 {
-        self.num_epochs.unwrap_or(DEFAULT_NUM_EPOCHS)
+impl Profile<TrainingConfig> for OnNodes {
+    fn defaults() -> TrainingConfig {
+        TrainingConfig { dropout: 0.5, ..TrainingConfig::default() }
     }
+}
 
+impl Profile<FitConfig> for OnNodes {
+    fn defaults() -> FitConfig {
+        FitConfig { num_epochs: 100, ..FitConfig::default() }
+    }
+}
+
+impl TrainingArgs {
     /// Returns the configuration of the model and its training.
     ///
     /// # Errors
@@ -189,39 +142,23 @@ impl TrainingArgs {
                  layer"
             )));
         }
+        let mut fit = self.fit.settings.clone();
+        if !self.fit.is_given("num_epochs") {
+            fit.patience.get_or_insert(DEFAULT_PATIENCE);
+        }
+        fit.patience = fit.patience.filter(|validations| *validations > 0);
+        fit.check().map_err(UsageError)?;
         Ok(TrainingConfig {
             kind: self.conv.kind(),
-            hidden_channels: self.hidden_channels as usize,
-            dropout: self.dropout,
-            input_dropout: self.input_dropout,
-            residual: self.residual,
-            layer_norm: self.layer_norm,
-            encoder_decoder: self.encoder_decoder,
-            relation_aggregation: self.relation_aggregation,
             sampler: sampling.config(num_neighbors),
             eval_num_neighbors,
             eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
-            batch_size: self.batch_size as usize,
-            fit: FitConfig {
-                num_epochs: self.num_epochs(),
-                eval_every: self.eval_every,
-                patience: self
-                    .patience
-                    .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
-                    .filter(|n| *n > 0),
-                weight_decay: self.weight_decay,
-                seed: self.seed,
-                freeze: self.start.freeze.clone(),
-                // The saved model and the checkpoint are read when the process has joined the job.
-                ..self.optimizer.fit(self.lr, ScheduleName::Constant)?
-            },
-            embedding_lr: self.embedding_lr.unwrap_or(self.lr),
+            fit,
             concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
             prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
-            normalize_features: self.normalize_features,
             cpu_cache: self.cpu_cache(),
             device_memory,
-            step: StepOptions::default(),
+            ..self.model.settings.clone()
         })
     }
 
@@ -240,7 +177,7 @@ impl TrainingArgs {
         let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
         let num_seeds =
             meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
-        let num_batches = num_seeds.div_ceil(u64::from(self.batch_size));
+        let num_batches = num_seeds.div_ceil(self.model.settings.batch_size as u64);
         let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
         (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
     }
@@ -253,7 +190,7 @@ impl TrainingArgs {
 
     /// Rejects flags that have no effect without another flag.
     fn check_effects(&self) -> anyhow::Result<()> {
-        if self.conv.kind().is_typed() && self.relation_aggregation != RelationAggregation::default() {
+        if self.conv.kind().is_typed() && self.model.settings.relation_aggregation != RelationAggregation::default() {
             let model = self.conv.model();
             bail!(UsageError(format!(
                 "--relation-aggregation has no effect on --model {model}, which sums: leave it out"
@@ -293,14 +230,15 @@ impl TrainingArgs {
             ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
         };
         let mut settings = self.conv.settings_of(saved.kind(), num_layers);
-        settings.push(Setting::new("hidden_channels", self.hidden_channels, hidden_channels));
-        settings.push(Setting::new("residual", self.residual, residual));
-        settings.push(Setting::new("layer_norm", self.layer_norm, layer_norm));
+        let own = &self.model.settings;
+        settings.push(Setting::new("hidden_channels", own.hidden_channels, hidden_channels));
+        settings.push(Setting::new("residual", own.residual, residual));
+        settings.push(Setting::new("layer_norm", own.layer_norm, layer_norm));
         if let ModelConfig::Relational(network) = saved {
             let saved = network.relation_aggregation;
-            settings.push(Setting::new("relation_aggregation", self.relation_aggregation, saved));
+            settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
         } else {
-            settings.push(Setting::new("encoder_decoder", self.encoder_decoder, false));
+            settings.push(Setting::new("encoder_decoder", own.encoder_decoder, false));
         }
         settings
     }

@@ -3,7 +3,6 @@
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
-use edgecut_dist_loader::NegativeSampling;
 use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};
 use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};

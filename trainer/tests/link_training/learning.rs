@@ -9,7 +9,9 @@ use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
-use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, evaluate_link, train_link};
+use edgecut_trainer::link::{
+    LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, evaluate_link, train_link,
+};
 use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{TrainError, TrainingConfig};
@@ -180,7 +182,8 @@ fn what_cannot_be_trained_is_said() {
     };
     let named = |name: &str| LinkTrainingConfig { edge_types: vec![name.into()], ..base.clone() };
     let reversed = LinkTrainingConfig { reverse_types: vec![("e0".into(), "e9".into())], ..base.clone() };
-    let auc = LinkTrainingConfig { eval_negatives: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
+    let auc =
+        LinkTrainingConfig { eval_negatives: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
     let shared = LinkTrainingConfig { shared_negatives: true, exclude_positives: true, ..base.clone() };
     let gcn = config(ConvKind::Gcn(GcnSettings), "3".parse().expect("fan-outs"));
     for (folder, config, why) in [

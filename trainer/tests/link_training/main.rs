@@ -24,11 +24,7 @@ fn config(kind: ConvKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
         concurrency: 2,
         ..TrainingConfig::new(kind, SamplerConfig::new(num_neighbors))
     };
-    LinkTrainingConfig {
-        training,
-        eval_negatives: LinkEvaluation::Sampled(20),
-        ..LinkTrainingConfig::default()
-    }
+    LinkTrainingConfig { training, eval_negatives: LinkEvaluation::Sampled(20), ..LinkTrainingConfig::default() }
 }
 
 /// Returns the fan-outs of a model without convolutions.
