@@ -1,9 +1,9 @@
 //! Settings of a model and of its training.
 
-use crate::cpu_cache::CpuCache;
-use crate::device_memory::DeviceMemory;
 use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
+use crate::memory::cpu_cache::CpuCache;
+use crate::memory::device_memory::DeviceMemory;
 use crate::models::{ConvKind, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput, SageSettings};
 use crate::nn::RelationAggregation;
 use crate::step_options::StepOptions;
