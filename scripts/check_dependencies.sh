@@ -17,6 +17,7 @@ never() {
 }
 
 never edgecut-output 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|cluster|partition|dist-sampler|dist-loader|trainer|launch)'
+never edgecut-settings 'tokio.*' 'metis.*' 'burn.*' 'edgecut-(cli|output|status|report|graph|tables|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-cli 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-status 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-report 'tokio.*' 'serde.*' 'edgecut-(cli|output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
@@ -31,7 +32,7 @@ never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
 # Libraries have no command lines, progress bars and formats of tables; `tables` reads tables.
-for library in edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-trainer; do
+for library in edgecut-settings edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-trainer; do
     never "$library" 'clap.*' 'indicatif' 'parquet' 'edgecut-(cli|status|report|train|partition-graph)'
 done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'

@@ -47,7 +47,7 @@ pub(crate) fn trainee(
     let model = config.init::<Grad>(training.fit.seed, &Default::default())?;
     let optimizer = adam::<Grad, NodeModel<Grad>>(training.fit.weight_decay);
     let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);
-    Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.fit.lr.initial })
+    Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.fit.lr })
 }
 
 impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {

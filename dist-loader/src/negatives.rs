@@ -6,6 +6,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, TimeAttr};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use edgecut_settings::words;
 use futures::future::try_join_all;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -60,6 +61,13 @@ pub enum NegativeDistribution {
     /// nodes is the negative. Uniform for a type without in-edges.
     Degree,
 }
+
+words!(
+    NegativeDistribution,
+    "distribution",
+    Uniform = "uniform": "All nodes with equal probability",
+    Degree = "degree": "Proportional to in-degrees",
+);
 
 /// The pairs that must not be drawn as negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

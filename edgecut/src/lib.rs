@@ -37,7 +37,7 @@
 //! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.fit.num_epochs = 20;
-//! training.fit.lr = LearningRate::constant(0.05);
+//! training.fit.lr = 0.05;
 //! let config = NodeTrainingConfig { training, metric: None };
 //! let device = Default::default();
 //! let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
@@ -110,7 +110,7 @@
 //! let settings = ModelConfig::new(nodes.feature_dim, nodes.num_classes);
 //! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
-//! training.fit.lr = LearningRate::constant(0.05);
+//! training.fit.lr = 0.05;
 //! let config = NodeTrainingConfig { training, metric: None };
 //! let data = DataIdentity::of_graph(&graph, &mut world)?;
 //! // A program has one run. The second one here stands for a program that is started again.
@@ -227,6 +227,6 @@ pub mod prelude {
     pub use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
     pub use edgecut_trainer::ops::{Activation, GnnBackend};
     pub use edgecut_trainer::{
-        BatchOptions, Cpu, FitConfig, LearningRate, NodeTask, NodeTrainingConfig, TrainingConfig, fit, tensor_batches,
+        BatchOptions, Cpu, FitConfig, NodeTask, NodeTrainingConfig, TrainingConfig, fit, tensor_batches,
     };
 }

@@ -1,10 +1,10 @@
 //! The options of partitioning.
 
 use edgecut_graph::{HoldOut, HotnessRule, OverlapPolicy};
+use edgecut_settings::words;
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// The options for splitting a graph. The same options on the same dataset give the same bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,20 +136,4 @@ impl Balance {
     pub const ALL: [Balance; 3] = [Balance::Nodes, Balance::Edges, Balance::Train];
 }
 
-impl fmt::Display for Balance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Nodes => "nodes",
-            Self::Edges => "edges",
-            Self::Train => "train",
-        })
-    }
-}
-
-impl FromStr for Balance {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|b| b.to_string() == text);
-        found.ok_or_else(|| format!("{text:?} is not a quantity to balance: choose from nodes, edges and train"))
-    }
-}
+words!(Balance, "quantity to balance", Nodes = "nodes", Edges = "edges", Train = "train");

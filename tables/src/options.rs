@@ -2,8 +2,7 @@
 
 use crate::Transforms;
 use edgecut_graph::Workspace;
-use std::fmt;
-use std::str::FromStr;
+use edgecut_settings::words;
 
 /// The options for reading tables.
 #[derive(Clone, Debug, Default)]
@@ -43,24 +42,5 @@ pub enum Unsupported {
     Skip,
 }
 
-macro_rules! words {
-    ($type:ty, $what:literal, $($variant:ident = $word:literal),+) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(match self { $(Self::$variant => $word),+ })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = String;
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $($word => Ok(Self::$variant),)+
-                    other => Err(format!("{other:?} is not {}: choose one of {}", $what, [$($word),+].join(", "))),
-                }
-            }
-        }
-    };
-}
-words!(OnBadRows, "a treatment of bad rows", Error = "error", Drop = "drop");
-words!(Unsupported, "a treatment of unsupported keys", Error = "error", Skip = "skip");
+words!(OnBadRows, "treatment of bad rows", Error = "error", Drop = "drop");
+words!(Unsupported, "treatment of unsupported keys", Error = "error", Skip = "skip");

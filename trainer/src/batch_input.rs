@@ -1,8 +1,8 @@
 //! Conversion of a mini-batch of plain arrays into the input of a training step.
 
-use crate::feature_cache::FeatureCache;
-use crate::feature_rows::{normalize_rows, place_rows};
 use crate::loss::Target;
+use crate::memory::feature_cache::FeatureCache;
+use crate::memory::feature_rows::{normalize_rows, place_rows};
 use crate::models::{GraphSchema, ModelConfig, ModelInput, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};

@@ -17,17 +17,12 @@
 //! Everything numeric is generic over the burn backend.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod available_memory;
 mod backend_types;
 mod backends;
 mod batch_input;
 pub mod checkpoint;
-mod cpu_cache;
-mod device_memory;
 mod edge_type_name;
 mod embeddings;
-mod feature_cache;
-mod feature_rows;
 mod fit;
 mod gather;
 mod gradient_sum;
@@ -36,6 +31,7 @@ pub mod graph;
 pub mod inference;
 pub mod link;
 pub mod loss;
+mod memory;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
@@ -44,11 +40,6 @@ mod node;
 mod objective;
 pub mod ops;
 mod optimizer;
-mod optimizer_state;
-mod parameter_count;
-mod resident_memory;
-mod seed_result;
-mod seed_scores;
 mod step_options;
 mod train_error;
 mod training_config;
@@ -58,25 +49,25 @@ pub use backend_types::Cpu;
 pub use backend_types::{Cuda, CudaDevice};
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
-pub use cpu_cache::{CpuCache, NodeRanking};
-pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
-pub use feature_cache::FeatureCache;
 pub use fit::{
-    BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, LrSchedule, Observer,
-    Outputs, PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task,
-    TrainingEpoch, average_statistics, evaluate, fit, step_gradients,
+    BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer, Outputs,
+    PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
+    average_statistics, evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
+pub use memory::cpu_cache::{CpuCache, NodeRanking};
+pub use memory::device_memory::DeviceMemory;
+pub use memory::feature_cache::FeatureCache;
+pub use memory::parameter_count::ParameterCount;
+pub use memory::resident_memory::resident_bytes;
 pub use model_file::{BestModel, EmbeddingTable, WarmStart, WarmStartReport};
 pub use node::{
     FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
 };
+pub use objective::seed_result::SeedResult;
+pub use objective::seed_scores::SeedScores;
 pub use optimizer::{AdamOf, OptimizerKind, adam};
-pub use parameter_count::ParameterCount;
-pub use resident_memory::resident_bytes;
-pub use seed_result::SeedResult;
-pub use seed_scores::SeedScores;
 pub use step_options::StepOptions;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

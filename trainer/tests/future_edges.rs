@@ -18,7 +18,7 @@ use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, R
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    BatchOptions, FitConfig, LearningRate, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
+    BatchOptions, FitConfig, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn accuracy(dir: &Path, kind: ConvKind, sampler: SamplerConfig) -> Result<f64, T
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 250,
-        fit: FitConfig { num_epochs: 8, lr: LearningRate::constant(0.02), seed: 5, ..FitConfig::default() },
+        fit: FitConfig { num_epochs: 8, lr: 0.02, seed: 5, ..FitConfig::default() },
         ..TrainingConfig::new(kind, sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };

@@ -245,7 +245,8 @@ fn test_graphs_of_a_fold_do_not_change_its_training() {
     // The rate falls at each epoch that is not better than all before.
     let mut config = GraphTrainingConfig { hidden_channels: 8, ..GraphTrainingConfig::new(GIN) };
     config.fit.num_epochs = 6;
-    config.fit.lr.schedule = LrSchedule::Plateau { patience: 0, gamma: 0.1 };
+    config.fit.lr_schedule = LrSchedule::Plateau;
+    config.fit.lr_patience = Some(0);
     let curve = |protocol: Protocol, test: std::ops::Range<u32>| {
         let folds = [Fold { train: (0..30).collect(), test: test.collect() }];
         let mut curves = on_ranks(1, |world| {

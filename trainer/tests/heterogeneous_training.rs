@@ -12,8 +12,8 @@ use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, 
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    EpochReport, FitConfig, Fitted, LearningRate, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError,
-    TrainingConfig, evaluate_node, train_node,
+    EpochReport, FitConfig, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
+    evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};
@@ -47,8 +47,8 @@ fn config(kind: ConvKind) -> NodeTrainingConfig {
         relation_aggregation: RelationAggregation::Mean,
         eval_num_neighbors: "8,8".parse().expect("fan-outs"),
         batch_size: 64,
-        fit: FitConfig { num_epochs: 8, lr: LearningRate::constant(0.01), seed: 1, ..FitConfig::default() },
-        embedding_lr: 0.01,
+        fit: FitConfig { num_epochs: 8, lr: 0.01, seed: 1, ..FitConfig::default() },
+        embedding_lr: Some(0.01),
         ..TrainingConfig::new(kind, sampler)
     };
     NodeTrainingConfig { training, metric: Some("macro-f1".parse().expect("a metric")) }

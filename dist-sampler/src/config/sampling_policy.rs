@@ -2,9 +2,8 @@
 
 use crate::config::fan_out::Fanout;
 use edgecut_graph::{EdgeTypeMeta, Meta};
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// The rule by which the neighbors of a node are drawn, apart from their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -105,42 +104,5 @@ pub enum TemporalStrategy {
     Last,
 }
 
-impl fmt::Display for TimeAttr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::EdgeTime => "edge_time",
-            Self::NodeTime => "node_time",
-        })
-    }
-}
-
-impl fmt::Display for TemporalStrategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Uniform => "uniform",
-            Self::Last => "last",
-        })
-    }
-}
-
-impl FromStr for TimeAttr {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.replace('-', "_").as_str() {
-            "edge_time" => Ok(Self::EdgeTime),
-            "node_time" => Ok(Self::NodeTime),
-            _ => Err(format!("{text:?} is neither edge_time nor node_time")),
-        }
-    }
-}
-
-impl FromStr for TemporalStrategy {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "uniform" => Ok(Self::Uniform),
-            "last" => Ok(Self::Last),
-            _ => Err(format!("{text:?} is neither uniform nor last")),
-        }
-    }
-}
+words!(TimeAttr, "time attribute", EdgeTime = "edge_time" | "edge-time", NodeTime = "node_time" | "node-time",);
+words!(TemporalStrategy, "temporal strategy", Uniform = "uniform", Last = "last");

@@ -9,8 +9,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
-    Cpu, EpochReport, FitConfig, LearningRate, NodeTrainingConfig, Observer, SeedScores, TrainingBackend,
-    TrainingConfig,
+    Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let training = TrainingConfig {
         hidden_channels: 256,
         batch_size: args.batch_size,
-        fit: FitConfig { num_epochs: args.epochs, lr: LearningRate::constant(0.01), ..FitConfig::default() },
+        fit: FitConfig { num_epochs: args.epochs, lr: 0.01, ..FitConfig::default() },
         ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };

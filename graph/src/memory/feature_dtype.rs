@@ -1,6 +1,7 @@
 //! The types in which features are stored.
 
 use crate::named_values::named_values;
+use edgecut_settings::words;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize, Serializer};
@@ -82,32 +83,9 @@ impl FeatureDtype {
             }
         }
     }
-
-    /// Returns the name on the command line and in `META.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::Int8 => "int8",
-        }
-    }
 }
 
-impl fmt::Display for FeatureDtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for FeatureDtype {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|dtype| dtype.name() == text);
-        found.ok_or_else(|| format!("{text:?} is not f32, f16, bf16 or int8"))
-    }
-}
+words!(FeatureDtype, "type of features", F32 = "f32", F16 = "f16", Bf16 = "bf16", Int8 = "int8");
 
 /// Writes `values` as a row of [`FeatureDtype::Int8`] to `row`. A row that was decoded from this type is encoded to the
 /// same bytes again. The scale of a row with a value that is not finite is not finite either.
@@ -263,8 +241,8 @@ mod tests {
             assert_eq!(text.parse::<FeatureDtypes>().unwrap().to_string(), text);
         }
         for (text, why) in [
-            ("f64", "\"f64\" is not f32, f16, bf16 or int8"),
-            ("paper=", "\"\" is not f32"),
+            ("f64", "unknown type of features \"f64\": expected f32, f16, bf16 or int8"),
+            ("paper=", "unknown type of features \"\""),
             ("f16,f32", "gives a node type two types of features"),
             ("a=f16,a=f16", "gives a node type two types of features"),
         ] {

@@ -259,7 +259,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     meta["version"] = 1.into();
     std::fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
     fails(&["verify", dir.to_str().unwrap()], 1, leaks);
-    fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "not one of error, remove and allow");
+    fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "expected error, remove or allow");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn features_are_stored_in_the_type_that_is_asked_for() {
     let (shape, _) = map_npy::<u8>(&dir.join("part_0/nodes/v1/features.npy")).unwrap();
     assert_eq!(shape[1], 4 + meta.node_types[1].feature_dim);
     for (dtypes, status, why) in [
-        ("f64", 2, "is not f32, f16, bf16 or int8"),
+        ("f64", 2, "expected f32, f16, bf16 or int8"),
         ("paper=f16", 1, "error: --feature-dtype names node type paper, which does not exist or has no features."),
     ] {
         fails(&[&hetero[..], &["--overwrite", "--feature-dtype", dtypes]].concat(), status, why);

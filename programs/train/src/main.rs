@@ -2,57 +2,28 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod checkpoint_args;
-mod conv_args;
-mod device;
-mod dialect;
-mod effective_config;
 mod exit;
-mod flag_names;
-mod given_flags;
-mod graph;
-mod graph_args;
-mod graph_session;
 mod job;
-mod link;
-mod link_args;
-mod metrics_file;
-mod model_bytes;
-mod monitor;
-mod node;
-mod npy_numbers;
-mod npz;
-mod objective_args;
-mod optimizer_args;
-mod output_folder;
 mod predict;
-mod process_role;
 mod progress;
 mod report;
-mod reporter;
 mod sample;
-mod sampling_args;
-mod saved_model;
-mod shared_flags;
-mod source;
-mod start_args;
+mod settings;
 mod sweep;
-mod tensorboard;
-mod traffic_table;
-mod training_args;
+mod tasks;
 
 use anyhow::Context;
+use args::dialect::DIALECT;
 use args::{Cli, Command};
-use device::on_device;
-use dialect::DIALECT;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, message, parse_command_line};
 use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
-use flag_names::with_flags;
-use process_role::ProcessRole;
-use source::Source;
+use job::device::on_device;
+use job::process_role::ProcessRole;
+use job::source::Source;
+use settings::flag_names::with_flags;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -139,7 +110,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match place {
         ProcessRole::Parent(mut ranks) => {
             ranks.stores_state = has_checkpoints;
-            process_role::check_master_port(&ranks)?;
+            job::process_role::check_master_port(&ranks)?;
             let end = ranks.run(|line| message!("{line}"))?;
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
@@ -148,13 +119,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let termination = termination.as_ref();
             match &cli.command {
                 Command::Node(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank, termination)?
+                    on_device!(args.device.of_rank(&mut rank)?, tasks::node::run, args, &rank, termination)?
                 }
                 Command::Link(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank, termination)?
+                    on_device!(args.device.of_rank(&mut rank)?, tasks::link::run, args, &rank, termination)?
                 }
                 Command::Graph(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank, termination)?
+                    on_device!(args.device.of_rank(&mut rank)?, tasks::graph::run, args, &rank, termination)?
                 }
                 Command::Sample(args) => sample::run(args, &rank)?,
                 Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,

@@ -9,7 +9,6 @@ use parquet::record::RowAccessor;
 use programs::{
     Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained, typed_link_parts,
 };
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

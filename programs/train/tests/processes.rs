@@ -266,7 +266,7 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
     }
     let parts = programs::written_by(&graph, 2);
     for (dtypes, status, why) in [
-        ("f64", 2, "\"f64\" is not f32, f16, bf16 or int8"),
+        ("f64", 2, "unknown type of features \"f64\": expected f32, f16, bf16 or int8"),
         (
             "v7=f16",
             1,

@@ -3,7 +3,7 @@
 use super::floats::Floats;
 use crate::embeddings::EmbeddingShards;
 use crate::loss::SeedTotals;
-use crate::optimizer_state::OptimizerState;
+use crate::optimizer::optimizer_state::OptimizerState;
 use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::{ShardState, ShardValues};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,6 +1,6 @@
 //! Measurement of the time and network traffic of an epoch.
 
-use crate::resident_memory::resident_bytes;
+use crate::memory::resident_memory::resident_bytes;
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, HopTimes, TrafficCount};
 use serde::Serialize;

@@ -1,70 +1,95 @@
 //! The settings of a training run that do not depend on the task.
 
-use super::learning_rate::{LearningRate, PlateauOn};
+use super::learning_rate::{LrSchedule, PlateauOn};
 use crate::checkpoint::Checkpoints;
 use crate::model_file::WarmStart;
 use crate::optimizer::OptimizerKind;
+use edgecut_settings::{Flag, at_least_1_long, not_negative, positive, settings};
 
-/// The settings of a training run that do not depend on the task.
-///
-/// ```
-/// use edgecut_trainer::{FitConfig, LearningRate};
-///
-/// let config = FitConfig { num_epochs: 30, lr: LearningRate::constant(0.003), ..FitConfig::default() };
-/// assert_eq!(config.eval_every, 1);
-/// ```
-#[derive(Clone, Debug)]
-pub struct FitConfig {
-    /// The number of epochs.
-    pub num_epochs: u64,
-    /// The number of epochs between validations. The last epoch is always validated.
-    pub eval_every: u64,
-    /// The number of consecutive validations without a new best metric after which training stops; `None` never stops
-    /// early.
-    pub patience: Option<u64>,
-    /// The optimizer of all parameters except embeddings.
-    pub optimizer: OptimizerKind,
-    /// The learning rate.
-    pub lr: LearningRate,
-    /// The measure that lowers a rate with [`LrSchedule::Plateau`](crate::LrSchedule::Plateau).
-    pub plateau_on: PlateauOn,
-    /// The L2 penalty on all parameters except embeddings; for AdamW, the decoupled weight decay.
-    pub weight_decay: f64,
-    /// The largest norm of the gradients of all parameters together, except embeddings. Longer gradients are scaled down
-    /// to it.
-    pub grad_clip: Option<f64>,
-    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step. The
-    /// last steps of an epoch may be fewer. Embeddings take every step, so models with embeddings need 1.
-    pub accumulate_steps: u64,
-    /// The random seed of dropout.
-    pub seed: u64,
-    /// The saved model to start from; `None` starts from the given model.
-    pub warm_start: Option<WarmStart>,
-    /// The parameters that keep their values: names of tensors as in a model file, or the first parts of such names, for
-    /// example `layers.0`. `embeddings` are all embeddings, and `embeddings.NODE_TYPE` those of a node type. Batch
-    /// normalization whose parameters are frozen also keeps its running statistics, and normalizes with them.
-    pub freeze: Vec<String>,
-    /// The checkpoints of the run, and the one to continue from; `None` writes none.
-    pub checkpoints: Option<Checkpoints>,
+settings! {
+    /// The settings of a training run that do not depend on the task.
+    ///
+    /// ```
+    /// use edgecut_trainer::{FitConfig, LrSchedule};
+    ///
+    /// let config = FitConfig { num_epochs: 30, lr_schedule: LrSchedule::Cosine, ..FitConfig::default() };
+    /// assert_eq!(config.eval_every, 1);
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct FitConfig {
+        /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]
+        pub num_epochs: u64 = 10
+            => Flag::new("N").aliases(&["epochs"]).checked(at_least_1_long).default_later().may_change();
+        /// Stop after N validations in a row without a better metric; 0 never stops early [default: 20 without
+        /// --num-epochs, 0 with it]
+        pub patience: Option<u64> = None => Flag::new("N").may_change();
+        /// Learning rate
+        pub lr: f64 = 0.003 => Flag::new("X").aliases(&["learning-rate"]).checked(not_negative);
+        /// Optimizer of all parameters. Embeddings of nodes have a sparse Adam
+        pub optimizer: OptimizerKind = OptimizerKind::Adam => Flag::new("OPTIMIZER");
+        /// Momentum of sgd [default: 0.9]
+        pub momentum: Option<f64> = None => Flag::new("X").checked(not_negative);
+        /// Change of --lr from epoch to epoch [default: step for train graph, otherwise constant]
+        pub lr_schedule: LrSchedule = LrSchedule::Constant => Flag::new("LR_SCHEDULE").default_later();
+        /// Epochs between two changes of a step schedule; 0 keeps the learning rate constant [default: 50]
+        pub lr_step: Option<u64> = None => Flag::new("N");
+        /// Factor of each change of a step schedule or on a plateau [default: 0.5, on a plateau 0.1]
+        pub lr_gamma: Option<f64> = None => Flag::new("G").checked(not_negative);
+        /// Validations without a better metric before the learning rate falls on a plateau [default: 10]
+        pub lr_patience: Option<u64> = None => Flag::new("N");
+        /// Steps over which the learning rate rises linearly at the start
+        pub warmup_steps: u64 = 0 => Flag::new("N");
+        /// Largest norm of the gradients of all parameters together; longer ones are scaled down [default: no limit]
+        pub grad_clip: Option<f64> = None => Flag::new("NORM").checked(positive);
+        /// Average the gradients of N steps before the optimizer takes one step, as with batches N times larger. Not for
+        /// models with embeddings
+        pub accumulate_steps: u64 = 1 => Flag::new("N")
+            .aliases(&["gradient-accumulation-steps", "gradient_accumulation_steps"]).checked(at_least_1_long);
+        /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
+        pub weight_decay: f64 = 0.0 => Flag::new("X").checked(not_negative);
+        /// Keep these parameters as they are, for example layers.0,encoders: names of tensors as in a saved model, or the
+        /// first parts of their names. `embeddings` are the embeddings of nodes without features
+        pub freeze: Vec<String> = Vec::new() => Flag::new("LIST").checked(is_named).conflicts_with(&["load_model"]);
+        /// Random seed
+        pub seed: u64 = 0 => Flag::new("S");
+        /// Evaluate on the validation set every N epochs, and after the last one
+        pub eval_every: u64 = 1 => Flag::new("N").checked(at_least_1_long);
+        /// The measure that lowers a rate with [`LrSchedule::Plateau`].
+        pub plateau_on: PlateauOn = PlateauOn::ValidationMetric;
+        /// The saved model to start from; `None` starts from the given model.
+        pub warm_start: Option<WarmStart> = None;
+        /// The checkpoints of the run, and the one to continue from; `None` writes none.
+        pub checkpoints: Option<Checkpoints> = None;
+    }
 }
 
-impl Default for FitConfig {
-    /// Returns ten epochs with Adam's usual learning rate of 0.001, validated after each epoch.
-    fn default() -> Self {
-        Self {
-            num_epochs: 10,
-            eval_every: 1,
-            patience: None,
-            optimizer: OptimizerKind::Adam,
-            lr: LearningRate::constant(0.001),
-            plateau_on: PlateauOn::default(),
-            weight_decay: 0.0,
-            grad_clip: None,
-            accumulate_steps: 1,
-            seed: 0,
-            warm_start: None,
-            freeze: Vec::new(),
-            checkpoints: None,
+fn is_named(text: &str) -> Result<(), String> {
+    if text.trim().is_empty() { Err("a name is empty".into()) } else { Ok(()) }
+}
+
+impl FitConfig {
+    /// Rejects settings that have no effect on the chosen optimizer or schedule.
+    ///
+    /// # Errors
+    /// The first such setting, and the choices on which it has an effect.
+    pub fn check(&self) -> Result<(), String> {
+        if self.momentum.is_some() && self.optimizer != OptimizerKind::Sgd {
+            let what = "`momentum` has no effect without `optimizer=sgd`: leave it out, or choose that optimizer";
+            return Err(what.into());
         }
+        for (setting, is_given, schedules) in [
+            ("lr_step", self.lr_step.is_some(), &[LrSchedule::Step][..]),
+            ("lr_gamma", self.lr_gamma.is_some(), &[LrSchedule::Step, LrSchedule::Plateau]),
+            ("lr_patience", self.lr_patience.is_some(), &[LrSchedule::Plateau]),
+        ] {
+            if is_given && !schedules.contains(&self.lr_schedule) {
+                let names = schedules.iter().map(LrSchedule::to_string).collect::<Vec<_>>().join(" or ");
+                let chosen = self.lr_schedule;
+                return Err(format!(
+                    "`{setting}` has no effect on a {chosen} learning rate: choose `lr_schedule={names}`"
+                ));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,53 +1,42 @@
 //! The learning rate over a run.
 
+use super::fit_config::FitConfig;
 use crate::checkpoint::Plateau;
+use edgecut_settings::words;
 use std::f64::consts::PI;
 
 /// A better metric must exceed the best one by this fraction, as in PyTorch's `ReduceLROnPlateau`.
 const PLATEAU_THRESHOLD: f64 = 1e-4;
+const DEFAULT_LR_STEP: u64 = 50;
+const DEFAULT_STEP_GAMMA: f64 = 0.5;
+const DEFAULT_PLATEAU_GAMMA: f64 = 0.1;
+const DEFAULT_LR_PATIENCE: u64 = 10;
 
-/// A learning rate with a schedule, which changes it from epoch to epoch, and a warm-up over the first steps.
-///
-/// ```
-/// use edgecut_trainer::{LearningRate, LrSchedule};
-/// let lr = LearningRate { initial: 0.01, schedule: LrSchedule::Step { every: 50, gamma: 0.5 }, warmup_steps: 10 };
-/// assert_eq!(LearningRate::constant(0.3).schedule, LrSchedule::Constant);
-/// # let _ = lr;
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LearningRate {
-    /// The learning rate of the first epoch, after the warm-up.
-    pub initial: f64,
-    /// The change from epoch to epoch.
-    pub schedule: LrSchedule,
-    /// The number of steps over which the rate rises linearly from 0; 0 starts with the full rate.
-    pub warmup_steps: u64,
-}
-
-/// The change of a learning rate from epoch to epoch.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The change of the learning rate from epoch to epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LrSchedule {
     /// The rate stays the same.
+    #[default]
     Constant,
-    /// The rate is multiplied by `gamma` every `every` epochs, as PyTorch's `StepLR`; 0 keeps it constant.
-    Step {
-        /// The number of epochs between two changes.
-        every: u64,
-        /// The factor.
-        gamma: f64,
-    },
+    /// The rate is multiplied by [`FitConfig::lr_gamma`] every [`FitConfig::lr_step`] epochs, as PyTorch's `StepLR`.
+    Step,
     /// The rate falls to 0 at the end of the run along half a cosine, as PyTorch's `CosineAnnealingLR` (Loshchilov and
     /// Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017).
     Cosine,
-    /// The rate is multiplied by `gamma` when more than `patience` validations in a row have not improved the measure of
-    /// [`PlateauOn`], as PyTorch's `ReduceLROnPlateau`.
-    Plateau {
-        /// The number of validations without improvement that are tolerated.
-        patience: u64,
-        /// The factor.
-        gamma: f64,
-    },
+    /// The rate is multiplied by [`FitConfig::lr_gamma`] when more than [`FitConfig::lr_patience`] validations in a row
+    /// have not improved the measure of [`PlateauOn`], as PyTorch's `ReduceLROnPlateau`.
+    Plateau,
 }
+
+words!(
+    LrSchedule,
+    "schedule",
+    Constant = "constant": "The same rate in all epochs",
+    Step = "step": "Multiplied by --lr-gamma every --lr-step epochs",
+    Cosine = "cosine": "Falling to 0 along half a cosine",
+    Plateau = "plateau": "Multiplied by --lr-gamma when --lr-patience validations have not improved the metric, or with \
+        --protocol best-mean-epoch the training loss",
+);
 
 /// The measure that stands still on a plateau.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,17 +48,18 @@ pub enum PlateauOn {
     TrainingLoss,
 }
 
-impl LearningRate {
-    /// Returns a learning rate that stays the same.
-    pub fn constant(lr: f64) -> Self {
-        Self { initial: lr, schedule: LrSchedule::Constant, warmup_steps: 0 }
-    }
-}
-
 /// The state of a learning rate during a run.
 #[derive(Clone, Debug)]
 pub(super) struct LrState {
-    lr: LearningRate,
+    initial: f64,
+    schedule: LrSchedule,
+    /// The epochs between two changes of a step schedule; 0 keeps the rate.
+    step: u64,
+    /// The factor of a change.
+    gamma: f64,
+    /// The validations without improvement that a plateau tolerates.
+    patience: u64,
+    warmup_steps: u64,
     plateau_on: PlateauOn,
     num_epochs: u64,
     /// The best measure so far, the greater the better: the metric or its negative, or the negative loss.
@@ -81,26 +71,39 @@ pub(super) struct LrState {
 }
 
 impl LrState {
-    pub(super) fn new(lr: LearningRate, plateau_on: PlateauOn, num_epochs: u64) -> Self {
-        Self { lr, plateau_on, num_epochs, best: f64::NEG_INFINITY, num_worse: 0, factor: 1.0 }
+    pub(super) fn new(config: &FitConfig) -> Self {
+        let gamma = if config.lr_schedule == LrSchedule::Plateau { DEFAULT_PLATEAU_GAMMA } else { DEFAULT_STEP_GAMMA };
+        Self {
+            initial: config.lr,
+            schedule: config.lr_schedule,
+            step: config.lr_step.unwrap_or(DEFAULT_LR_STEP),
+            gamma: config.lr_gamma.unwrap_or(gamma),
+            patience: config.lr_patience.unwrap_or(DEFAULT_LR_PATIENCE),
+            warmup_steps: config.warmup_steps,
+            plateau_on: config.plateau_on,
+            num_epochs: config.num_epochs,
+            best: f64::NEG_INFINITY,
+            num_worse: 0,
+            factor: 1.0,
+        }
     }
 
     /// Returns the rate of a step, counted from 0 over the whole run, in an epoch, counted from 0.
     pub(super) fn rate(&self, epoch: u64, step: u64) -> f64 {
-        let factor = match self.lr.schedule {
+        let factor = match self.schedule {
             LrSchedule::Constant => 1.0,
-            LrSchedule::Step { every, gamma } => {
-                let changes = epoch.checked_div(every).unwrap_or(0);
-                gamma.powi(i32::try_from(changes).unwrap_or(i32::MAX))
+            LrSchedule::Step => {
+                let changes = epoch.checked_div(self.step).unwrap_or(0);
+                self.gamma.powi(i32::try_from(changes).unwrap_or(i32::MAX))
             }
             LrSchedule::Cosine => (1.0 + (PI * epoch as f64 / self.num_epochs.max(1) as f64).cos()) / 2.0,
-            LrSchedule::Plateau { .. } => self.factor,
+            LrSchedule::Plateau => self.factor,
         };
-        let warm_up = match self.lr.warmup_steps {
+        let warm_up = match self.warmup_steps {
             0 => 1.0,
             steps => ((step + 1) as f64 / steps as f64).min(1.0),
         };
-        self.lr.initial * factor * warm_up
+        self.initial * factor * warm_up
     }
 
     /// Returns the state that a plateau has changed.
@@ -117,7 +120,9 @@ impl LrState {
 
     /// Takes a validation into account: its metric, the greater the better, and the training loss of the epoch before it.
     pub(super) fn validated(&mut self, metric: Option<f64>, loss: Option<f64>) {
-        let LrSchedule::Plateau { patience, gamma } = self.lr.schedule else { return };
+        if self.schedule != LrSchedule::Plateau {
+            return;
+        }
         let measure = match self.plateau_on {
             PlateauOn::ValidationMetric => metric,
             PlateauOn::TrainingLoss => loss.map(|loss| -loss),
@@ -129,9 +134,9 @@ impl LrState {
             return;
         }
         self.num_worse += 1;
-        if self.num_worse > patience {
+        if self.num_worse > self.patience {
             self.num_worse = 0;
-            self.factor *= gamma;
+            self.factor *= self.gamma;
         }
     }
 }
@@ -140,42 +145,46 @@ impl LrState {
 mod tests {
     use super::*;
 
-    /// Returns the rates of the first steps of one-step epochs with these metrics.
-    fn rates(schedule: LrSchedule, warmup_steps: u64, metrics: &[f64]) -> Vec<f64> {
-        let lr = LearningRate { initial: 0.2, schedule, warmup_steps };
-        let mut state = LrState::new(lr, PlateauOn::ValidationMetric, metrics.len() as u64);
-        let step = |(epoch, &metric): (usize, &f64)| {
-            let rate = state.rate(epoch as u64, epoch as u64);
-            state.validated(Some(metric), None);
-            rate
-        };
-        metrics.iter().enumerate().map(step).collect()
+    fn constant() -> FitConfig {
+        FitConfig { lr: 0.2, ..FitConfig::default() }
     }
 
-    fn check(schedule: LrSchedule, warmup_steps: u64, metrics: &[f64], expected: &[f64]) {
-        let found = rates(schedule, warmup_steps, metrics);
+    fn step(epochs: u64) -> FitConfig {
+        FitConfig { lr_schedule: LrSchedule::Step, lr_step: Some(epochs), ..constant() }
+    }
+
+    fn plateau() -> FitConfig {
+        FitConfig { lr_schedule: LrSchedule::Plateau, lr_patience: Some(1), ..constant() }
+    }
+
+    /// Checks the rates of the first steps of one-step epochs with these metrics.
+    fn check(config: &FitConfig, metrics: &[f64], expected: &[f64]) {
+        let mut state = LrState::new(&FitConfig { num_epochs: metrics.len() as u64, ..config.clone() });
+        let mut found = Vec::new();
+        for (epoch, &metric) in metrics.iter().enumerate() {
+            found.push(state.rate(epoch as u64, epoch as u64));
+            state.validated(Some(metric), None);
+        }
         let is_close = |(found, expected): (&f64, &f64)| (found - expected).abs() < 1e-8;
-        assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_close), "{schedule:?}: {found:?}");
+        assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_close), "{config:?}: {found:?}");
     }
 
     /// The expected rates are those of torch 2.4.1.
     #[test]
     fn schedules_change_the_rate_as_those_of_torch() {
-        let step = LrSchedule::Step { every: 3, gamma: 0.5 };
-        check(step, 0, &[0.0; 7], &[0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05]);
-        check(LrSchedule::Cosine, 0, &[0.0; 6], &[0.2, 0.186_602_54, 0.15, 0.1, 0.05, 0.013_397_46]);
-        check(LrSchedule::Constant, 4, &[0.0; 6], &[0.05, 0.1, 0.15, 0.2, 0.2, 0.2]);
+        check(&step(3), &[0.0; 7], &[0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05]);
+        let cosine = FitConfig { lr_schedule: LrSchedule::Cosine, ..constant() };
+        check(&cosine, &[0.0; 6], &[0.2, 0.186_602_54, 0.15, 0.1, 0.05, 0.013_397_46]);
+        check(&FitConfig { warmup_steps: 4, ..constant() }, &[0.0; 6], &[0.05, 0.1, 0.15, 0.2, 0.2, 0.2]);
         let metrics = [0.5, 0.6, 0.59, 0.6, 0.600_001, 0.61, 0.6, 0.6, 0.6, 0.6];
         let expected = [0.2, 0.2, 0.2, 0.2, 0.02, 0.02, 0.02, 0.02, 0.002, 0.002];
-        check(LrSchedule::Plateau { patience: 1, gamma: 0.1 }, 0, &metrics, &expected);
+        check(&plateau(), &metrics, &expected);
     }
 
     /// The expected rates follow the rule of torch's mode "min".
     #[test]
     fn a_plateau_of_the_loss_ignores_the_metric() {
-        let schedule = LrSchedule::Plateau { patience: 1, gamma: 0.1 };
-        let lr = LearningRate { initial: 0.2, schedule, warmup_steps: 0 };
-        let mut state = LrState::new(lr, PlateauOn::TrainingLoss, 7);
+        let mut state = LrState::new(&FitConfig { plateau_on: PlateauOn::TrainingLoss, num_epochs: 7, ..plateau() });
         let mut rates = Vec::new();
         for (epoch, loss) in [0.9, 0.8, 0.79999, 0.85, 0.7, 0.7, 0.71].into_iter().enumerate() {
             rates.push(state.rate(epoch as u64, 0));
@@ -188,6 +197,6 @@ mod tests {
 
     #[test]
     fn a_step_of_0_epochs_keeps_the_rate() {
-        check(LrSchedule::Step { every: 0, gamma: 0.5 }, 0, &[0.0; 3], &[0.2; 3]);
+        check(&step(0), &[0.0; 3], &[0.2; 3]);
     }
 }

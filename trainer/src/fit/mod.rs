@@ -32,7 +32,7 @@ pub(crate) use data_parallel::{Forward, backward_and_all_reduce, run_evaluation}
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
-pub use learning_rate::{LearningRate, LrSchedule, PlateauOn};
+pub use learning_rate::{LrSchedule, PlateauOn};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
@@ -100,12 +100,13 @@ where
     T: Task<B, M>,
     C: ModelSettings,
 {
+    config.check().map_err(|what| TrainError::Config { what })?;
     let held_ids = task.embeddings().held_ids();
     let restored = config.checkpoints.as_ref().map(|found| found.read(&held_ids, world)).transpose()?.flatten();
     // A resumed run has started before: its weights come from the checkpoint.
     let warm_start = config.warm_start.as_ref().filter(|_| restored.is_none());
     let mut model = prepare(model, task.embeddings_mut(), &settings, (warm_start, &config.freeze), world, observer)?;
-    let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.weight_decay);
+    let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.momentum, config.weight_decay);
     if config.accumulate_steps > 1 && task.embeddings().num_trained_values() > 0 {
         let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
         return Err(TrainError::Config { what });

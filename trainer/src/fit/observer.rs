@@ -1,8 +1,8 @@
 //! Progress reports of training.
 
 use super::epoch_clock::EpochCost;
+use crate::memory::parameter_count::ParameterCount;
 use crate::model_file::{BestModel, WarmStartReport};
-use crate::parameter_count::ParameterCount;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 use std::time::Duration;

@@ -47,7 +47,7 @@ impl<S> Progress<S> {
             before: Vec::new(),
             segment: EpochSegment { world_size: world.size(), num_groups, num_steps: 0, steps: 0 },
             steps_done: 0,
-            lr: LrState::new(config.lr, config.plateau_on, config.num_epochs),
+            lr: LrState::new(config),
             selection,
             accumulated: Accumulated::new(config.accumulate_steps),
             totals: SeedTotals::default(),

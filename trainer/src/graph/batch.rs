@@ -1,8 +1,8 @@
 //! Conversion of a batch of graphs into the input of a training step.
 
-use crate::feature_rows::place_rows;
 use crate::fit::{Outputs, SeedBatch};
 use crate::loss::Target;
+use crate::memory::feature_rows::place_rows;
 use crate::models::{GraphClassifier, GraphInput, Mode};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};

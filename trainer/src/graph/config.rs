@@ -1,97 +1,77 @@
 //! The settings of predictions for whole graphs.
 
-use crate::fit::{FitConfig, LearningRate, LrSchedule};
+use crate::fit::{FitConfig, LrSchedule};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{ConvKind, GraphNetConfig, Readout};
+use crate::models::{ConvKind, GinSettings, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
 use crate::objective::Objective;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
+use edgecut_settings::{Flag, at_least_1, below_1, settings};
 
-/// The settings of a model for whole graphs and of its training.
-///
-/// ```
-/// use edgecut_dist_loader::Packing;
-/// use edgecut_trainer::graph::GraphTrainingConfig;
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
-/// let config = GraphTrainingConfig {
-///     packing: Packing::Nodes(4096),
-///     hidden_channels: 32,
-///     ..GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings))
-/// };
-/// assert!(config.batch_norm);
-/// ```
-#[derive(Clone, Debug)]
-pub struct GraphTrainingConfig {
-    /// The convolution.
-    pub conv: ConvKind,
-    /// The number of convolutions.
-    pub num_layers: usize,
-    /// The width of the hidden layers.
-    pub hidden_channels: usize,
-    /// The pooling of the nodes of a graph into one row.
-    pub pooling: Aggregation,
-    /// The node representations to pool.
-    pub readout: Readout,
-    /// True to apply batch normalization after layers.
-    pub batch_norm: bool,
-    /// The dropout probability of the pooled rows.
-    pub dropout: f64,
-    /// The size of a rank's batch.
-    pub packing: Packing,
-    /// True to skip the last step of an epoch if its batches are not full.
-    pub drop_last: bool,
-    /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on.
-    pub fit: FitConfig,
-    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
-    pub metric: Option<Metric>,
-    /// The number of batches to prefetch.
-    pub concurrency: usize,
-    /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
-    pub prefetch_bytes: usize,
-    /// The options of each step: the precision of products, and the sum of gradients.
-    pub step: StepOptions,
+settings! {
+    /// The settings of a model for whole graphs and of its training. The defaults are those of the GIN paper for social
+    /// networks.
+    ///
+    /// ```
+    /// use edgecut_dist_loader::Packing;
+    /// use edgecut_trainer::graph::GraphTrainingConfig;
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings};
+    /// let config = GraphTrainingConfig {
+    ///     packing: Packing::Nodes(4096),
+    ///     hidden_channels: 32,
+    ///     ..GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings))
+    /// };
+    /// assert!(config.batch_norm);
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct GraphTrainingConfig {
+        /// The convolution.
+        pub conv: ConvKind = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
+        /// Number of convolutions
+        pub num_layers: usize = 4 => Flag::new("N").checked(at_least_1);
+        /// Width of the hidden layers
+        pub hidden_channels: usize = 64 => Flag::new("N").aliases(&["num-hidden"]).checked(at_least_1);
+        /// Pooling of the nodes of a graph into one vector
+        pub pooling: Aggregation = Aggregation::Sum => Flag::new("sum|mean|max");
+        /// Node representations to pool
+        pub readout: Readout = Readout::JumpingKnowledge => Flag::new("READOUT");
+        /// True to apply batch normalization after layers.
+        pub batch_norm: bool = true;
+        /// Dropout probability of the pooled vectors
+        pub dropout: f64 = 0.5 => Flag::new("P").checked(below_1);
+        /// The size of a rank's batch.
+        pub packing: Packing = Packing::Graphs(32);
+        /// Skip the last step of an epoch if its batches are not full
+        pub drop_last: bool = false => Flag::switch();
+        /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on.
+        pub fit: FitConfig =
+            FitConfig { num_epochs: 100, lr: 0.01, lr_schedule: LrSchedule::Step, ..FitConfig::default() };
+        /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+        pub metric: Option<Metric> = None;
+        /// The number of batches to prefetch.
+        pub concurrency: usize = 2;
+        /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
+        pub prefetch_bytes: usize = DEFAULT_PREFETCH_BYTES;
+        /// The options of each step: the precision of products, and the sum of gradients.
+        pub step: StepOptions = StepOptions::default();
+    }
 }
 
 impl GraphTrainingConfig {
-    /// Returns the settings of the GIN paper for social networks, which are the defaults of the program `train`: four
-    /// layers of 64 channels, sum pooling, dropout 0.5, batches of 32 graphs, Adam with a learning rate of 0.01 that is
-    /// halved every 50 epochs.
+    /// Returns the default settings with another convolution.
     ///
     /// ```
     /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
-    /// let config = GraphTrainingConfig::new(ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false }));
-    /// assert_eq!((config.num_layers, config.hidden_channels, config.fit.lr.initial), (4, 64, 0.01));
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings};
+    /// let config = GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings));
+    /// assert_eq!((config.num_layers, config.hidden_channels, config.fit.lr), (4, 64, 0.01));
     /// ```
     pub fn new(conv: ConvKind) -> Self {
-        Self {
-            conv,
-            num_layers: 4,
-            hidden_channels: 64,
-            pooling: Aggregation::Sum,
-            readout: Readout::JumpingKnowledge,
-            batch_norm: true,
-            dropout: 0.5,
-            packing: Packing::Graphs(32),
-            drop_last: false,
-            fit: FitConfig {
-                num_epochs: 100,
-                lr: LearningRate {
-                    initial: 0.01,
-                    schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
-                    warmup_steps: 0,
-                },
-                ..FitConfig::default()
-            },
-            metric: None,
-            concurrency: 2,
-            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            step: StepOptions::default(),
-        }
+        Self { conv, ..Self::default() }
     }
 
     /// Returns the settings of the model for these graphs.

@@ -4,20 +4,19 @@ use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
 use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
+use crate::memory::parameter_count::ParameterCount;
 use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
+use crate::objective::seed_scores::SeedScores;
 use crate::ops::GnnBackend;
-use crate::parameter_count::ParameterCount;
-use crate::seed_scores::SeedScores;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::combine;
 use edgecut_graph::small_graphs::{Fold, hold_out};
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// One of this number of parts of a fold's training graphs is held out to select its epoch.
@@ -58,26 +57,7 @@ impl Protocol {
     }
 }
 
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Validation => "validation",
-            Self::BestMeanEpoch => "best-mean-epoch",
-        })
-    }
-}
-
-impl FromStr for Protocol {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "validation" => Ok(Self::Validation),
-            "best-mean-epoch" => Ok(Self::BestMeanEpoch),
-            _ => Err(format!("unknown protocol {word:?}: expected validation or best-mean-epoch")),
-        }
-    }
-}
+words!(Protocol, "protocol", Validation = "validation", BestMeanEpoch = "best-mean-epoch");
 
 /// The result of a cross-validation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,11 +16,11 @@ pub use task::GraphTask;
 
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
+use crate::memory::parameter_count::check_model_memory;
 use crate::models::{GraphNet, GraphNetConfig};
+use crate::objective::seed_result::SeedResult;
+use crate::objective::seed_scores::SeedScores;
 use crate::ops::GnnBackend;
-use crate::parameter_count::check_model_memory;
-use crate::seed_result::SeedResult;
-use crate::seed_scores::SeedScores;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;

@@ -1,7 +1,7 @@
 //! A batch of edges as tensors.
 
 use crate::batch_input::{BatchOptions, TensorBatch};
-use crate::feature_cache::FeatureCache;
+use crate::memory::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;

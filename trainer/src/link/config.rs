@@ -5,71 +5,92 @@ use crate::models::{GraphSchema, LinkModelConfig, ModelError};
 use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
-use edgecut_dist_loader::NegativeSampling;
+use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_graph::{EdgeTypeId, Meta};
+use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// The settings of link prediction.
-///
-/// ```
-/// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds};
-/// use edgecut_trainer::models::{ConvKind, SageSettings};
-/// use edgecut_trainer::nn::{Aggregation, DecoderKind};
-/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-/// let config = LinkTrainingConfig {
-///     training: TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10); 2])),
-///     decoder: DecoderKind::Dot,
-///     negatives: NegativeSampling {
-///         num: 1,
-///         distribution: NegativeDistribution::Uniform,
-///         exclude: Exclude::Nothing,
-///         shared: false,
-///     },
-///     in_batch_negatives: false,
-///     loss: LinkLoss::Bce,
-///     n3_weight: 0.0,
-///     edge_types: Vec::new(),
-///     reverse_types: Vec::new(),
-///     evaluation: LinkEvaluation::Sampled(100),
-///     ranked_ends: RankedEnds::Destination,
-///     metric: LinkMetric::Mrr,
-/// };
-/// # let _ = config;
-/// ```
-#[derive(Clone, Debug)]
-pub struct LinkTrainingConfig {
-    /// The settings of the encoder and its training.
-    pub training: TrainingConfig,
-    /// The decoder that scores pairs of nodes.
-    pub decoder: DecoderKind,
-    /// The negatives of training.
-    pub negatives: NegativeSampling,
-    /// True to use the end nodes of a batch's edges as shared negatives too. The negatives of an edge exclude its own
-    /// source, and the destinations that an edge of the batch or its reverse connects the source to.
-    pub in_batch_negatives: bool,
-    /// The loss.
-    pub loss: LinkLoss,
-    /// The weight of the N3 regularization, the sum of the third powers of the absolute values in the vectors of an
-    /// edge's end nodes and relation (Lacroix, Usunier and Obozinski, "Canonical tensor decomposition for knowledge
-    /// base completion", ICML 2018).
-    pub n3_weight: f64,
-    /// The names of the edge types to predict. If empty, all types with held-out edges.
-    pub edge_types: Vec<String>,
-    /// The names of pairs of edge types that are the reverse of each other, in addition to the pairs `NAME` and
-    /// `rev_NAME`.
-    pub reverse_types: Vec<(String, String)>,
-    /// The candidates that held-out edges are ranked against.
-    pub evaluation: LinkEvaluation,
-    /// The ends of held-out edges that are ranked.
-    pub ranked_ends: RankedEnds,
-    /// The metric that selects the best epoch.
-    pub metric: LinkMetric,
+settings! {
+    /// The settings of link prediction.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    /// use edgecut_trainer::TrainingConfig;
+    /// use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig};
+    /// use edgecut_trainer::models::{ConvKind, SageSettings};
+    /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
+    /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
+    /// let config = LinkTrainingConfig { training, loss: LinkLoss::Softmax, num_negatives: 8, ..Default::default() };
+    /// # let _ = config;
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct LinkTrainingConfig {
+        /// The settings of the encoder and its training.
+        pub training: TrainingConfig = TrainingConfig::default();
+        /// Edge types to predict, separated by commas: relation names or SRC__REL__DST [default: all types with held-out
+        /// edges]
+        pub edge_types: Vec<String> = Vec::new() => Flag::new("LIST");
+        /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
+        /// always paired. Message passing excludes the seed edges of a batch and their reverses
+        pub reverse_types: Vec<(String, String)> = Vec::new() => Flag::new("LIST").checked(is_pair);
+        /// Decoder that scores a pair of nodes
+        pub decoder: DecoderKind = DecoderKind::Dot => Flag::new("dot|distmult");
+        /// Loss: binary cross-entropy over an edge and its negatives (bce), or cross-entropy of classifying the edge among
+        /// its negatives (softmax)
+        pub loss: LinkLoss = LinkLoss::Bce => Flag::new("bce|softmax");
+        /// Negative destinations per training edge
+        pub num_negatives: usize = 1 => Flag::new("N").checked(in_range::<1, 1_000_000>);
+        /// Probability distribution of negative destinations
+        pub negatives: NegativeDistribution = NegativeDistribution::Uniform => Flag::new("NEGATIVES");
+        /// Use the same negatives for all edges of a batch, which makes large --num-negatives cheap
+        pub shared_negatives: bool = false => Flag::switch();
+        /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. The source of the
+        /// edge and destinations that an edge of the batch connects it to are excluded
+        pub in_batch_negatives: bool = false => Flag::switch().requires("shared_negatives");
+        /// Never sample an edge of the message-passing graph as a negative, nor the same negative twice for an edge
+        pub exclude_positives: bool = false => Flag::switch().conflicts_with(&["shared_negatives"]);
+        // Lacroix, Usunier and Obozinski, "Canonical tensor decomposition for knowledge base completion", ICML 2018.
+        /// Weight of the N3 regularization: the cubed entries of the source, destination and relation vectors
+        pub n3_weight: f64 = 0.0 => Flag::new("X").checked(not_negative);
+        /// Negatives to rank each held-out edge against: N sampled destinations, all nodes, or those that the dataset gives
+        /// (given). Destinations of known edges of the same source are excluded from the first two [default: given if the
+        /// dataset has them, else 100]
+        pub eval_negatives: LinkEvaluation = LinkEvaluation::Sampled(100) => Flag::new("N|all|given").default_later();
+        /// With --eval-negatives all: ends of held-out edges to rank. both also ranks the source among all sources, and the
+        /// metrics are means over both ends
+        pub rank: RankedEnds = RankedEnds::Destination => Flag::new("destination|both");
+        /// Metric on the validation edges that selects the best epoch. K is any number. roc-auc and average-precision keep
+        /// all scores in memory and are computed only if selected here, or if all edges share given negatives
+        pub metric: LinkMetric = LinkMetric::Mrr => Flag::new("mrr|hits@K|roc-auc|average-precision");
+    }
+}
+
+impl LinkTrainingConfig {
+    /// Returns the sampling of the negatives of training.
+    pub fn negative_sampling(&self) -> NegativeSampling {
+        NegativeSampling {
+            num: self.num_negatives,
+            distribution: self.negatives,
+            exclude: if self.exclude_positives { Exclude::Edges } else { Exclude::Nothing },
+            shared: self.shared_negatives,
+        }
+    }
+}
+
+fn is_pair(text: &str) -> Result<(), String> {
+    if text.matches('=').count() > 1 {
+        return Err(format!(
+            "{text:?} has several `=`, so that it does not say where the second type begins: types with `=` in their names \
+             cannot be paired, rename them"
+        ));
+    }
+    match text.split_once('=') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok(()),
+        _ => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),
+    }
 }
 
 /// The loss of link prediction.
@@ -87,6 +108,8 @@ pub enum LinkLoss {
     /// Cross-entropy of classifying the edge among itself and its negatives.
     Softmax,
 }
+
+words!(LinkLoss, "loss", Bce = "bce", Softmax = "softmax");
 
 /// The candidates that held-out edges are ranked against.
 ///
@@ -108,6 +131,31 @@ pub enum LinkEvaluation {
     Given,
 }
 
+text_value!(LinkEvaluation);
+
+impl fmt::Display for LinkEvaluation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sampled(number) => write!(f, "{number}"),
+            Self::Filtered => f.write_str("all"),
+            Self::Given => f.write_str("given"),
+        }
+    }
+}
+
+impl FromStr for LinkEvaluation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Self::Filtered),
+            ("given", _) => Ok(Self::Given),
+            (_, Ok(num @ 1..=1_000_000)) => Ok(Self::Sampled(num)),
+            _ => Err(format!("{text:?} is neither `all`, `given` nor a number from 1 to 1000000")),
+        }
+    }
+}
+
 /// The ends of held-out edges that are ranked.
 ///
 /// ```
@@ -125,25 +173,7 @@ pub enum RankedEnds {
     Both,
 }
 
-impl fmt::Display for RankedEnds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Destination => "destination",
-            Self::Both => "both",
-        })
-    }
-}
-
-impl FromStr for RankedEnds {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "destination" | "tail" => Ok(Self::Destination),
-            "both" => Ok(Self::Both),
-            _ => Err(format!("unknown ends {word:?}: expected destination or both")),
-        }
-    }
-}
+words!(RankedEnds, "ends", Destination = "destination" | "tail", Both = "both");
 
 /// A metric of link prediction; greater is better.
 ///
@@ -170,6 +200,8 @@ impl LinkMetric {
         matches!(self, Self::RocAuc | Self::AveragePrecision)
     }
 }
+
+text_value!(LinkMetric);
 
 impl Serialize for LinkMetric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -212,26 +244,6 @@ impl FromStr for LinkMetric {
     }
 }
 
-impl FromStr for LinkLoss {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "bce" => Ok(Self::Bce),
-            "softmax" => Ok(Self::Softmax),
-            _ => Err(format!("unknown loss {word:?}: expected bce or softmax")),
-        }
-    }
-}
-
-impl fmt::Display for LinkLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bce => "bce",
-            Self::Softmax => "softmax",
-        })
-    }
-}
-
 /// Returns the edge types that `config` names, or else all types with held-out edges.
 ///
 /// # Errors
@@ -239,12 +251,12 @@ impl fmt::Display for LinkLoss {
 /// does not support the evaluation.
 pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
-    if config.metric.needs_all_scores() && config.evaluation == LinkEvaluation::Filtered {
+    if config.metric.needs_all_scores() && config.eval_negatives == LinkEvaluation::Filtered {
         let metric = config.metric;
         return fail(format!("{metric} needs sampled or given negatives: set their number, or choose another metric"));
     }
-    if config.ranked_ends == RankedEnds::Both && config.evaluation != LinkEvaluation::Filtered {
-        return fail("both ends are ranked among all nodes only: evaluate among all (`evaluation=all`)".into());
+    if config.rank == RankedEnds::Both && config.eval_negatives != LinkEvaluation::Filtered {
+        return fail("both ends are ranked among all nodes only: evaluate among all (`eval_negatives=all`)".into());
     }
     let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
         let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);

@@ -81,7 +81,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let negatives = MostNegatives::new(node.part().meta(), config)?;
-        let ranking = match config.evaluation {
+        let ranking = match config.eval_negatives {
             LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
                 let sampler = config.training.eval_sampler();
                 Ranking::Batches(sampled_edges(node, (sampler, options.wanted()), config, num, world)?)
@@ -99,7 +99,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     LinkEvaluation::Filtered if !node.is_even() => {
                         let what = "all nodes are ranked only if the same number of processes holds each part: start a \
                                     multiple of the number of parts, or fewer processes than parts, or rank sampled \
-                                    nodes (`evaluation=100`)";
+                                    nodes (`eval_negatives=100`)";
                         return Err(TrainError::Config { what: what.into() });
                     }
                     LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(node, config, world)?),

@@ -88,7 +88,7 @@ impl FilteredRanking {
             let mut ends = Vec::new();
             for edge in gather_held_out(node, &edge_types, split, world)? {
                 ends.push(edge.ranked(node, End::Destination));
-                if config.ranked_ends == RankedEnds::Both {
+                if config.rank == RankedEnds::Both {
                     ends.push(edge.ranked(node, End::Source));
                 }
             }

@@ -198,7 +198,7 @@ pub(super) fn given_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Resu
     if edge_types.is_empty() {
         return fail(
             "it gives no negatives: save val_neg.npy and test_neg.npy beside the held-out edges and partition again, or \
-             rank sampled destinations (`evaluation=100`)"
+             rank sampled destinations (`eval_negatives=100`)"
                 .into(),
         );
     }

@@ -32,9 +32,9 @@ pub use task::LinkTask;
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::{Evaluator, Fitted, Observer, fit};
+use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{LinkModel, LinkModelConfig};
 use crate::ops::GnnBackend;
-use crate::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;

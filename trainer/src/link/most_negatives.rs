@@ -19,7 +19,7 @@ impl MostNegatives {
     /// [`TrainError::Config`] if the edges of a split have no negatives, or if the metric counts hits at a depth that no
     /// edge has more negatives than: every edge would be a hit, whatever the model.
     pub(super) fn new(meta: &Meta, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
-        let edge_types = match config.evaluation {
+        let edge_types = match config.eval_negatives {
             LinkEvaluation::Given => given_edge_types(meta, config)?,
             LinkEvaluation::Sampled(_) | LinkEvaluation::Filtered => target_edge_types(meta, config)?,
         };
@@ -41,7 +41,7 @@ impl MostNegatives {
                 return fail(format!(
                     "{} needs more than {depth} negatives, but the {split} edges have at most {negatives}, so that edges \
                      count as hits whatever the model is: choose a smaller K, another metric such as `metric=mrr`, or \
-                     more negatives (`evaluation`)",
+                     more negatives (`eval_negatives`)",
                     config.metric
                 ));
             }
@@ -62,11 +62,11 @@ fn most_of_type(meta: &Meta, edges: &EdgeTypeMeta, at: usize, config: &LinkTrain
         let nodes = meta.node_types.iter().find(|nodes| nodes.name == name);
         nodes.map_or(0, |nodes| nodes.book.num_nodes().saturating_sub(1)) as u64
     };
-    match config.evaluation {
+    match config.eval_negatives {
         // Sampled negatives may repeat, but there has to be one.
         LinkEvaluation::Sampled(num) if others(&edges.dst_type) > 0 => num as u64,
         LinkEvaluation::Sampled(_) => 0,
-        LinkEvaluation::Filtered if config.ranked_ends == RankedEnds::Both => {
+        LinkEvaluation::Filtered if config.rank == RankedEnds::Both => {
             others(&edges.src_type).max(others(&edges.dst_type))
         }
         LinkEvaluation::Filtered => others(&edges.dst_type),

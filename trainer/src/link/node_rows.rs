@@ -51,14 +51,14 @@ impl NodeEncoder {
         let fail = |what: &str| Err(TrainError::Config { what: what.into() });
         if node.is_client() {
             return fail(
-                "servers compute no embeddings of all nodes: rank sampled destinations (`evaluation=100`) in sampled \
+                "servers compute no embeddings of all nodes: rank sampled destinations (`eval_negatives=100`) in sampled \
                  batches (`eval=sampled`)",
             );
         }
         if training.sampler.temporal.is_some() {
             return fail(
                 "the neighbors of a node depend on the time of the edge, so embeddings cannot be computed for all edges \
-                 at once: rank sampled destinations (`evaluation=100`) in sampled batches (`eval=sampled`)",
+                 at once: rank sampled destinations (`eval_negatives=100`) in sampled batches (`eval=sampled`)",
             );
         }
         let ends = edge_types.iter().map(|&e| node.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);

@@ -6,8 +6,8 @@ use super::evaluator::LinkEvaluator;
 use super::step::step;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
-use crate::feature_cache::FeatureCache;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
 use crate::ops::GnnBackend;
@@ -195,7 +195,7 @@ fn training_loader(
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
     let loader_config = training.train_loader(options.wanted());
     let reverse_types = reverse_edge_types(meta, config)?;
-    let link = LinkConfig { negatives: config.negatives, exclude_seed_edges: true, reverse_types };
+    let link = LinkConfig { negatives: config.negative_sampling(), exclude_seed_edges: true, reverse_types };
     let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)
 }
@@ -203,14 +203,13 @@ fn training_loader(
 #[cfg(test)]
 mod tests {
     use super::super::batch::NegativeRows;
-    use super::super::config::{LinkEvaluation, LinkLoss, LinkMetric, RankedEnds, link_model_config};
+    use super::super::config::{LinkEvaluation, LinkLoss, link_model_config};
     use super::*;
     use crate::models::{ConvKind, SageSettings};
     use crate::nn::{Aggregation, DecoderKind};
     use crate::training_config::TrainingConfig;
     use burn::backend::Autodiff;
     use edgecut_cluster::Cluster;
-    use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
     use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig, share_dataset};
     use edgecut_graph::readers::{FakeOptions, fake};
     use edgecut_graph::{EdgeTypeId, HoldOut};
@@ -232,20 +231,12 @@ mod tests {
         let config = LinkTrainingConfig {
             training: TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler),
             decoder,
-            negatives: NegativeSampling {
-                num: 8,
-                distribution: NegativeDistribution::Uniform,
-                exclude: Exclude::Nothing,
-                shared: true,
-            },
+            num_negatives: 8,
+            shared_negatives: true,
             in_batch_negatives: true,
             loss: LinkLoss::Softmax,
-            n3_weight: 0.0,
-            edge_types: Vec::new(),
-            reverse_types: Vec::new(),
-            evaluation: LinkEvaluation::Filtered,
-            ranked_ends: RankedEnds::Destination,
-            metric: LinkMetric::Mrr,
+            eval_negatives: LinkEvaluation::Filtered,
+            ..LinkTrainingConfig::default()
         };
         let model_config = link_model_config(graph.part().meta(), &config).expect("a model");
         let task = LinkTask::<Cpu>::new(&graph, &config, &model_config, &Default::default(), &mut world);

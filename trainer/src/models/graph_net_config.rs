@@ -2,6 +2,7 @@
 
 use burn::backend::NdArray;
 use burn::tensor::backend::Backend;
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 use super::graph_net::GraphNet;
@@ -27,6 +28,13 @@ pub enum Readout {
     /// with jumping knowledge networks", ICML 2018, as in the GIN paper).
     JumpingKnowledge,
 }
+
+words!(
+    Readout,
+    "readout",
+    JumpingKnowledge = "jumping-knowledge": "The input features and the outputs of all layers, concatenated",
+    Last = "last": "The output of the last layer only",
+);
 
 /// The settings of a [`GraphNet`], which its model file stores in addition to the weights.
 ///

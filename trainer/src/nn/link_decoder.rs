@@ -3,9 +3,8 @@
 use burn::module::{Module, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor};
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 use super::weight_init::WeightInit;
 
@@ -36,25 +35,7 @@ impl DecoderKind {
     }
 }
 
-impl fmt::Display for DecoderKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dot => "dot",
-            Self::DistMult => "distmult",
-        })
-    }
-}
-
-impl FromStr for DecoderKind {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "dot" => Ok(Self::Dot),
-            "distmult" => Ok(Self::DistMult),
-            _ => Err(format!("unknown decoder {word:?}: expected dot or distmult")),
-        }
-    }
-}
+words!(DecoderKind, "decoder", Dot = "dot", DistMult = "distmult");
 
 /// The decoder of a link model, which scores node pairs.
 ///

@@ -4,8 +4,8 @@ use super::config::{NodeTrainingConfig, check_num_classes, objective, seed_type}
 use super::evaluator::NodeEvaluator;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
-use crate::feature_cache::FeatureCache;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
+use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::objective::Objective;
@@ -84,7 +84,7 @@ where
             cache,
             options,
             embeddings,
-            embedding_lr: training.embedding_lr,
+            embedding_lr: training.embedding_lr(),
             step_options,
             evaluator: NodeEvaluator::new(&data, config, options, device, world)?,
             device: device.clone(),

@@ -1,8 +1,7 @@
 //! Float types that GPUs store features in and multiply in.
 
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// A float type in which a GPU copies, stores or multiplies numbers. Sums are always accumulated in `f32`.
 ///
@@ -33,25 +32,4 @@ impl Precision {
     }
 }
 
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-        })
-    }
-}
-
-impl FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "f32" => Ok(Self::F32),
-            "f16" => Ok(Self::F16),
-            "bf16" => Ok(Self::Bf16),
-            _ => Err(format!("unknown float type {text:?}: use f32, f16 or bf16")),
-        }
-    }
-}
+words!(Precision, "float type", F32 = "f32", F16 = "f16", Bf16 = "bf16");

@@ -3,7 +3,6 @@
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
-use edgecut_dist_loader::NegativeSampling;
 use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};
 use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};
@@ -52,10 +51,10 @@ fn edges_of_a_random_graph_cannot_be_predicted_unless_they_are_trained_on() {
     assert!(error.contains("150 of 150 test edges are training edges"), "{error}");
     let base = config(SAGE, no_layers());
     let mut training =
-        TrainingConfig { hidden_channels: 64, batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+        TrainingConfig { hidden_channels: 64, batch_size: 128, embedding_lr: Some(0.05), ..base.training.clone() };
     training.fit.num_epochs = 20;
-    let negatives = NegativeSampling { num: 32, shared: true, ..base.negatives };
-    let config = LinkTrainingConfig { training, negatives, loss: LinkLoss::Softmax, ..base };
+    let loss = LinkLoss::Softmax;
+    let config = LinkTrainingConfig { training, num_negatives: 32, shared_negatives: true, loss, ..base };
     let seen = test_mrr(&read(OverlapPolicy::Allow).expect("a graph"), &config);
     let clean = test_mrr(&read(OverlapPolicy::Remove).expect("a graph"), &config);
     assert!(seen > 0.5, "a model that has seen the edges knows them: {seen}");
@@ -113,8 +112,7 @@ fn what_comes_after_a_held_out_edge_does_not_help_to_predict_it() {
     let sampler = base.training.sampler.clone().with_times(Some(temporal));
     let mut training = TrainingConfig { sampler, batch_size: 32, ..base.training.clone() };
     training.fit.num_epochs = 30;
-    let negatives = NegativeSampling { num: 4, ..base.negatives };
-    let config = LinkTrainingConfig { training, negatives, loss: LinkLoss::Softmax, ..base };
+    let config = LinkTrainingConfig { training, num_negatives: 4, loss: LinkLoss::Softmax, ..base };
     let after = test_mrr(&mentions(1000), &config);
     let before = test_mrr(&mentions(50), &config);
     assert!(after > 2.0 * CHANCE_MRR, "mentions that came before tell: {after}");

@@ -4,7 +4,7 @@ use super::{Cpu, Log, config, no_layers};
 use crate::support::{on_ranks, write_parts};
 use burn::backend::Autodiff;
 use edgecut_cluster::with_causes;
-use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_dist_loader::NegativeDistribution;
 use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
@@ -94,12 +94,17 @@ fn assert_learned(results: &[LinkResult; 2], mrr: f64, roc_auc: Option<f64>) {
 
 #[test]
 fn sage_and_dot_products_learn_communities() {
-    let negatives =
-        NegativeSampling { num: 2, distribution: NegativeDistribution::Degree, exclude: Exclude::Edges, shared: false };
     let base = config(SAGE, "8,4".parse().expect("fan-outs"));
     let mut training = TrainingConfig { dropout: 0.1, ..base.training.clone() };
     training.fit.num_epochs = 8;
-    let config = LinkTrainingConfig { training, negatives, metric: LinkMetric::RocAuc, ..base };
+    let config = LinkTrainingConfig {
+        training,
+        num_negatives: 2,
+        negatives: NegativeDistribution::Degree,
+        exclude_positives: true,
+        metric: LinkMetric::RocAuc,
+        ..base
+    };
     // Over seeds, the ROC AUC of such a short training varies by several hundredths around 0.75; chance is 0.5.
     assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.7));
 }
@@ -113,26 +118,18 @@ fn rgcn_and_distmult_learn_typed_edges() {
     let decoder = DecoderKind::DistMult;
     let metric = LinkMetric::RocAuc;
     let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, metric, ..base };
-    let config =
-        LinkTrainingConfig { negatives: NegativeSampling { num: 4, ..config.negatives }, n3_weight: 1e-4, ..config };
+    let config = LinkTrainingConfig { num_negatives: 4, n3_weight: 1e-4, ..config };
     assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
 }
 
 #[test]
 fn embeddings_alone_learn_communities() {
-    let negatives = NegativeSampling {
-        num: 64,
-        distribution: NegativeDistribution::Uniform,
-        exclude: Exclude::Nothing,
-        shared: true,
-    };
     let base = config(SAGE, no_layers());
-    let mut training = TrainingConfig { batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+    let mut training = TrainingConfig { batch_size: 128, embedding_lr: Some(0.05), ..base.training.clone() };
     training.fit.num_epochs = 16;
-    let base = LinkTrainingConfig { training, negatives, ..base };
-    for (loss, num, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
-        let negatives = NegativeSampling { num, ..negatives };
-        let config = LinkTrainingConfig { loss, negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
+    let base = LinkTrainingConfig { training, num_negatives: 64, shared_negatives: true, ..base };
+    for (loss, num_negatives, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
+        let config = LinkTrainingConfig { loss, num_negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
         // The ROC AUC is computed only if it is the metric.
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, None);
         let config = LinkTrainingConfig { metric: LinkMetric::RocAuc, ..config };
@@ -140,7 +137,7 @@ fn embeddings_alone_learn_communities() {
     }
     // A random ranking of all nodes has an MRR of 0.014.
     let config = LinkTrainingConfig {
-        evaluation: LinkEvaluation::Filtered,
+        eval_negatives: LinkEvaluation::Filtered,
         metric: LinkMetric::HitsAt(10),
         loss: LinkLoss::Softmax,
         ..base
@@ -185,8 +182,9 @@ fn what_cannot_be_trained_is_said() {
     };
     let named = |name: &str| LinkTrainingConfig { edge_types: vec![name.into()], ..base.clone() };
     let reversed = LinkTrainingConfig { reverse_types: vec![("e0".into(), "e9".into())], ..base.clone() };
-    let auc = LinkTrainingConfig { evaluation: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
-    let shared = NegativeSampling { shared: true, exclude: Exclude::Edges, ..base.negatives };
+    let auc =
+        LinkTrainingConfig { eval_negatives: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
+    let shared = LinkTrainingConfig { shared_negatives: true, exclude_positives: true, ..base.clone() };
     let gcn = config(ConvKind::Gcn(GcnSettings), "3".parse().expect("fan-outs"));
     for (folder, config, why) in [
         ("whole", base.clone(), "no edges are held out for validation: partition it with `hold_out_edges`"),
@@ -194,7 +192,7 @@ fn what_cannot_be_trained_is_said() {
         ("typed", named("e2"), "no edges are held out for validation"),
         ("typed", reversed, "there is no edge type e9"),
         ("typed", auc, "roc-auc needs sampled or given negatives"),
-        ("typed", LinkTrainingConfig { negatives: shared, ..base.clone() }, "draw them per edge"),
+        ("typed", shared, "draw them per edge"),
         ("typed", gcn, "a GCN takes homogeneous graphs"),
         ("typed", vast(base.clone(), 1_000_003), "parameters, which take "),
         ("embedded", vast(config(SAGE, no_layers()), 1_000_000_000), "the embeddings of nodes without features have "),

@@ -3,7 +3,6 @@
 use super::{Cpu, Log, config, no_layers};
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
-use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId};
 use edgecut_partition::Method;
@@ -107,12 +106,6 @@ fn ranks_together_train_like_one() {
     let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
     let one_layer = || -> NumNeighbors { "likes=0;-1".parse().expect("fan-outs") };
-    let negatives = NegativeSampling {
-        num: THINGS - LIKED,
-        distribution: NegativeDistribution::Uniform,
-        exclude: Exclude::Edges,
-        shared: false,
-    };
     for (kind, num_neighbors, decoder, loss, n3_weight) in [
         (sage, no_layers(), DecoderKind::Dot, LinkLoss::Bce, 0.0),
         (sage, no_layers(), DecoderKind::DistMult, LinkLoss::Softmax, 0.01),
@@ -125,15 +118,23 @@ fn ranks_together_train_like_one() {
         training.fit.num_epochs = 6;
         training.fit.eval_every = 6;
         let edge_types = vec!["likes".to_owned()];
-        let evaluation = LinkEvaluation::Filtered;
-        let config =
-            LinkTrainingConfig { training, decoder, loss, n3_weight, negatives, edge_types, evaluation, ..base };
+        let config = LinkTrainingConfig {
+            training,
+            decoder,
+            loss,
+            n3_weight,
+            num_negatives: THINGS - LIKED,
+            exclude_positives: true,
+            edge_types,
+            eval_negatives: LinkEvaluation::Filtered,
+            ..base
+        };
         let one = train(&dir.path().join("1"), 1, &config).remove(0);
         assert!(one.epochs[5].loss < one.epochs[0].loss, "it learns");
         // Steps of almost no size leave the initial values.
         let mut still = config.clone();
-        still.training.fit.lr.initial = 1e-30;
-        still.training.embedding_lr = 1e-30;
+        still.training.fit.lr = 1e-30;
+        still.training.embedding_lr = Some(1e-30);
         let start = train(&dir.path().join("1"), 1, &still).remove(0);
         for (parts, ranks) in [(2, 2), (3, 3), (2, 4)] {
             let what = format!("{kind:?}, {decoder}, {loss}, {ranks} ranks on {parts} parts");

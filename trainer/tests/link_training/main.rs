@@ -7,14 +7,10 @@ mod ranking;
 
 use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
-use edgecut_trainer::link::{
-    LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
-};
+use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::nn::DecoderKind;
-use edgecut_trainer::{BestModel, EpochReport, FitConfig, LearningRate, Observer, TrainingConfig};
+use edgecut_trainer::{BestModel, EpochReport, FitConfig, Observer, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
@@ -23,29 +19,12 @@ fn config(kind: ConvKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 256,
-        fit: FitConfig { num_epochs: 6, lr: LearningRate::constant(0.01), seed: 1, ..FitConfig::default() },
-        embedding_lr: 0.01,
+        fit: FitConfig { num_epochs: 6, lr: 0.01, seed: 1, ..FitConfig::default() },
+        embedding_lr: Some(0.01),
         concurrency: 2,
         ..TrainingConfig::new(kind, SamplerConfig::new(num_neighbors))
     };
-    LinkTrainingConfig {
-        training,
-        decoder: DecoderKind::Dot,
-        negatives: NegativeSampling {
-            num: 1,
-            distribution: NegativeDistribution::Uniform,
-            exclude: Exclude::Nothing,
-            shared: false,
-        },
-        in_batch_negatives: false,
-        loss: LinkLoss::Bce,
-        n3_weight: 0.0,
-        edge_types: Vec::new(),
-        reverse_types: Vec::new(),
-        evaluation: LinkEvaluation::Sampled(20),
-        ranked_ends: RankedEnds::Destination,
-        metric: LinkMetric::Mrr,
-    }
+    LinkTrainingConfig { training, eval_negatives: LinkEvaluation::Sampled(20), ..LinkTrainingConfig::default() }
 }
 
 /// Returns the fan-outs of a model without convolutions.

@@ -104,7 +104,7 @@ fn filtered(kind: ConvKind, num_neighbors: NumNeighbors, decoder: DecoderKind) -
     let mut config = config(kind, num_neighbors);
     // This batch size gives batches of several sizes, and different numbers of batches on the ranks.
     config.training.batch_size = 7;
-    LinkTrainingConfig { decoder, evaluation: LinkEvaluation::Filtered, ..config }
+    LinkTrainingConfig { decoder, eval_negatives: LinkEvaluation::Filtered, ..config }
 }
 
 /// Checks that every rank of every job evaluates a model as expected.

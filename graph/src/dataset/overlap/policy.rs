@@ -1,8 +1,7 @@
 //! The treatment of overlaps.
 
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// The treatment of held-out edges that are also training edges, and of nodes in two splits.
 ///
@@ -24,24 +23,4 @@ pub enum OverlapPolicy {
     Allow,
 }
 
-impl fmt::Display for OverlapPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Error => "error",
-            Self::Remove => "remove",
-            Self::Allow => "allow",
-        })
-    }
-}
-
-impl FromStr for OverlapPolicy {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "error" => Ok(Self::Error),
-            "remove" => Ok(Self::Remove),
-            "allow" => Ok(Self::Allow),
-            _ => Err(format!("{word:?} is not one of error, remove and allow")),
-        }
-    }
-}
+words!(OverlapPolicy, "policy for overlaps", Error = "error", Remove = "remove", Allow = "allow");

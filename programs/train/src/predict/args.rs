@@ -2,7 +2,7 @@
 
 use super::submission::Submission;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
-use crate::device::{DeviceArgs, bytes};
+use crate::job::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::TimeAttr;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! The ids that requests name: of graphs, sources and pairs.
 
-use crate::npy_numbers::{read_array, read_numbers};
+use crate::sample::npy_numbers::{read_array, read_numbers};
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::args::PredictArgs;
 use super::model::{Data, open_link};
 use super::progress::Progress;
 use super::request::Request;
-use crate::graph_session::GraphSession;
+use crate::job::graph_session::GraphSession;
 use anyhow::Context;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;

@@ -22,8 +22,8 @@ mod values;
 
 pub(crate) use checks::check;
 
-use crate::output_folder::{OldOutputs, prepare};
-use crate::process_role::Rank;
+use crate::job::process_role::Rank;
+use crate::sample::output_folder::{OldOutputs, prepare};
 use anyhow::bail;
 use args::PredictArgs;
 use edgecut_trainer::TrainingBackend;

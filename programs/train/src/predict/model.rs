@@ -2,8 +2,8 @@
 
 use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
-use crate::model_bytes::read_on_rank_0;
-use crate::saved_model::{check_data, check_graphs};
+use crate::tasks::model_bytes::read_on_rank_0;
+use crate::tasks::saved_model::{check_data, check_graphs};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};

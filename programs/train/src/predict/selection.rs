@@ -1,6 +1,6 @@
 //! The nodes whose predictions are written.
 
-use crate::npy_numbers::read_numbers;
+use crate::sample::npy_numbers::read_numbers;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistRows, NodeFields};

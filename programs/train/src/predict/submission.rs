@@ -2,8 +2,8 @@
 
 use super::args::PredictArgs;
 use super::values::class_or_none;
-use crate::npy_numbers::read_numbers;
-use crate::npz::Npz;
+use crate::sample::npy_numbers::read_numbers;
+use crate::sample::npz::Npz;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use edgecut_cluster::ProcessGroup;

@@ -1,8 +1,8 @@
 //! The files of each run of a sweep.
 
+use crate::args::checkpoints::CheckpointArgs;
+use crate::args::dialect::DIALECT;
 use crate::args::{Cli, Command, OutputArgs};
-use crate::checkpoint_args::CheckpointArgs;
-use crate::dialect::DIALECT;
 use edgecut_cli::parse_words;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

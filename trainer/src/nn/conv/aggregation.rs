@@ -1,10 +1,7 @@
 //! The aggregations that a user can choose.
 
-use std::fmt;
-use std::str::FromStr;
-
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::ops::Reduce;
 
@@ -13,7 +10,8 @@ use crate::ops::Reduce;
 /// ```
 /// use edgecut_trainer::nn::Aggregation;
 /// assert_eq!("max".parse(), Ok(Aggregation::Max));
-/// assert!("median".parse::<Aggregation>().is_err());
+/// let error = "median".parse::<Aggregation>().expect_err("an unknown aggregation");
+/// assert_eq!(error, "unknown aggregation \"median\": expected mean, sum or max");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,49 +44,4 @@ impl Aggregation {
     }
 }
 
-impl fmt::Display for Aggregation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mean => "mean",
-            Self::Sum => "sum",
-            Self::Max => "max",
-        })
-    }
-}
-
-/// The error of parsing an unknown aggregation.
-///
-/// ```
-/// use edgecut_trainer::nn::Aggregation;
-/// let error = "median".parse::<Aggregation>().expect_err("an unknown aggregation");
-/// assert_eq!(error.to_string(), "unknown aggregation \"median\": expected mean, sum or max");
-/// ```
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("unknown aggregation {0:?}: expected mean, sum or max")]
-pub struct ParseAggregationError(String);
-
-impl FromStr for Aggregation {
-    type Err = ParseAggregationError;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "mean" => Ok(Self::Mean),
-            "sum" => Ok(Self::Sum),
-            "max" => Ok(Self::Max),
-            _ => Err(ParseAggregationError(word.to_owned())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_go_there_and_back() {
-        for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
-            assert_eq!(aggregation.to_string().parse(), Ok(aggregation));
-        }
-        assert!("median".parse::<Aggregation>().is_err());
-    }
-}
+words!(Aggregation, "aggregation", Mean = "mean", Sum = "sum", Max = "max");

@@ -14,14 +14,14 @@ mod registry;
 mod relation_aggregation;
 mod relation_weights;
 
-pub use aggregation::{Aggregation, ParseAggregationError};
+pub use aggregation::Aggregation;
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 pub use gcn_norm::{GcnNorm, GcnNormError};
 pub use hetero::{HeteroConv, HeteroShape};
 pub use incoming::Incoming;
 pub use order::Order;
 pub use registry::*;
-pub use relation_aggregation::{ParseRelationAggregationError, RelationAggregation};
+pub use relation_aggregation::RelationAggregation;
 pub use relation_weights::{Decomposition, RelationWeights};
 
 use std::fmt::Debug;

@@ -1,0 +1,101 @@
+//! The flags of the loss and of the metric that selects the best epoch.
+
+use crate::args::not_negative;
+use crate::exit::UsageError;
+use crate::settings::shared_flags::{as_text, as_text_if_given};
+use clap::Args;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
+use edgecut_trainer::metrics::Metric;
+use serde::Serialize;
+use std::error::Error;
+use std::ffi::OsStr;
+
+/// Flags of the loss and the metric of nodes and of whole graphs; equal on all ranks.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct ObjectiveArgs {
+    /// Loss of the training, with settings as in NAME:SETTING=VALUE,SETTING=VALUE [default: cross-entropy for classes;
+    /// otherwise the first that fits the labels or numbers of the data]
+    #[arg(long, value_name = "NAME[:SETTINGS]", value_parser = Named { all: AnyLoss::ALL.to_vec(), parse: parse_loss })]
+    #[serde(serialize_with = "as_text_if_given")]
+    loss: Option<LossSettings>,
+    /// Metric on the validation data that selects the best epoch [default: chosen by the loss; accuracy for classes]
+    #[arg(long, value_name = "NAME", value_parser = Named { all: metrics(), parse: parse_metric })]
+    #[serde(serialize_with = "as_text_if_given")]
+    pub(crate) metric: Option<Metric>,
+    /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; balanced, for
+    /// weights in inverse proportion to the number of training labels; or equal
+    #[arg(long, value_name = "LIST|balanced", default_value_t)]
+    #[serde(serialize_with = "as_text")]
+    class_weights: ClassWeights,
+    /// Share of each training target that is spread evenly over all classes
+    #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share)]
+    label_smoothing: f64,
+}
+
+impl ObjectiveArgs {
+    /// Returns the loss; `None` leaves the choice to the data.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a setting that the loss does not have, or that is given twice.
+    pub(crate) fn loss(&self) -> Result<Option<AnyLoss>, UsageError> {
+        let mut loss = self.loss.clone();
+        let class_weights = Some(self.class_weights.to_string()).filter(|_| self.class_weights != ClassWeights::Equal);
+        let label_smoothing = Some(self.label_smoothing.to_string()).filter(|_| self.label_smoothing != 0.0);
+        for (setting, value) in [("class_weights", class_weights), ("label_smoothing", label_smoothing)] {
+            let Some(value) = value else { continue };
+            // Only a loss of classes has these settings.
+            let settings = loss.unwrap_or_else(|| LossSettings::named(CrossEntropy::NAME));
+            if settings.has(setting) {
+                return Err(UsageError(format!("`{setting}` is given twice: leave it out of --loss")));
+            }
+            loss = Some(settings.with(setting, value));
+        }
+        loss.map(AnyLoss::new).transpose().map_err(UsageError)
+    }
+}
+
+/// The error of a value.
+type ParseError = Box<dyn Error + Send + Sync>;
+
+/// A parser of values that a list describes, which help and errors show.
+#[derive(Clone)]
+struct Named<T> {
+    /// The names and descriptions.
+    all: Vec<(&'static str, &'static str)>,
+    parse: fn(String) -> Result<T, ParseError>,
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &clap::Command, flag: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        StringValueParser::new().try_map(self.parse).parse_ref(command, flag, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.all.iter().map(|(name, about)| PossibleValue::new(*name).help(*about))))
+    }
+}
+
+/// Returns the names and descriptions of all metrics.
+fn metrics() -> Vec<(&'static str, &'static str)> {
+    Metric::all().map(|metric| (metric.name(), metric.about())).collect()
+}
+
+fn parse_metric(name: String) -> Result<Metric, ParseError> {
+    Ok(name.parse()?)
+}
+
+/// Parses a loss and checks its settings.
+fn parse_loss(text: String) -> Result<LossSettings, ParseError> {
+    let settings: LossSettings = text.parse()?;
+    AnyLoss::new(settings.clone())?;
+    Ok(settings)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value = not_negative(text)?;
+    if value <= 1.0 { Ok(value) } else { Err(format!("{text} is above 1")) }
+}

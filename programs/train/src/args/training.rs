@@ -1,0 +1,271 @@
+//! The flags of the model and its training.
+
+use crate::args::conv::{ConvArgs, OnNodes};
+use crate::args::sampling::SamplingArgs;
+use crate::args::start::StartArgs;
+use crate::args::{NumNeighborsArg, num_neighbors, ratio};
+use crate::exit::UsageError;
+use crate::job::device::bytes;
+use crate::settings::flags::{Flags, Profile};
+use crate::tasks::saved_model::Setting;
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
+use edgecut_graph::Meta;
+use edgecut_trainer::inference::LayerWiseConfig;
+use edgecut_trainer::models::ModelConfig;
+use edgecut_trainer::nn::RelationAggregation;
+use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
+use serde::Serialize;
+
+/// The method of evaluating nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EvalName {
+    Sampled,
+    LayerWise,
+}
+
+/// Flags of the model and its training; equal on all ranks.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct TrainingArgs {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) conv: ConvArgs<OnNodes>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) model: Flags<TrainingConfig, OnNodes>,
+    /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
+    // Equal to the number of fan-outs, which are compared.
+    #[arg(long, value_name = "N")]
+    #[serde(skip)]
+    pub(crate) num_layers: Option<usize>,
+    /// Fan-outs: in-neighbors to sample per node, one number per layer, the hop at the seeds first; -1 takes all
+    /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
+    /// "cites=15,10;5,5"
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: NumNeighborsArg,
+    /// Fan-outs of validation and test [default: for train node on a small graph, all neighbors; otherwise
+    /// --num-neighbors]
+    #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
+    /// Evaluation: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with all
+    /// neighbors, which is exact and computes no row twice (layer-wise). The second takes up to
+    /// 512 MiB of memory, and files of two layers in the system's temporary folder (TMPDIR)
+    #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled)]
+    pub(crate) eval: EvalName,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) fit: Flags<FitConfig, OnNodes>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) start: StartArgs,
+    /// Batches to prefetch concurrently, within --prefetch-bytes. 0 makes each batch when it is needed [default: half
+    /// of --num-workers, at least 2 and at most 8]
+    // This limit and the next one bound the memory of a process and do not change its batches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    #[serde(skip)]
+    pub(crate) concurrency: Option<u32>,
+    /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
+    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[serde(skip)]
+    pub(crate) prefetch_bytes: u64,
+    /// Memory per machine for features of other parts, shared by its processes, for example 4GiB. Cached features are
+    /// not fetched again for each batch
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "cache_ratio")]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Like --cache-bytes, as a fraction of the feature bytes that other parts own, for example 0.2
+    #[arg(long, value_name = "R", value_parser = ratio)]
+    pub(crate) cache_ratio: Option<f64>,
+    /// Ranking of the nodes to cache: by `partition-graph --hotness` (stored), by their number of batches in the first
+    /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), or by their in-degree in
+    /// the whole graph (in-degree) [default: stored if the parts have a ranking, else presample]
+    #[arg(long, value_name = "stored|presample|in-degree")]
+    pub(crate) cache_ranking: Option<NodeRanking>,
+    /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
+    #[arg(long, help_heading = "Output")]
+    pub(crate) stats: bool,
+}
+
+/// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
+/// aggregates some 20 million of them in a second.
+const MOST_EVALUATED_EDGES: u64 = 20_000_000;
+/// The validations without improvement after which a run without `--num-epochs` ends.
+const DEFAULT_PATIENCE: u64 = 20;
+
+impl Profile<TrainingConfig> for OnNodes {
+    fn defaults() -> TrainingConfig {
+        TrainingConfig { dropout: 0.5, ..TrainingConfig::default() }
+    }
+}
+
+impl Profile<FitConfig> for OnNodes {
+    fn defaults() -> FitConfig {
+        FitConfig { num_epochs: 100, ..FitConfig::default() }
+    }
+}
+
+impl TrainingArgs {
+    /// Returns the configuration of the model and its training.
+    ///
+    /// # Errors
+    /// [`UsageError`] if the numbers of fan-outs and layers differ, or the model does not support the sampling flags.
+    pub(crate) fn config(
+        &self,
+        sampling: &SamplingArgs,
+        num_workers: usize,
+        device_memory: DeviceMemory,
+    ) -> anyhow::Result<TrainingConfig> {
+        let num_neighbors = self.num_neighbors();
+        self.check_sampling(sampling)?;
+        self.check_effects()?;
+        let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
+        if num_neighbors.num_hops() != layers {
+            let given = num_neighbors.num_hops();
+            bail!(UsageError(format!(
+                "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one fan-out per layer"
+            )));
+        }
+        if self.eval == EvalName::LayerWise && self.eval_num_neighbors.is_some() {
+            let what = "--eval layer-wise reads all neighbors: leave out --eval-num-neighbors";
+            bail!(UsageError(what.into()));
+        }
+        let eval_num_neighbors = match &self.eval_num_neighbors {
+            Some(given) if !self.conv.is_embedding() => given.value.clone(),
+            _ => num_neighbors.clone(),
+        };
+        if eval_num_neighbors.num_hops() != layers {
+            let given = eval_num_neighbors.num_hops();
+            bail!(UsageError(format!(
+                "--eval-num-neighbors has {given} fan-outs, but the model has {layers} layers: give one fan-out per \
+                 layer"
+            )));
+        }
+        let mut fit = self.fit.settings.clone();
+        if !self.fit.is_given("num_epochs") {
+            fit.patience.get_or_insert(DEFAULT_PATIENCE);
+        }
+        fit.patience = fit.patience.filter(|validations| *validations > 0);
+        fit.check().map_err(UsageError)?;
+        Ok(TrainingConfig {
+            kind: self.conv.kind(),
+            sampler: sampling.config(num_neighbors),
+            eval_num_neighbors,
+            eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
+            fit,
+            concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
+            prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
+            cpu_cache: self.cpu_cache(),
+            device_memory,
+            ..self.model.settings.clone()
+        })
+    }
+
+    /// Returns the fan-outs of an evaluation with all neighbors, if `--eval-num-neighbors` leaves the choice and such an
+    /// evaluation is fast on this graph. It has no error from sampling.
+    pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
+        let is_layer_wise = self.eval == EvalName::LayerWise;
+        let is_chosen =
+            self.eval_num_neighbors.is_some() || is_layer_wise || self.num_neighbors.names_types() || sampling.weighted;
+        // Each seed of a batch would have a neighborhood of its own.
+        let is_disjoint = sampling.disjoint || sampling.time_attr.is_some();
+        if is_chosen || is_disjoint || self.conv.is_embedding() {
+            return None;
+        }
+        let num_hops = self.num_neighbors.value.num_hops();
+        let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
+        let num_seeds =
+            meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
+        let num_batches = num_seeds.div_ceil(self.model.settings.batch_size as u64);
+        let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
+        (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
+    }
+
+    fn cpu_cache(&self) -> Option<CpuCache> {
+        let ratio = self.cache_ratio.map(CacheSize::Ratio);
+        let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
+        Some(CpuCache { size, ranking: self.cache_ranking })
+    }
+
+    /// Rejects flags that have no effect without another flag.
+    fn check_effects(&self) -> anyhow::Result<()> {
+        if self.conv.kind().is_typed() && self.model.settings.relation_aggregation != RelationAggregation::default() {
+            let model = self.conv.model();
+            bail!(UsageError(format!(
+                "--relation-aggregation has no effect on --model {model}, which sums: leave it out"
+            )));
+        }
+        if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
+            let what =
+                "--cache-ranking has no effect without a cache: give --cache-bytes or --cache-ratio, or leave it out";
+            bail!(UsageError(what.into()));
+        }
+        Ok(())
+    }
+
+    /// Rejects temporal and weighted sampling for models that scale messages by in-degrees of the whole graph, which is
+    /// unbiased only for uniformly sampled neighbors.
+    fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
+        if !self.conv.kind().needs_gcn_norm() {
+            return Ok(());
+        }
+        let why = if sampling.time_attr.is_some() {
+            "does not support --time-attr: it scales messages by in-degrees of the whole graph, which count edges later \
+             than the seed"
+        } else if sampling.weighted {
+            "does not support --weighted: the sum over sampled neighbors is unbiased only if they are sampled \
+             uniformly"
+        } else {
+            return Ok(());
+        };
+        let model = self.conv.model();
+        bail!(UsageError(format!("--model {model} {why}; choose another --model or leave out the other flag")))
+    }
+
+    /// Returns the settings of a saved model that the flags name as well.
+    pub(crate) fn settings_of(&self, saved: &ModelConfig) -> Vec<Setting> {
+        let (num_layers, hidden_channels, residual, layer_norm) = match saved {
+            ModelConfig::Stack(stack) => (stack.num_layers, stack.hidden_channels, stack.residual, stack.layer_norm),
+            ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
+        };
+        let mut settings = self.conv.settings_of(saved.kind(), num_layers);
+        let own = &self.model.settings;
+        settings.push(Setting::new("hidden_channels", own.hidden_channels, hidden_channels));
+        settings.push(Setting::new("residual", own.residual, residual));
+        settings.push(Setting::new("layer_norm", own.layer_norm, layer_norm));
+        if let ModelConfig::Relational(network) = saved {
+            let saved = network.relation_aggregation;
+            settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
+        } else {
+            settings.push(Setting::new("encoder_decoder", own.encoder_decoder, false));
+        }
+        settings
+    }
+
+    fn num_neighbors(&self) -> NumNeighbors {
+        if self.conv.is_embedding() { Vec::new().into() } else { self.num_neighbors.value.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use edgecut_dist_sampler::SamplerConfig;
+    use edgecut_trainer::models::{ConvKind, SageSettings};
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "node", "--dataset-root-dir", "a"]).expect("a command line");
+        let Command::Node(args) = cli.command else { panic!("another command") };
+        let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
+        let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
+        let kind = ConvKind::Sage(SageSettings::default());
+        let mut expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
+        expected.fit.num_epochs = 100;
+        expected.fit.patience = Some(20);
+        assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    }
+}

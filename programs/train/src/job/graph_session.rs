@@ -1,0 +1,156 @@
+//! Running a rank that holds a part of the graph and serves it to the other ranks, or that is a client of servers.
+
+use crate::args::{JobArgs, PartArgs};
+use crate::job::process_role::Rank;
+use crate::job::source::Source;
+use crate::job::{self, Job, num_network_threads, num_workers};
+use crate::settings::flag_names::with_flags;
+use crate::settings::shared_flags::SharedFlags;
+use anyhow::Context;
+use edgecut_cli::message;
+use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset, temporary_folder_in_memory};
+use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
+use edgecut_graph::{GraphError, Meta, Part};
+use edgecut_trainer::GradientSum;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A process that has joined the job and serves its part.
+pub(crate) struct GraphSession<'a> {
+    pub(crate) node: Arc<DistGraph>,
+    pub(crate) world: &'a mut ProcessGroup,
+    /// The sum of gradients over all ranks.
+    pub(crate) gradient_sum: &'a GradientSum,
+}
+
+impl GraphSession<'_> {
+    /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
+    pub(crate) fn has_embeddings(&self) -> bool {
+        self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
+    }
+}
+
+/// Joins the job with this rank's part, runs `work`, and leaves when all ranks are done. The serialised `flags` must
+/// be equal on all ranks.
+pub(crate) fn run(
+    job: &JobArgs,
+    args: &PartArgs,
+    rank: &Rank,
+    flags: &impl Serialize,
+    work: impl FnOnce(&mut GraphSession<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let source = Source::find(args, job)?;
+    let dataset = source.flags(args);
+    // Declared outside of the closure: the distributed graph answers other ranks until all have left, so it must outlive
+    // `job::run`.
+    let mut serving = None;
+    let flags = SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype: args.feature_dtype.as_ref() };
+    job::run(job, rank, source.fingerprint(), &flags, |Job { cluster, world, gradient_sum }| {
+        let start = Instant::now();
+        let node = match source {
+            Source::Parts(_) => {
+                // The part is opened after joining, so that all ranks hear of a damaged part at once.
+                let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
+                serve(job, args, rank, DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?, cluster)?
+            }
+            Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
+            Source::Servers(servers) => {
+                let patience = Duration::from_secs(job.rendezvous_timeout);
+                DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?
+            }
+        };
+        let node = serving.insert(node).clone();
+        node.handle().block_on(node.wait_until_connected())?;
+        // No rank may send a request before all ranks serve.
+        world.barrier()?;
+        if rank.rank == 0 && !job.quiet {
+            message!("{}", description(&node, start.elapsed()));
+        }
+        if !node.is_client() && !node.is_even() && rank.rank == 0 {
+            message!(
+                "note: {} parts are spread unevenly over {} processes, so these share the seeds of all parts and fetch \
+                 more features from each other; a multiple of the number of parts is faster",
+                node.part().meta().num_parts,
+                rank.world_size
+            );
+        }
+        work(&mut GraphSession { node, world, gradient_sum })
+    })
+}
+
+/// Describes the graph and the job in one line. Reading took `elapsed`.
+fn description(node: &DistGraph, elapsed: Duration) -> String {
+    let cluster = node.cluster();
+    let meta = node.part().meta();
+    let num_nodes: usize = meta.node_types.iter().map(|nodes| nodes.book.num_nodes()).sum();
+    let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
+    let place = if node.is_client() {
+        format!("on {} servers", node.num_holders())
+    } else {
+        let num_parts = meta.num_parts;
+        format!("in {num_parts} {}", if num_parts == 1 { "part" } else { "parts" })
+    };
+    let world_size = cluster.world_size();
+    let num_machines = world_size.div_ceil(cluster.local_world_size().max(1));
+    format!(
+        "{}: {num_nodes} nodes and {num_edges} edges {place}, opened in {:.2} s; {world_size} {} on {num_machines} {}",
+        meta.dataset,
+        elapsed.as_secs_f64(),
+        if world_size == 1 { "process" } else { "processes" },
+        if num_machines == 1 { "machine" } else { "machines" },
+    )
+}
+
+/// Returns a dataset that is not partitioned as a single part, which the ranks share.
+fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
+    Ok(share_dataset(cluster, || {
+        let Loaded { dataset, warnings } = load_with_warnings(dataset)?;
+        warnings.iter().for_each(|warning| message!("warning: {}", with_flags(warning)));
+        warn_of_memory(dataset.stored_bytes());
+        Ok::<_, GraphError>(dataset)
+    })?)
+}
+
+/// Warns if a large dataset is about to be written to a file system in memory.
+fn warn_of_memory(bytes: u64) {
+    const LARGE: u64 = 1_000_000_000;
+    if let Some(folder) = temporary_folder_in_memory().filter(|_| bytes >= LARGE) {
+        let gigabytes = bytes as f64 / 1e9;
+        message!(
+            "warning: the processes share the dataset through {}, which is in memory, so it takes {gigabytes:.1} GB of \
+             memory until the end: set TMPDIR to a folder on a disk, or partition the dataset",
+            folder.display()
+        );
+    }
+}
+
+/// Serves the part of this rank to the other ranks.
+fn serve(job: &JobArgs, args: &PartArgs, rank: &Rank, part: Part, cluster: &Cluster) -> anyhow::Result<Arc<DistGraph>> {
+    let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank));
+    let part = if copies { part.with_edges_in_memory() } else { part };
+    let part = match &args.feature_dtype {
+        Some(dtypes) => convert_features(cluster, part, dtypes)?,
+        None => part,
+    };
+    Ok(DistGraph::start(Arc::new(part), cluster.clone(), config(job, args, rank))?)
+}
+
+fn config(job: &JobArgs, args: &PartArgs, rank: &Rank) -> DistGraphConfig {
+    DistGraphConfig {
+        num_workers: num_workers(job, rank),
+        num_network_threads: num_network_threads(job, rank),
+        rpc_timeout_ms: args.rpc_timeout * 1000,
+        ..DistGraphConfig::default()
+    }
+}
+
+/// Returns whether another process of this node has the same part. These processes share one copy of the mapped files
+/// in memory.
+fn shares_part(meta: &Meta, rank: &Rank) -> bool {
+    let layout = PartLayout::new(meta.num_parts as usize, rank.world_size);
+    let first = rank.rank - rank.local_rank;
+    let local = first..first + rank.local_world_size;
+    layout.processes_of(layout.group_of(rank.rank)).any(|other| other != rank.rank && local.contains(&other))
+}

@@ -1,0 +1,355 @@
+//! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
+
+use crate::args::{JobArgs, OutputArgs, WholeArgs};
+use crate::exit::UsageError;
+use crate::job::process_role::Rank;
+use crate::progress::Progress;
+use crate::progress::metrics_file::MetricsFile;
+use crate::progress::monitor::Monitor;
+use crate::progress::tensorboard::EventFile;
+use crate::report;
+use crate::settings::effective_config::write_config;
+use anyhow::Context;
+use edgecut_cli::{message, result};
+use edgecut_cluster::{Attempt, ProcessGroup};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::{META_FILE, Meta, Report};
+use edgecut_status::{StatusServer, serve_status};
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
+use edgecut_trainer::{
+    BestModel, EpochCost, EpochReport, HopCost, Observer, ParameterCount, SeedResult, StepReport, WarmStartReport,
+    resident_bytes,
+};
+use serde::Serialize;
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The reporter of a run: progress on the terminal, the metrics file and the saved model.
+pub(crate) struct Reporter {
+    /// True on rank 0, the only one that prints results.
+    is_first: bool,
+    pub(crate) json: bool,
+    metrics: Option<MetricsFile>,
+    events: Option<EventFile>,
+    saver: Option<ModelSaver>,
+    monitor: Arc<Monitor>,
+    /// Answers requests for the state of the run until the end.
+    _status: Option<StatusServer>,
+    verbose: bool,
+    /// The metrics file, and the report to make of it at the end.
+    report: Option<(PathBuf, PathBuf)>,
+    /// True once a line has told the user that the model of an earlier attempt is kept.
+    said_kept: bool,
+    progress: Progress,
+    pub(crate) num_epochs: u64,
+    /// The last finished epoch, and the best one.
+    last_epoch: u64,
+    best_epoch: u64,
+}
+
+impl Reporter {
+    /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
+    /// model has embeddings. `kept_epochs` is the number of finished epochs of a run that resumes.
+    pub(crate) fn new(
+        (job, args): (&JobArgs, &OutputArgs),
+        num_epochs: u64,
+        rank: &Rank,
+        (has_embeddings, kept_epochs): (bool, Option<u64>),
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Self> {
+        let is_first = rank.rank == 0;
+        if is_first {
+            args.check()?;
+        }
+        let attempt = Attempt::read()?;
+        let saver = match &args.save_model {
+            // Checked now: after the training an unwritable path would lose the model.
+            Some(path) => {
+                let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world);
+                Some(saver.context("--save-model")?)
+            }
+            None => None,
+        };
+        // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
+        let open = |path| MetricsFile::open(path, &attempt, kept_epochs);
+        let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
+        let events = args.tensorboard.as_deref().filter(|_| is_first).map(EventFile::create).transpose()?;
+        let monitor = Arc::new(Monitor::default());
+        let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
+        let progress = Progress::new(job, rank.rank, num_epochs, monitor.clone());
+        let json = args.json;
+        Ok(Self {
+            is_first,
+            json,
+            metrics,
+            events,
+            saver,
+            monitor,
+            _status: status,
+            verbose: job.verbose,
+            report: args.metrics.clone().zip(args.report.clone()).filter(|_| is_first),
+            said_kept: false,
+            progress,
+            num_epochs,
+            last_epoch: kept_epochs.unwrap_or(0),
+            best_epoch: 0,
+        })
+    }
+
+    /// Stores a description of the data of the training with each saved model.
+    pub(crate) fn describe_data(&mut self, trained_on: TrainedOn) {
+        if let Some(saver) = &mut self.saver {
+            saver.describe_data(trained_on);
+        }
+    }
+
+    /// Writes the report that `--report` names. Call this once the result is printed.
+    pub(crate) fn write_report(&self) -> anyhow::Result<()> {
+        self.report.as_ref().map_or(Ok(()), |(metrics, report)| report::write_for(metrics, report, "--report"))
+    }
+
+    /// Shows the traffic of a graph.
+    pub(crate) fn watch(&self, graph: &Arc<DistGraph>) {
+        self.monitor.watch(graph.clone());
+    }
+
+    /// Writes the flags of the run beside the metrics and the model.
+    pub(crate) fn write_config(
+        &self,
+        flags: &impl Serialize,
+        (whole, dataset, init_from): (Option<&WholeArgs>, Option<&Path>, Option<&Path>),
+        args: &OutputArgs,
+    ) -> anyhow::Result<()> {
+        // Not beside devices, such as /dev/stdout.
+        let is_file = |path: &&PathBuf| !path.exists() || path.is_file();
+        let paths = [("dataset-root-dir", dataset), ("init-from", init_from)];
+        let files = [&args.metrics, &args.save_model].into_iter().flatten().filter(is_file);
+        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, paths, file))
+    }
+
+    /// Tells whether training stopped early, or whether more epochs may give a better model.
+    fn say_how_it_ended(&self) {
+        let last = self.last_epoch;
+        let best = self.best_epoch;
+        if last > 0 && last < self.num_epochs {
+            self.say(&format!(
+                "stopped after epoch {last}: the metric has not improved since epoch {best} (--patience)"
+            ));
+        } else if last > 1 && best == last {
+            self.say("note: the last epoch was the best, so training longer may help (--num-epochs)");
+        }
+    }
+
+    /// Appends a line to the metrics file, if there is one.
+    pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
+        self.metrics.as_mut().map_or(Ok(()), |metrics| metrics.line(event, fields))
+    }
+
+    /// Saves the best model so far if `--save-model` is given. Every rank calls it.
+    fn save(&mut self, best: &BestModel<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+        let Some(saver) = &mut self.saver else { return Ok(()) };
+        let kept = saver.save(best, world).map_err(std::io::Error::other)?;
+        if let Some(kept) = kept.filter(|_| !self.said_kept) {
+            let text = format!(
+                "--save-model: keeping the model of attempt {}, epoch {} until a better one is found: its {} is {}",
+                kept.attempt,
+                kept.epoch,
+                kept.metric,
+                shown(&kept.metric, kept.valid_metric)
+            );
+            self.said_kept = true;
+            self.say(&text);
+        }
+        Ok(())
+    }
+
+    /// Prints a line above the progress bar, unless `--quiet` is given.
+    pub(crate) fn say(&self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// Clears the progress bar and prints a line, also with `--quiet`, on rank 0.
+    pub(crate) fn say_last(&self, text: &str) {
+        self.progress.finish();
+        if self.is_first {
+            message!("{text}");
+        }
+    }
+
+    /// Clears the progress bar, writes the result to the metrics file and prints it with `--json`. Returns true if the
+    /// caller should print the result as text.
+    pub(crate) fn finish(&mut self, result: &impl Serialize) -> anyhow::Result<bool> {
+        self.progress.finish();
+        self.say_how_it_ended();
+        self.line("result", result)?;
+        if self.is_first && self.json {
+            result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
+        }
+        Ok(self.is_first && !self.json)
+    }
+}
+
+impl Reporter {
+    /// Writes the quality of the partition in a folder to the metrics file. Nothing is written for a graph at servers, in
+    /// one part, or not partitioned.
+    pub(crate) fn partition(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
+        let Some(dir) = dir.filter(|dir| self.metrics.is_some() && dir.join(META_FILE).exists()) else { return Ok(()) };
+        // A process may hold several parts as one. The folder describes all of them.
+        let meta = Meta::read(dir)?;
+        if meta.num_parts == 1 {
+            return Ok(());
+        }
+        self.line("partition", &PartitionLine { method: &meta.provenance.method, report: &meta.report })
+    }
+
+    /// Reports the result of a model for nodes or graphs.
+    pub(crate) fn seed_result(&mut self, result: &SeedResult) -> anyhow::Result<()> {
+        if let Some(confusion) = &result.test_confusion {
+            self.line("confusion", json!({ "split": "test", "counts": confusion.rows() }))?;
+        }
+        if !self.finish(result)? {
+            return Ok(());
+        }
+        let mut best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+        let metric = result.metric;
+        let is_accuracy = metric.name() == "accuracy";
+        // Numbers have no accuracy.
+        if is_accuracy || result.valid_acc.or(result.test_acc).is_some() {
+            let [valid, test] = [result.valid_acc, result.test_acc].map(percent);
+            result!("validation accuracy {valid}, test accuracy {test}{best}")?;
+            best.clear();
+        }
+        if !is_accuracy {
+            let [valid, test] = [result.valid_metric, result.test_metric].map(|value| metric.shown(value));
+            result!("validation {metric} {valid}, test {metric} {test}{best}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The line of the metrics file about the parts.
+#[derive(Serialize)]
+struct PartitionLine<'a> {
+    method: &'a str,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// The report of an epoch of a task whose scores are `S`.
+pub(crate) trait EpochText<S> {
+    /// Returns the fields of the epoch's line in the metrics file.
+    fn line(&self, report: &EpochReport<S>) -> impl Serialize;
+
+    /// Returns the epoch's line on the terminal.
+    fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
+}
+
+/// The observer of a run, which reports the epochs of a task.
+pub(crate) struct TaskReporter<T> {
+    pub(crate) reporter: Reporter,
+    pub(crate) task: T,
+}
+
+impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
+    fn warm_started(&mut self, report: &WarmStartReport) {
+        // Also with `--quiet`: a model that starts with other weights than the user expects is worth a warning.
+        if self.reporter.is_first {
+            report.lines().iter().for_each(|line| message!("--init-from {}: {line}", report.path.display()));
+        }
+    }
+
+    fn started(&mut self, parameters: ParameterCount) {
+        self.reporter.say(&format!("training {parameters}"));
+        self.reporter.monitor.epoch_begins();
+        self.reporter.progress.epoch_begins();
+    }
+
+    fn step(&mut self, report: &StepReport) {
+        self.reporter.monitor.step(report);
+        self.reporter.progress.step(report);
+    }
+
+    fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
+        // A cross-validation starts anew with each fold.
+        if report.fold.is_none() {
+            self.reporter.last_epoch = report.epoch;
+        }
+        self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
+        if let Some(events) = &mut self.reporter.events {
+            events.epoch(report)?;
+        }
+        self.reporter.monitor.validated(&report.metric, report.valid_metric);
+        self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
+        if self.reporter.verbose {
+            self.reporter.say(&details(&report.cost));
+        }
+        self.reporter.monitor.epoch_begins();
+        self.reporter.progress.epoch_begins();
+        Ok(())
+    }
+
+    fn improved(&mut self, best: &BestModel<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+        // Without validation data, the last epoch is taken for want of a better one.
+        if best.valid_metric.is_some() {
+            self.reporter.best_epoch = best.epoch;
+        }
+        self.reporter.save(best, world)
+    }
+}
+
+/// Formats a number with four digits, or `-` if there is none.
+pub(crate) fn number(number: Option<f64>) -> String {
+    number.map_or_else(|| "-".into(), |number| format!("{number:.4}"))
+}
+
+/// Formats the times and bytes of an epoch.
+pub(crate) fn cost(cost: &EpochCost) -> String {
+    let cached = match cost.cached_nodes {
+        0 => String::new(),
+        nodes => format!(", {nodes} cached nodes ({:.1} MB)", cost.cached_bytes as f64 / 1e6),
+    };
+    format!(
+        "{:.2} s (wait {:.2}, compute {:.2}, all-reduce {:.2}), {} remote nodes, {:.1} MB received{cached}",
+        cost.seconds,
+        cost.sample_wait_seconds,
+        cost.compute_seconds,
+        cost.allreduce_seconds,
+        cost.remote_nodes,
+        cost.remote_bytes as f64 / 1e6,
+    )
+}
+
+/// Formats the times of sampling by hop, and the memory of this process.
+fn details(cost: &EpochCost) -> String {
+    let of_hop = |hop: &HopCost| format!("hop {} {:.2} s", hop.hop, hop.seconds);
+    let mut parts: Vec<String> = cost.sampling.iter().map(of_hop).collect();
+    parts.push(format!("validation {:.2} s", cost.eval_seconds));
+    parts.extend(resident_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
+    format!("  {}", parts.join(", "))
+}
+
+/// Starts to serve the state of a rank.
+fn serve_metrics(port: u16, rank: &Rank, monitor: Arc<Monitor>) -> anyhow::Result<StatusServer> {
+    let Some(port) = port.checked_add(u16::try_from(rank.local_rank).unwrap_or(u16::MAX)) else {
+        return Err(UsageError(format!(
+            "--metrics-port {port}: process {} of the node would use a port above 65535",
+            rank.local_rank
+        ))
+        .into());
+    };
+    let addr = SocketAddr::new(rank.listen_addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port);
+    serve_status(addr, monitor).with_context(|| format!("--metrics-port: listen on {addr}"))
+}
+
+/// Formats the value of the metric of this name. All metrics of links are fractions.
+pub(crate) fn shown(metric: &str, value: Option<f64>) -> String {
+    metric.parse::<Metric>().map_or_else(|_| percent(value), |metric| metric.shown(value))
+}
+
+/// Formats a fraction as a percentage, or `-` if there is none.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{:.2} %", share * 100.0))
+}

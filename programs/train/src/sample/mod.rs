@@ -1,0 +1,258 @@
+//! The command `train sample`.
+
+pub(crate) mod npy_numbers;
+pub(crate) mod npz;
+pub(crate) mod output_folder;
+
+use crate::args::SampleArgs;
+use crate::job::graph_session::{self, GraphSession};
+use crate::job::process_role::Rank;
+use crate::sample::npy_numbers::read_numbers;
+use crate::sample::npz::Npz;
+use crate::sample::output_folder::prepare;
+use anyhow::{Context, bail};
+use edgecut_cli::result;
+use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields, NodeFields, SampledEdgeAttributes};
+use edgecut_graph::{Meta, NodeTypeId, Split};
+use edgecut_output::OutputFile;
+use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The flags of `train sample` that must be equal on all ranks.
+#[derive(Serialize)]
+struct SampleFlags<'a> {
+    #[serde(flatten)]
+    args: &'a SampleArgs,
+    /// The checksum of the listed seeds and their times.
+    seeds: Option<String>,
+}
+
+pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
+    let given = GivenSeeds::read(args)?;
+    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
+    let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
+    let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+        let loader = loader(args, given, job)?;
+        if loader.total_seeds() == 0 {
+            match &args.seeds {
+                Some(path) => bail!("--seeds {}: the file has no entries", path.display()),
+                None => bail!(
+                    "dataset {} has no training nodes to use as seeds: list seeds with --seeds",
+                    job.node.part().meta().dataset
+                ),
+            }
+        }
+        let written = write_batches(args, &loader, job)?;
+        if job.world.rank() == 0 {
+            result!("{written} batches in {}", args.out.display())?;
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
+struct GivenSeeds {
+    /// Original node ids.
+    ids: Vec<u32>,
+    times: Option<Vec<i64>>,
+}
+
+impl GivenSeeds {
+    fn read(args: &SampleArgs) -> anyhow::Result<Option<Self>> {
+        let Some(path) = &args.seeds else { return Ok(None) };
+        let ids = read_numbers(path, "node id")?;
+        let times = args.seed_times.as_deref().map(|path| read_numbers(path, "time")).transpose()?;
+        if let (Some(times), Some(file)) = (&times, &args.seed_times)
+            && times.len() != ids.len()
+        {
+            bail!("{}: it has {} times for the {} seeds of {}", file.display(), times.len(), ids.len(), path.display());
+        }
+        Ok(Some(Self { ids, times }))
+    }
+
+    fn checksum(&self) -> String {
+        let mut bytes = bytemuck::cast_slice::<u32, u8>(&self.ids).to_vec();
+        bytes.extend_from_slice(bytemuck::cast_slice(self.times.as_deref().unwrap_or_default()));
+        edgecut_graph::checksum(&bytes)
+    }
+}
+
+fn loader(
+    args: &SampleArgs,
+    given: Option<GivenSeeds>,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<DistNeighborLoader> {
+    let meta = job.node.part().meta().clone();
+    let seed_type = seed_type(args, &meta)?;
+    let (shuffle, seeds) = match given {
+        Some(GivenSeeds { ids, times }) => {
+            job.node.make_directory(seed_type, false, job.world)?;
+            let ids = job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?;
+            let seeds = match times {
+                Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
+                None => Seeds::Listed(ids),
+            };
+            (false, seeds)
+        }
+        None => (true, Seeds::Split(Split::Train)),
+    };
+    let all = EdgeFields { times: true, weights: true, features: true };
+    let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
+    let of_edges = if has_attributes { all } else { EdgeFields::default() };
+    let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
+    let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
+    let wanted = NodeFields {
+        labels: meta.node_types[seed_type.index()].is_labeled(),
+        features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
+        original_ids: true,
+        times: meta.node_types.iter().any(|nodes| nodes.has_times),
+        ..NodeFields::default()
+    };
+    let config = LoaderConfig {
+        batch_size: args.batch_size as usize,
+        even_batches: false,
+        shuffle,
+        seed: args.seed,
+        concurrency: args.concurrency as usize,
+        prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
+        wanted,
+        cache: None,
+    };
+    Ok(DistNeighborLoader::new(sampler, seed_type, seeds, config, job.world)?)
+}
+
+/// Returns the node type of the seeds: the type in `--seed-type`, or else the only type with training nodes.
+fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
+    let types = meta.node_types.iter().enumerate().map(|(i, nodes)| (NodeTypeId(i as u16), nodes));
+    let named = |wanted: &str| types.clone().find(|(_, nodes)| nodes.name == wanted).map(|(t, _)| t);
+    let names = || meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(wanted) = &args.seed_type {
+        return named(wanted)
+            .with_context(|| format!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names()));
+    }
+    let trained: Vec<NodeTypeId> =
+        types.clone().filter(|(_, nodes)| nodes.split_sizes[0] > 0).map(|(t, _)| t).collect();
+    match (&trained[..], meta.node_types.len()) {
+        ([only], _) => Ok(*only),
+        (_, 1) => Ok(NodeTypeId(0)),
+        _ => {
+            bail!("dataset {} has node types {}: select the type of the seeds with --seed-type", meta.dataset, names())
+        }
+    }
+}
+
+/// Writes this rank's batches, epoch after epoch, until the job has written the requested number. Returns the number of
+/// batches over all ranks. Batches are numbered by step and, within a step, by rank; empty batches have no number.
+fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut GraphSession<'_>) -> anyhow::Result<u64> {
+    let mine = loader.num_batches() as u64;
+    let counts: Vec<u64> =
+        job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;
+    let per_epoch: u64 = counts.iter().sum();
+    let wanted = args.num_batches.unwrap_or(per_epoch);
+    let rank = job.world.rank();
+    // Names of equal length sort by number.
+    let digits = wanted.saturating_sub(1).to_string().len().max(FEWEST_DIGITS);
+    for epoch in 0..wanted.div_ceil(per_epoch.max(1)) {
+        for (step, batch) in loader.epoch(epoch).enumerate() {
+            let step = step as u64;
+            // A rank with fewer batches contributes to its first steps only, so the earlier steps hold
+            // sum(min(count, step)) batches, and this step one for each lower rank that still has batches.
+            let before = epoch * per_epoch + counts.iter().map(|&count| count.min(step)).sum::<u64>();
+            if before >= wanted {
+                break;
+            }
+            let number = before + counts[..rank].iter().filter(|&&count| count > step).count() as u64;
+            let batch = batch?;
+            if batch.num_seeds > 0 && number < wanted {
+                let name = format!("batch_{number:0digits$}.npz");
+                write_batch(&args.out.join(name), &batch, job.node.part().meta(), loader.node_type())?;
+            }
+            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
+            job.world.barrier()?;
+        }
+    }
+    Ok(wanted)
+}
+
+fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
+    Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent an invalid number of batches")?))
+}
+
+/// The fewest digits of the number in a file's name.
+const FEWEST_DIGITS: usize = 5;
+
+/// Writes a batch to a temporary file and renames it. Node ids are original ids, stored as `int64` as PyTorch
+/// expects them. In a graph with several types, the type's name precedes the names of its arrays.
+fn write_batch(path: &Path, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
+    let write = || -> anyhow::Result<()> {
+        let output = OutputFile::create(path)?;
+        write_arrays(output.file(), batch, meta, seed_type)?;
+        Ok(output.commit()?)
+    };
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+/// Writes the arrays of a batch as an archive.
+fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
+    let mut npz = Npz::new(file);
+    npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
+    let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
+    let before = |name: String| if typed { format!("{name}/") } else { String::new() };
+    for (nodes, t) in batch.nodes.iter().zip(&meta.node_types) {
+        npz.nodes(&before(t.name.clone()), nodes)?;
+    }
+    for (edges, t) in batch.edges.iter().zip(&meta.edge_types) {
+        npz.edges(&before(format!("{}__{}__{}", t.src_type, t.relation, t.dst_type)), edges)?;
+    }
+    if !batch.labels.is_empty() {
+        npz.array("y", &[batch.labels.len()], &batch.labels)?;
+    }
+    if !batch.targets.is_empty() {
+        npz.array("y", &[batch.num_seeds, batch.target_dim], &batch.targets)?;
+    }
+    npz.finish()
+}
+
+impl Npz<'_> {
+    fn nodes(&mut self, before: &str, nodes: &NodeBatch) -> anyhow::Result<()> {
+        self.ids(&format!("{before}input_nodes"), &nodes.original_ids)?;
+        self.ids(&format!("{before}hop_offsets"), &nodes.hop_offsets)?;
+        if !nodes.batch.is_empty() {
+            self.ids(&format!("{before}batch"), &nodes.batch)?;
+        }
+        if nodes.feature_dim > 0 {
+            let shape = [nodes.original_ids.len(), nodes.feature_dim];
+            self.array(&format!("{before}x"), &shape, &nodes.features)?;
+        }
+        if !nodes.times.is_empty() {
+            self.array(&format!("{before}time"), &[nodes.times.len()], &nodes.times)?;
+        }
+        Ok(())
+    }
+
+    fn edges(&mut self, before: &str, edges: &EdgeBatch) -> anyhow::Result<()> {
+        self.ids(&format!("{before}indptr"), &edges.indptr)?;
+        self.ids(&format!("{before}indices"), &edges.indices)?;
+        let SampledEdgeAttributes { times, weights, features, feature_dim } = &edges.attributes;
+        if !weights.is_empty() {
+            self.array(&format!("{before}edge_weight"), &[weights.len()], weights)?;
+        }
+        if !times.is_empty() {
+            self.array(&format!("{before}edge_time"), &[times.len()], times)?;
+        }
+        if !features.is_empty() {
+            self.array(&format!("{before}edge_attr"), &[edges.indices.len(), *feature_dim], features)?;
+        }
+        Ok(())
+    }
+
+    fn ids(&mut self, name: &str, ids: &[u32]) -> anyhow::Result<()> {
+        let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        self.array(name, &[ids.len()], &ids)
+    }
+}

@@ -1,0 +1,83 @@
+//! The cache of other parts' features in the memory of a machine.
+
+use crate::train_error::TrainError;
+use edgecut_dist_loader::LoaderError;
+use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness};
+use edgecut_settings::words;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The number of batches that are sampled to find the most frequently sampled nodes.
+const BATCHES_TO_COUNT: usize = 256;
+
+/// The features of other parts' nodes that a machine keeps in memory, so that they are not fetched for each batch.
+///
+/// ```
+/// use edgecut_dist_sampler::CacheSize;
+/// use edgecut_trainer::{CpuCache, NodeRanking};
+/// // A fifth of the rows that other parts own.
+/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: Some(NodeRanking::Presample) };
+/// # let _ = cache;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuCache {
+    /// The limit on the rows of a machine.
+    pub size: CacheSize,
+    /// The ranking by which nodes are chosen. `None` is the ranking that is stored with the part, which is made for
+    /// batches of nodes, or else [`NodeRanking::Presample`].
+    pub ranking: Option<NodeRanking>,
+}
+
+/// The ranking by which nodes are chosen for a cache.
+///
+/// ```
+/// use edgecut_trainer::NodeRanking;
+/// assert_eq!("in-degree".parse(), Ok(NodeRanking::InDegree));
+/// assert_eq!(NodeRanking::Presample.to_string(), "presample");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeRanking {
+    /// The ranking that was stored with the part (`partition-graph --hotness`).
+    Stored,
+    /// The number of batches of the first epoch that contain a node, counted in up to 256 batches per rank.
+    Presample,
+    /// The in-degree of a node in the whole graph. Needs no sampling, but knows nothing of seeds and fan-outs.
+    InDegree,
+}
+
+words!(NodeRanking, "ranking of nodes", Stored = "stored", Presample = "presample", InDegree = "in-degree");
+
+impl CpuCache {
+    /// Fills the cache. `count` samples the given number of batches and counts their nodes. `has_node_seeds` is true if
+    /// the seeds are the nodes of the own part.
+    ///
+    /// # Errors
+    /// An error while sampling or fetching.
+    pub(crate) fn fill(
+        self,
+        node: &Arc<DistGraph>,
+        has_node_seeds: bool,
+        count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
+    ) -> Result<(), TrainError> {
+        if node.part().meta().num_parts == 1 {
+            return Ok(());
+        }
+        let hotness = match self.ranking {
+            Some(NodeRanking::Presample) => count(BATCHES_TO_COUNT)?,
+            Some(NodeRanking::InDegree) => node.in_degrees_elsewhere()?,
+            Some(NodeRanking::Stored) => node.stored_hotness().ok_or_else(|| TrainError::Config {
+                what:
+                    "`cache_ranking` is stored, but this process holds no parts with a ranking: partition again with \
+                       --hotness, or rank by presample"
+                        .into(),
+            })?,
+            None => match node.stored_hotness().filter(|stored| has_node_seeds && !stored.is_empty()) {
+                Some(stored) => stored,
+                None => count(BATCHES_TO_COUNT)?,
+            },
+        };
+        node.cache_features(hotness, self.size)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! The number of values that a run trains, and the memory that they need.
+
+use crate::memory::available_memory::available_memory_bytes;
+use crate::models::GraphSchema;
+use crate::ops::{GnnBackend, GnnKernels};
+use crate::train_error::TrainError;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistGraph;
+use serde::Serialize;
+use std::fmt;
+
+/// The number of copies of a model's parameter in training: the value, its gradient, and Adam's two moments.
+const MODEL_COPIES: u64 = 4;
+/// The number of copies in host memory if a device with its own memory computes: the gradients to be sent to other
+/// ranks.
+const HOST_COPIES: u64 = 1;
+/// The number of copies of an embedding's value: the value, and the two moments of sparse Adam.
+const EMBEDDING_COPIES: u64 = 3;
+
+/// The number of values that a run trains.
+///
+/// ```
+/// use edgecut_trainer::ParameterCount;
+/// let count = ParameterCount { model: 206_895, ..ParameterCount::default() };
+/// assert_eq!(count.to_string(), "206,895 parameters");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ParameterCount {
+    /// The number of trained parameters of the model.
+    pub model: u64,
+    /// The number of trained values in the embeddings of all nodes of the types without features.
+    pub embeddings: u64,
+    /// The number of frozen values in the model and the embeddings.
+    pub frozen: u64,
+}
+
+impl fmt::Display for ParameterCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} parameters", grouped(self.model))?;
+        if self.embeddings > 0 {
+            write!(f, ", and {} in embeddings", grouped(self.embeddings))?;
+        }
+        if self.frozen > 0 {
+            write!(f, "; {} are frozen", grouped(self.frozen))?;
+        }
+        Ok(())
+    }
+}
+
+/// Formats a number with commas as thousands separators.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns the number of values in the embeddings of a graph's nodes.
+pub(crate) fn num_embedding_values(node: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
+    let types = node.part().meta().node_types.iter().zip(&schema.node_types);
+    let embedded = types.filter(|(_, nodes)| nodes.feature_dim == 0);
+    embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
+}
+
+/// Checks that the processes of this node have enough memory to train a model with this number of parameters, and its
+/// embeddings. Without this check a failing allocation would abort the process. Every rank must call this before it
+/// allocates any of them.
+///
+/// # Errors
+/// [`TrainError::Config`] with the number of values and both sizes, or a failure of the job.
+pub(crate) fn check_model_memory<B: GnnBackend>(
+    num_parameters: Option<usize>,
+    embedded: Option<EmbeddedNodes<'_>>,
+    world: &mut ProcessGroup,
+) -> Result<(), TrainError> {
+    // `None` means that the number overflows. The model's own validation reports that error, so it passes here.
+    let parameters = num_parameters.unwrap_or(0) as u64;
+    let copies = if B::Kernels::HAS_OWN_MEMORY { HOST_COPIES } else { MODEL_COPIES };
+    let processes = world.cluster().local_world_size() as u64;
+    let model = check(&format!("the model has {} parameters", grouped(parameters)), parameters, copies, processes);
+    let verdict = model.and_then(|()| embedded.map_or(Ok(()), |embedded| check_embedding_memory(&embedded)));
+    // No process may allocate before all processes of this node have measured the available memory.
+    world.barrier()?;
+    verdict
+}
+
+/// The embeddings of a graph's nodes of types without features.
+pub(crate) struct EmbeddedNodes<'a> {
+    pub(crate) node: &'a DistGraph,
+    pub(crate) schema: &'a GraphSchema,
+    pub(crate) dim: usize,
+}
+
+/// Checks that the processes of this node have enough memory for their shares of a graph's embeddings.
+///
+/// # Errors
+/// [`TrainError::Config`] with the number of values and both sizes.
+fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError> {
+    let EmbeddedNodes { node, schema, dim } = *embedded;
+    let values = num_embedding_values(node, schema, dim);
+    if values == 0 {
+        return Ok(());
+    }
+    // The values are spread over the parts. Each process of this node holds one part, except that `sharers` processes
+    // share a part.
+    let parts = u64::from(node.part().meta().num_parts.max(1));
+    let (sharers, _) = node.replicas();
+    let parts_of_node = (node.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
+    let of_part = values / parts;
+    let what = format!("the embeddings of nodes without features have {} values", grouped(values));
+    check(&what, of_part, EMBEDDING_COPIES, parts_of_node)
+}
+
+fn check(what: &str, values: u64, copies: u64, processes: u64) -> Result<(), TrainError> {
+    let bytes = values.saturating_mul(size_of::<f32>() as u64).saturating_mul(copies).saturating_mul(processes);
+    match available_memory_bytes() {
+        Some(available) if bytes > available => {
+            let (needed, available) = (gigabytes(bytes), gigabytes(available));
+            Err(TrainError::Config {
+                what: format!(
+                    "{what}, which take {needed} GB with gradients and optimizer on this node ({processes} processes), and \
+                     {available} GB are available: lower `hidden_channels`, or train on a machine with more memory"
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_written_with_commas() {
+        let text = |model, embeddings, frozen| ParameterCount { model, embeddings, frozen }.to_string();
+        assert_eq!(text(999, 0, 0), "999 parameters");
+        assert_eq!(text(206_895, 0, 0), "206,895 parameters");
+        assert_eq!(text(1_000, 12_345_678, 0), "1,000 parameters, and 12,345,678 in embeddings");
+        assert_eq!(text(1_000, 0, 2_000), "1,000 parameters; 2,000 are frozen");
+    }
+
+    #[test]
+    fn more_than_memory_is_refused() {
+        assert!(check("a model", 1_000, 4, 2).is_ok());
+        // More bytes than 64 bits can count are refused too.
+        for values in [1_000_000_000_000_000, u64::MAX] {
+            let error = check("a model", values, 4, 2).expect_err("petabytes").to_string();
+            assert!(error.starts_with("a model, which take ") && error.contains("`hidden_channels`"), "{error}");
+        }
+    }
+}

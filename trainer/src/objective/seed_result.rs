@@ -1,0 +1,55 @@
+//! The result of training or evaluating a model on nodes or graphs.
+
+use crate::metrics::{ConfusionMatrix, Metric};
+use crate::objective::seed_scores::SeedScores;
+use serde::{Deserialize, Serialize};
+
+/// The result of a training or evaluation run.
+///
+/// ```
+/// use edgecut_trainer::SeedResult;
+/// let result = SeedResult {
+///     best_epoch: 3,
+///     valid_acc: Some(0.5),
+///     test_acc: None,
+///     metric: "accuracy".parse()?,
+///     valid_metric: Some(0.5),
+///     test_metric: None,
+///     test_confusion: None,
+/// };
+/// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedResult {
+    /// The first epoch with the best metric on the validation nodes or graphs, counted from 1. The last epoch if there
+    /// is no validation data; 0 if nothing was trained.
+    pub best_epoch: u64,
+    /// The validation accuracy of that epoch; `None` for numbers.
+    pub valid_acc: Option<f64>,
+    /// The accuracy of that epoch's model on the test nodes or graphs; `None` for numbers.
+    pub test_acc: Option<f64>,
+    /// The metric that selected the epoch.
+    pub metric: Metric,
+    /// This metric on the validation nodes or graphs.
+    pub valid_metric: Option<f64>,
+    /// This metric on the test nodes or graphs.
+    pub test_metric: Option<f64>,
+    /// The predictions on the test nodes or graphs by label, as in [`SeedScores::confusion`].
+    #[serde(skip)]
+    pub test_confusion: Option<ConfusionMatrix>,
+}
+
+impl SeedResult {
+    pub(crate) fn new(best_epoch: u64, metric: Metric, valid: SeedScores, test: SeedScores) -> Self {
+        Self {
+            best_epoch,
+            valid_acc: valid.accuracy,
+            test_acc: test.accuracy,
+            metric,
+            valid_metric: valid.metric,
+            test_metric: test.metric,
+            test_confusion: test.confusion,
+        }
+    }
+}
