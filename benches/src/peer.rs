@@ -1,9 +1,9 @@
 //! The other ranks of a job, in their own processes: copies of this program with the hidden command `peer`.
 
-use crate::allreduce_limits::AllReduceLimits;
 use crate::args::{Common, PeerArgs};
 use crate::bench::all_reduce;
-use crate::timing::cpu_time;
+use crate::limits::all_reduce::AllReduceLimits;
+use crate::measure::timing::cpu_time;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};

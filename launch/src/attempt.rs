@@ -1,9 +1,9 @@
 //! One attempt at a job: from the start of its processes until all of them have ended.
 
 use crate::launcher::Launcher;
-use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
-use crate::ssh::{Target, cached, in_shell};
+use crate::nodes::link::{Event, Link};
+use crate::nodes::ssh::{Target, cached, in_shell};
 use crate::timeouts::CLEANUP_TIMEOUT;
 use crate::timeouts::CLOCK_INTERVAL;
 use crate::watch::{Action, Failure, Watch};

@@ -2,14 +2,14 @@
 
 use crate::args::Args;
 use crate::checksum;
-use crate::copy::{PartsCopy, copy_parts};
-use crate::link::{Event, Link, Receivers, Source};
 use crate::messages::{Checked, Order, Report};
-use crate::parallel::for_each_node;
+use crate::nodes::copy::{PartsCopy, copy_parts};
+use crate::nodes::link::{Event, Link, Receivers, Source};
+use crate::nodes::parallel::for_each_node;
+use crate::output::printer::Printer;
+use crate::output::screen::Screen;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
-use crate::printer::Printer;
-use crate::screen::Screen;
 use crate::standstill::Standstill;
 use crate::timeouts::CLOCK_INTERVAL;
 use crate::timeouts::JOB_RESTART_INTERVAL;

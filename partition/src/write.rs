@@ -1,7 +1,9 @@
 //! Writing of an assignment as parts.
 
 use crate::staging::Staging;
-use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
+use crate::{
+    Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, methods::constraints, staging,
+};
 use edgecut_graph::part_writer::{self, ExtraFiles, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance, Workspace};
 use std::path::Path;

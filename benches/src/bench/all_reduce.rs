@@ -3,12 +3,12 @@
 //! Rank 0 times every call after a barrier. The CPU time is the sum over all ranks. The limits are measured between
 //! ranks 0 and 1 while the other ranks wait.
 
-use crate::allreduce_limits::AllReduceLimits;
 use crate::args::{AllReduceArgs, Common};
+use crate::limits::all_reduce::AllReduceLimits;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::{Timing, cpu_time};
 use crate::peer::Peers;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::{Timing, cpu_time};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use std::time::Instant;
 
