@@ -18,7 +18,7 @@ use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
@@ -191,14 +191,6 @@ impl DistGraph {
         let part = LocalPart::new(part, config.max_hub_index_bytes);
         let shards = Arc::new(Shards::default());
         let served = Arc::new(Served::default());
-        let service = Service {
-            part: part.clone(),
-            workers: workers.clone(),
-            shards: shards.clone(),
-            max_message_bytes: config.max_message_bytes,
-            served: served.clone(),
-            graph: Weak::new(),
-        };
         let idle = Mutex::default();
         let cached = OnceLock::new();
         let runtime = Some(runtime);
@@ -221,7 +213,7 @@ impl DistGraph {
             context,
         });
         if let Some(incoming) = incoming {
-            node.accept_peers(Service { graph: Arc::downgrade(&node), ..service }, incoming);
+            node.accept_peers(node.service(), incoming);
         }
         node.connect_in_background();
         Ok(node)
@@ -279,6 +271,19 @@ impl DistGraph {
         let own = self.part().id().index();
         let (before, after) = self.peers.split_at(own);
         after.iter().chain(before).flatten().cloned().collect()
+    }
+
+    /// Returns the service that answers requests for the part of this process.
+    pub(crate) fn service(self: &Arc<Self>) -> Service {
+        let host = Arc::downgrade(self);
+        Service {
+            part: self.part.clone(),
+            workers: self.workers.clone(),
+            shards: self.shards.clone(),
+            max_message_bytes: self.config.max_message_bytes,
+            served: self.served.clone(),
+            host,
+        }
     }
 
     fn accept_peers(&self, service: Service, mut incoming: IncomingStreams) {

@@ -1,12 +1,9 @@
 //! The nodes of a split, which processes ask the owners for.
 
-use crate::arrays::{bytes_of, ids_in};
+use crate::arrays::ids_in;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
-use crate::part::local_part::LocalPart;
-use crate::part::requests::Refusal;
-use crate::servers::requests::SplitRequest;
-use bytes::Bytes;
+use crate::part::requests::SplitRequest;
 use edgecut_graph::{NodeTypeId, PartitionId, Split};
 
 impl DistGraph {
@@ -57,20 +54,5 @@ impl DistGraph {
                 return Err(peer.failed(&request, why));
             }
         }
-    }
-}
-
-impl LocalPart {
-    /// Returns rows of a split, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
-    pub(crate) fn split(&self, request: &SplitRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
-        self.check_node_type(request.node_type)?;
-        let rows = self.part.nodes(request.node_type).splits.get(request.split);
-        let start = (request.start as usize).min(rows.len());
-        let most = (max_bytes / size_of::<u32>()).saturating_sub(1).max(1);
-        let page = &rows[start..rows.len().min(start.saturating_add(most))];
-        let mut words = Vec::with_capacity(1 + page.len());
-        words.push(rows.len() as u32);
-        words.extend_from_slice(page);
-        Ok(bytes_of(words))
     }
 }

@@ -1,10 +1,7 @@
 //! The list of servers that together hold a graph.
 
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use edgecut_cluster::{ServiceAddress, ServiceConfig};
-use edgecut_graph::{GraphError, Part};
-use std::path::Path;
 
 /// The servers that together hold a graph, the same list on every server and client. Any number of servers can hold any
 /// number of parts, see [`PartLayout`](edgecut_cluster::PartLayout).
@@ -56,18 +53,6 @@ impl ServerList {
     /// Returns the settings of the connections.
     pub fn service(&self) -> &ServiceConfig {
         &self.service
-    }
-
-    /// Opens the part that the server with this number in the list holds of the partitioned graph in `dir`, the `N-parts`
-    /// folder, see [`DistGraph::open_part`].
-    ///
-    /// # Errors
-    /// The errors of [`Part::open`].
-    ///
-    /// # Panics
-    /// If `server` is not below the number of servers.
-    pub fn open_part(&self, dir: &Path, server: usize, verify: bool) -> Result<Part, GraphError> {
-        DistGraph::open_part(dir, server, self.addresses.len(), verify)
     }
 }
 

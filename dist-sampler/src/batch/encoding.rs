@@ -3,7 +3,7 @@
 use crate::arrays::{bytes_of, ids_in};
 use crate::batch::seeds::SampleSeeds;
 use crate::batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
-use crate::servers::requests::SeedLengths;
+use crate::rpc::server_requests::SeedLengths;
 use bytes::Bytes;
 use edgecut_graph::Meta;
 
