@@ -54,7 +54,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("start the compute threads")?;
     if let Command::Peer(args) = &cli.command {
-        return peer::serve(args, &cli.common);
+        return match &args.data {
+            Some(dir) => peer::serve_part(dir, args, &cli.common),
+            None => bench::all_reduce::run_peer(args, &cli.common),
+        };
     }
     let mut report = Report::new();
     let outcome = measure(cli, &mut report);

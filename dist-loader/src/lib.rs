@@ -10,6 +10,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod batch;
+mod bytes_held;
 mod error;
 mod graphs;
 mod links;

@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (events, waiting) = mpsc::channel();
     let started = Arc::new(AtomicBool::new(false));
     catch_interrupts(events.clone(), started.clone())?;
-    let printer = Printer::start(screen, events.clone());
+    let write_errors = events.clone();
+    let printer = Printer::start(screen, move |error| drop(write_errors.send(Event::Unwritten(error))));
     let agent = checksum::of_file("/proc/self/exe".as_ref()).context("read this program's file")?;
     let mut launcher = Launcher {
         agent_name: format!("launch-{}", &agent[..NAME_LEN]),

@@ -1,6 +1,6 @@
 //! A mini-batch of nodes with its neighborhood.
 
-use crate::prefetch::prefetch_budget::bytes_held;
+use crate::bytes_held::bytes_held;
 use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 
 /// All data of a training step, as plain arrays.

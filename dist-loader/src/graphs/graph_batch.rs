@@ -1,6 +1,6 @@
 //! A mini-batch of whole graphs.
 
-use crate::prefetch::prefetch_budget::bytes_held;
+use crate::bytes_held::bytes_held;
 use edgecut_graph::GraphDataset;
 
 /// Several graphs combined into one without edges between them (a block-diagonal adjacency), as plain arrays.

@@ -1,8 +1,8 @@
 //! A mini-batch of edges with its neighborhood.
 
 use crate::batch::mini_batch::MiniBatch;
+use crate::bytes_held::bytes_held;
 use crate::links::edge_relations::EdgeRelations;
-use crate::prefetch::prefetch_budget::bytes_held;
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 

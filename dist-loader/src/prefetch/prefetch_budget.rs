@@ -141,11 +141,6 @@ impl Drop for Permit {
     }
 }
 
-/// Returns the bytes of memory that a vector holds, including unused capacity.
-pub(crate) fn bytes_held<T>(values: &Vec<T>) -> usize {
-    values.capacity() * size_of::<T>()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

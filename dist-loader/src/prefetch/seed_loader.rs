@@ -1,11 +1,11 @@
 //! The common part of the loaders that sample around seeds: nodes and links.
 
 use crate::batch::cached_rows::CachedRows;
+use crate::bytes_held::bytes_held;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::prefetch::batch_iter::BatchIter;
 use crate::prefetch::loader_threads::LoaderThreads;
-use crate::prefetch::prefetch_budget::bytes_held;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
 use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::rest_of_epoch::SeedPartition;

@@ -1,7 +1,6 @@
 //! A printer with its own thread, so that a blocked terminal does not keep the launcher from ending a job.
 
 use crate::messages::Stream;
-use crate::nodes::link::Event;
 use crate::output::screen::Screen;
 use crate::timeouts::LAST_LINES_TIMEOUT;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
@@ -27,8 +26,8 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Starts a thread that prints to `screen`. It reports failed writes as events.
-    pub(crate) fn start(mut screen: Screen, events: mpsc::Sender<Event>) -> Self {
+    /// Starts a thread that prints to `screen`. It passes the errors of writing to `on_error`.
+    pub(crate) fn start(mut screen: Screen, on_error: impl Fn(anyhow::Error) + Send + 'static) -> Self {
         let (jobs, receiver) = mpsc::channel();
         let waiting: Arc<(Mutex<usize>, Condvar)> = Arc::default();
         let printed = waiting.clone();
@@ -59,7 +58,7 @@ impl Printer {
                     }
                 };
                 if let Err(error) = written {
-                    let _ = events.send(Event::Unwritten(error));
+                    on_error(error);
                 }
             }
         });

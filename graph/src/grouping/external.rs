@@ -3,8 +3,7 @@
 //! All edges are sorted by one external bucket sort. Invariant: it keeps the order of equal edges, so the result
 //! equals the result of the sort in memory.
 
-use super::grouping::{num_workers, row_offsets};
-use super::{Groups, Pairs};
+use super::groups::{Groups, Pairs, num_workers, row_offsets};
 use crate::memory::Scratch;
 use crate::{GraphError, parallel};
 use bytemuck::Pod;
