@@ -22,6 +22,7 @@ mod cache;
 mod config;
 mod embedding;
 mod error;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod node;

@@ -100,6 +100,7 @@ impl Service {
     }
 
     /// Answers one request, as if it were the only one of a connection of rank 0.
+    #[cfg(feature = "fuzzing")]
     pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
         ServedConnection::new(self, 0, config).answer(request, Instant::now() + config.rpc_timeout()).await
     }
