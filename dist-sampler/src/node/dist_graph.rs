@@ -180,14 +180,17 @@ impl DistGraph {
             dial_slots: Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS))),
             holders,
         };
-        let peer = |p: u32| {
+        let mut peers = Vec::new();
+        for p in 0..part.meta().num_parts {
+            if PartitionId(p) == own {
+                peers.push(None);
+                continue;
+            }
             // Processes that share a part, or its seeds, spread their requests over the holders of another part.
             let holders = layout.processes_of(p as usize);
             let holder = holders.start + spread % holders.len();
-            let new = || Peer::new(p, holder, context.clone()).map(Arc::new);
-            (PartitionId(p) != own).then(new).transpose()
-        };
-        let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
+            peers.push(Some(Arc::new(Peer::new(p, holder, context.clone())?)));
+        }
         let part = LocalPart::new(part, config.max_hub_index_bytes);
         let shards = Arc::new(Shards::default());
         let served = Arc::new(Served::default());
@@ -403,11 +406,14 @@ impl DistGraph {
         if let Some(peers) = self.rank_peers.get() {
             return Ok(peers);
         }
-        let peer = |rank: usize| {
-            let is_own = rank == self.cluster.rank();
-            (!is_own).then(|| self.peer_of(self.layout.group_of(rank) as u32, rank)).transpose()
-        };
-        let peers = (0..self.cluster.world_size()).map(peer).collect::<Result<Vec<_>, _>>()?;
+        let mut peers = Vec::new();
+        for rank in 0..self.cluster.world_size() {
+            if rank == self.cluster.rank() {
+                peers.push(None);
+            } else {
+                peers.push(Some(self.peer_of(self.layout.group_of(rank) as u32, rank)?));
+            }
+        }
         Ok(self.rank_peers.get_or_init(|| peers))
     }
 
@@ -466,11 +472,12 @@ impl DistGraph {
     /// Returns empty number maps, one per node type.
     pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(mut relabels) = idle {
+            relabels.iter_mut().for_each(Relabel::reset);
+            return relabels;
+        }
         let types = self.part().meta().node_types.len() as u16;
-        let new = || (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect();
-        let mut relabels = idle.unwrap_or_else(new);
-        relabels.iter_mut().for_each(Relabel::reset);
-        relabels
+        (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect()
     }
 
     /// Returns number maps to the pool for the next batch.

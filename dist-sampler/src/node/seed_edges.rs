@@ -64,22 +64,23 @@ impl DistGraph {
         let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
         let meta = &self.part().meta().edge_types[edge_type.index()];
         let has_times = if split == Split::Train { meta.has_times } else { meta.held_out_has_times };
-        let num_nodes = |name: &str| {
-            let of_type = self.part().meta().node_types.iter().find(|t| t.name == name);
-            of_type.map_or(0, |t| t.book.num_nodes()) as u32
-        };
-        let ends = (num_nodes(&meta.src_type), num_nodes(&meta.dst_type));
-        let edge = |words: &[u32]| {
-            let time = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
-            SeedEdgeEnds { src: words[0], dst: words[1], time: has_times.then_some(time) }
-        };
-        let edges: Vec<SeedEdgeEnds> = words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE).map(edge).collect();
-        match edges.iter().find(|edge| edge.src >= ends.0 || edge.dst >= ends.1) {
-            None => Ok(edges),
-            Some(edge) => {
-                let why = format!("the reply has edge {} to {}, which the graph does not have", edge.src, edge.dst);
-                Err(peer.failed(&request, why))
+        let num_src = self.num_nodes_of(&meta.src_type);
+        let num_dst = self.num_nodes_of(&meta.dst_type);
+        let mut edges = Vec::with_capacity(words.len() / WORDS_PER_EDGE);
+        for words in words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE) {
+            let (src, dst) = (words[0], words[1]);
+            if src >= num_src || dst >= num_dst {
+                let why = format!("the reply has edge {src} to {dst}, which the graph does not have");
+                return Err(peer.failed(&request, why));
             }
+            let time = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
+            edges.push(SeedEdgeEnds { src, dst, time: if has_times { Some(time) } else { None } });
         }
+        Ok(edges)
+    }
+
+    fn num_nodes_of(&self, node_type: &str) -> u32 {
+        let of_type = self.part().meta().node_types.iter().find(|t| t.name == node_type);
+        of_type.map_or(0, |t| t.book.num_nodes()) as u32
     }
 }

@@ -56,10 +56,14 @@ pub(crate) fn copy_parts(target: &Target, agent_name: &str, copy: &PartsCopy<'_>
         Some(Receipt::Problem(problem)) => bail!(problem),
         _ => bail!(session.explain("copy to it")),
     };
-    let wanted_file = |&i: &usize| delivery.files.get(i).context("its agent asked for a file that was not offered");
-    let files = wanted.iter().map(wanted_file).collect::<anyhow::Result<Vec<_>>>()?;
-    let bytes = files.iter().map(|file| file.bytes).sum();
-    let mut sending = session.send(files.iter().map(|file| source.join(&file.name)).collect());
+    let mut bytes = 0;
+    let mut paths = Vec::with_capacity(wanted.len());
+    for &number in &wanted {
+        let file = delivery.files.get(number).context("its agent asked for a file that was not offered")?;
+        bytes += file.bytes;
+        paths.push(source.join(&file.name));
+    }
+    let mut sending = session.send(paths);
     let done = receipt(&lines, || sending.has_moved());
     // A file that could not be read here is the cause of the node's error.
     sending.result()?;

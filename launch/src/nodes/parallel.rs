@@ -14,21 +14,24 @@ pub(crate) fn for_each_node<T: Send>(
     work: impl Fn(usize) -> anyhow::Result<T> + Sync,
 ) -> Vec<anyhow::Result<T>> {
     let next = AtomicUsize::new(0);
-    let panicked = || Err(anyhow!("the launcher's thread for it panicked"));
-    let results: Vec<Mutex<anyhow::Result<T>>> = nodes.iter().map(|_| Mutex::new(panicked())).collect();
+    let results: Vec<Mutex<anyhow::Result<T>>> = nodes.iter().map(|_| Mutex::new(Err(panicked()))).collect();
     std::thread::scope(|scope| {
         for _ in 0..nodes.len().min(MAX_AT_ONCE) {
             scope.spawn(|| {
                 loop {
                     let position = next.fetch_add(1, Ordering::SeqCst);
                     let Some(&node) = nodes.get(position) else { return };
-                    let done = catch_unwind(AssertUnwindSafe(|| work(node))).unwrap_or_else(|_| panicked());
+                    let done = catch_unwind(AssertUnwindSafe(|| work(node))).unwrap_or_else(|_| Err(panicked()));
                     *results[position].lock().unwrap_or_else(PoisonError::into_inner) = done;
                 }
             });
         }
     });
     results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+fn panicked() -> anyhow::Error {
+    anyhow!("the launcher's thread for it panicked")
 }
 
 #[cfg(test)]

@@ -44,20 +44,17 @@ impl Screen {
         self.last = vec![VecDeque::new(); labels.len()];
         self.labels = labels;
         let Some(dir) = &self.log_dir else { return Ok(()) };
-        let name = |rank| match restarts {
-            0 => format!("rank-{rank}.log"),
-            restarts => format!("rank-{rank}.restart-{restarts}.log"),
-        };
         if restarts == 0 {
             remove_logs(dir)?;
         }
-        let names: Vec<String> = (0..self.labels.len()).map(name).collect();
+        let suffix = if restarts == 0 { "log".to_owned() } else { format!("restart-{restarts}.log") };
+        let names: Vec<String> = (0..self.labels.len()).map(|rank| format!("rank-{rank}.{suffix}")).collect();
         list_logs(dir, &names)?;
-        let open = |name: &String| {
+        self.logs.clear();
+        for name in names {
             let path = dir.join(name);
-            File::create_new(&path).with_context(|| format!("create {}", path.display()))
-        };
-        self.logs = names.iter().map(open).collect::<anyhow::Result<_>>()?;
+            self.logs.push(File::create_new(&path).with_context(|| format!("create {}", path.display()))?);
+        }
         Ok(())
     }
 
@@ -137,11 +134,9 @@ fn remove_logs(dir: &Path) -> anyhow::Result<()> {
 /// Adds logs to the list of those that the next job may remove, before they are created.
 fn list_logs(dir: &Path, names: &[String]) -> anyhow::Result<()> {
     let list = dir.join(LIST_FILE);
-    let add = || {
-        let mut file = File::options().create(true).append(true).open(&list)?;
-        file.write_all((names.join("\n") + "\n").as_bytes())
-    };
-    add().with_context(|| format!("write {}", list.display()))
+    let file = File::options().create(true).append(true).open(&list);
+    let added = file.and_then(|mut file| file.write_all((names.join("\n") + "\n").as_bytes()));
+    added.with_context(|| format!("write {}", list.display()))
 }
 
 /// Returns true for the names of logs.

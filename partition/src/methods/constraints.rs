@@ -56,14 +56,18 @@ pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> 
         return vec![Balance::Nodes];
     }
     let train: usize = graph.node_types.iter().map(|t| t.splits.train.len()).sum();
-    let possible = |balance: Balance| match balance {
-        Balance::Nodes => true,
-        Balance::Edges => graph.num_edges() > 0,
-        // Fewer than one per part cannot be even, and a total weight of zero makes METIS put all nodes into one part.
-        Balance::Train => train >= options.num_parts as usize && train > 0,
-    };
-    let mut used: Vec<Balance> =
-        Balance::ALL.into_iter().filter(|b| options.balance.contains(b) && possible(*b)).collect();
+    let mut used = Vec::new();
+    for balance in Balance::ALL {
+        let is_possible = match balance {
+            Balance::Nodes => true,
+            Balance::Edges => graph.num_edges() > 0,
+            // Fewer than one per part cannot be even, and a total weight of zero makes METIS put all nodes into one part.
+            Balance::Train => train >= options.num_parts as usize && train > 0,
+        };
+        if is_possible && options.balance.contains(&balance) {
+            used.push(balance);
+        }
+    }
     if used.is_empty() {
         used.push(Balance::Nodes);
     }
@@ -85,14 +89,13 @@ fn node_columns(node_types: &[NodeData], ids: &JoinedIds, num_parts: u32) -> Vec
     if groups.len() < 2 {
         return vec![vec![1; ids.num_nodes()]];
     }
-    let column = |types: &Vec<usize>| {
-        let mut weights = vec![0; ids.num_nodes()];
-        for &t in types {
+    let mut columns = vec![vec![0; ids.num_nodes()]; groups.len()];
+    for (weights, types) in columns.iter_mut().zip(groups) {
+        for t in types {
             weights[ids.start(t)..ids.start(t) + sizes[t]].fill(1);
         }
-        weights
-    };
-    groups.iter().map(column).collect()
+    }
+    columns
 }
 
 /// Returns in-degree + 1 per node. For METIS the degrees are scaled down if their sum would not fit its 31 bits.

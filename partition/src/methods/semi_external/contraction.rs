@@ -62,10 +62,14 @@ fn coarse_constraints(constraints: &Constraints, clusters: &Clusters) -> Constra
     }
     // METIS adds weights up in 31 bits.
     let scales: Vec<u64> = constraints.totals.iter().map(|total| total.div_ceil(i32::MAX as u64 / 2).max(1)).collect();
-    let scaled = |(at, &sum): (usize, &u64)| if sum == 0 { 0 } else { (sum / scales[at % num]).max(1) as i32 };
-    let weights: Vec<i32> = sums.iter().enumerate().map(scaled).collect();
-    let total = |column: usize| weights.iter().skip(column).step_by(num).map(|&weight| weight as u64).sum();
-    let totals = (0..num).map(total).collect();
+    let mut weights = Vec::with_capacity(sums.len());
+    let mut totals = vec![0; num];
+    for (at, &sum) in sums.iter().enumerate() {
+        let column = at % num;
+        let weight = if sum == 0 { 0 } else { (sum / scales[column]).max(1) as i32 };
+        weights.push(weight);
+        totals[column] += weight as u64;
+    }
     Constraints { weights, totals }
 }
 
