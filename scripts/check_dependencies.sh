@@ -38,6 +38,10 @@ done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
 never edgecut-python 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'
+if cargo tree --quiet --package edgecut --package edgecut-server --package edgecut-launch --edges normal --format '{p} {f}' | grep fuzzing; then
+    echo "only edgecut-fuzz may enable the feature fuzzing" >&2
+    failed=1
+fi
 if cargo metadata --format-version 1 --no-deps | grep -qE '"name":"edgecut-(benches|campaign|fuzz|python)","source":null,"req"'; then
     echo "no package may depend on edgecut-benches, edgecut-campaign, edgecut-fuzz or edgecut-python" >&2
     failed=1

@@ -5,33 +5,19 @@
 //! throughput is compared with. Benchmarks use the public interfaces of the crates and the real programs.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod allreduce_limits;
 mod args;
 mod bench;
-mod child_program;
-mod dense_layer;
-mod format;
 mod limits;
-mod local_job;
-mod machine;
+mod measure;
 mod peer;
-mod plain_graphs;
-mod process_memory;
-mod record;
-mod report;
-mod sampled;
-mod seed_batches;
-mod slow_aggregation;
-mod synthetic;
-mod timing;
-mod trainee;
+mod work;
 
 use anyhow::Context;
 use args::{Cli, Command};
 use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::message;
-use report::Report;
+use measure::report::Report;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -68,7 +54,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("start the compute threads")?;
     if let Command::Peer(args) = &cli.command {
-        return peer::serve(args, &cli.common);
+        return match &args.data {
+            Some(dir) => peer::serve_part(dir, args, &cli.common),
+            None => bench::all_reduce::run_peer(args, &cli.common),
+        };
     }
     let mut report = Report::new();
     let outcome = measure(cli, &mut report);

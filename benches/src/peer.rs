@@ -1,9 +1,7 @@
 //! The other ranks of a job, in their own processes: copies of this program with the hidden command `peer`.
 
-use crate::allreduce_limits::AllReduceLimits;
 use crate::args::{Common, PeerArgs};
-use crate::bench::all_reduce;
-use crate::timing::cpu_time;
+use crate::measure::timing::cpu_time;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
@@ -95,6 +93,11 @@ impl Peer {
     }
 }
 
+/// Joins the job of rank 0 as a peer.
+pub(crate) fn join(args: &PeerArgs, fingerprint: &str) -> anyhow::Result<Cluster> {
+    Ok(Cluster::join(cluster_config(args.rank, args.world_size, args.port, fingerprint))?)
+}
+
 fn cluster_config(rank: usize, world_size: usize, port: u16, fingerprint: &str) -> ClusterConfig {
     let mut config = ClusterConfig::new(rank, world_size, HOST, port);
     config.local_rank = rank;
@@ -104,24 +107,10 @@ fn cluster_config(rank: usize, world_size: usize, port: u16, fingerprint: &str) 
     config
 }
 
-/// Runs as a peer: serves a part, or takes part in all-reduces, until rank 0 is done.
-pub(crate) fn serve(args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
-    match &args.data {
-        Some(dir) => serve_part(dir, args, common),
-        None => {
-            let cluster = Cluster::join(cluster_config(args.rank, args.world_size, args.port, ""))?;
-            let mut world = cluster.world()?;
-            let mut limits = AllReduceLimits::new(&cluster)?;
-            all_reduce::take_part(&mut world, &mut limits, &args.bytes, common.reps(), |_| Ok(()))?;
-            drop((world, limits));
-            Ok(cluster.shutdown()?)
-        }
-    }
-}
-
-fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
+/// Runs as a peer: serves a part until rank 0 is done.
+pub(crate) fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
     let meta = Meta::read(dir)?;
-    let cluster = Cluster::join(cluster_config(args.rank, args.world_size, args.port, &meta.fingerprint()))?;
+    let cluster = join(args, &meta.fingerprint())?;
     let (node, world) = serving_node(dir, &cluster, common.threads())?;
     answer_until_the_end()?;
     drop(world);

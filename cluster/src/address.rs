@@ -71,9 +71,8 @@ pub(crate) fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<So
     }
     let failed = |cause| ClusterError::Resolve { host: format!("{host}:{port}"), cause };
     let name = host.to_owned();
-    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-    let found = by_deadline(deadline, look_up).and_then(|found| found);
-    let addrs = found.map_err(failed)?;
+    let found = by_deadline(deadline, move || (name.as_str(), port).to_socket_addrs());
+    let addrs: Vec<SocketAddr> = found.and_then(|found| found).map_err(failed)?.collect();
     if addrs.is_empty() {
         return Err(failed(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
     }
@@ -84,9 +83,9 @@ pub(crate) fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<So
 /// to end by itself: a name server that does not answer can block it longer than any timeout of this crate.
 fn by_deadline<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, result) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("edgecut-resolve".to_owned());
     // After the deadline the receiver is gone, and the result is dropped.
-    let run = move || drop(sender.send(work()));
-    std::thread::Builder::new().name("edgecut-resolve".to_owned()).spawn(run)?;
+    thread.spawn(move || drop(sender.send(work())))?;
     result.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
         RecvTimeoutError::Timeout => io::Error::new(io::ErrorKind::TimedOut, "no answer before the deadline"),
         RecvTimeoutError::Disconnected => io::Error::other("the thread ended without an answer"),

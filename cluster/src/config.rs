@@ -140,20 +140,19 @@ impl ClusterConfig {
     /// nodes without the address of rank 0.
     pub fn from_env() -> Result<Self, ClusterError> {
         let env = EnvRanks::read()?;
-        let missing = |variable: &str, reason: &str| {
-            Err(ClusterError::Env { variable: variable.to_owned(), reason: reason.to_owned() })
-        };
         let (rank, world_size) = match (env.rank, env.world_size) {
             (Some(rank), Some(world_size)) => (rank, world_size),
-            (Some(_), None) => return missing("WORLD_SIZE", "it is not set, but RANK is: set both or neither"),
-            (None, Some(2..)) => return missing("RANK", "it is not set, but WORLD_SIZE is: set both or neither"),
+            (Some(_), None) => return Err(missing("WORLD_SIZE", "it is not set, but RANK is: set both or neither")),
+            (None, Some(2..)) => return Err(missing("RANK", "it is not set, but WORLD_SIZE is: set both or neither")),
             (None, _) => (0, 1),
         };
         let local_world_size = env.local_world_size.unwrap_or(1);
         let addr = match env.master_addr {
             Some(addr) => addr,
             None if world_size <= local_world_size => "127.0.0.1".to_owned(),
-            None => return missing("MASTER_ADDR", "it is not set: set it to the host name or IP address of rank 0"),
+            None => {
+                return Err(missing("MASTER_ADDR", "it is not set: set it to the host name or IP address of rank 0"));
+            }
         };
         let mut config = Self::new(rank, world_size, addr, env.master_port.unwrap_or(DEFAULT_MASTER_PORT));
         config.local_rank = env.local_rank.unwrap_or(0);
@@ -272,6 +271,10 @@ pub(crate) fn check_secret(protection: Protection, token: Option<&Token>) -> Res
         return Err(ClusterError::EncryptionNeedsToken);
     }
     Ok(())
+}
+
+fn missing(variable: &str, reason: &str) -> ClusterError {
+    ClusterError::Env { variable: variable.to_owned(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::env::expand_node_list;
+use crate::env::node_list::expand;
 use crate::failure::messages::Message;
 use crate::join::handshake::{Handshake, PROTOCOL_VERSION};
 use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
@@ -136,5 +136,5 @@ pub fn frames() -> Vec<Vec<u8>> {
 /// # Errors
 /// Describes the problem of the list.
 pub fn node_list(list: &str) -> Result<Vec<String>, String> {
-    expand_node_list(list)
+    expand(list)
 }

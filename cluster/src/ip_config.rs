@@ -254,12 +254,17 @@ impl IpConfig {
     /// consecutive ports, from `server_port` of the file on, or from [`DEFAULT_SERVER_PORT`].
     pub fn servers(&self) -> Vec<ServiceAddress> {
         let first = self.server_port.unwrap_or(DEFAULT_SERVER_PORT);
-        let of_node = |node: &NodeAddress| {
-            let host = node.listen_addr.map_or_else(|| node.host.clone(), |addr| addr.to_string());
-            let ports = (0..node.processes.unwrap_or(1)).map(move |number| first.saturating_add(number as u16));
-            ports.map(move |port| ServiceAddress::new(host.clone(), port)).collect::<Vec<_>>()
-        };
-        self.nodes.iter().filter(|node| node.role == Some(NodeRole::Server)).flat_map(of_node).collect()
+        let mut servers = Vec::new();
+        for node in self.nodes.iter().filter(|node| node.role == Some(NodeRole::Server)) {
+            let host = match node.listen_addr {
+                Some(addr) => addr.to_string(),
+                None => node.host.clone(),
+            };
+            for number in 0..node.processes.unwrap_or(1) {
+                servers.push(ServiceAddress::new(host.clone(), first.saturating_add(number as u16)));
+            }
+        }
+        servers
     }
 
     /// Keeps the first `count` nodes, but at least one; all of them if there are fewer.
@@ -274,9 +279,13 @@ impl IpConfig {
 fn is_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let Some(first) = lines.find(|line| !line.is_empty()) else { return false };
-    let is_key = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    let keyed = first.split_once(':').is_some_and(|(key, rest)| is_key(key) && !rest.starts_with(|c: char| c != ' '));
-    keyed || first == "-" || first.starts_with("- ") || first.starts_with("---") || first.starts_with(['{', '['])
+    if let Some((key, rest)) = first.split_once(':')
+        && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+        && (rest.is_empty() || rest.starts_with(' '))
+    {
+        return true;
+    }
+    first == "-" || first.starts_with("- ") || first.starts_with("---") || first.starts_with(['{', '['])
 }
 
 fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {

@@ -67,6 +67,7 @@ mod config;
 mod env;
 mod error;
 mod failure;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod io_error;

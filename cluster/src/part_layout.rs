@@ -66,13 +66,16 @@ impl PartLayout {
 
     /// Returns the parts of a group.
     pub fn parts_of(self, group: usize) -> Range<usize> {
-        let first = |group: usize| group * self.num_parts / self.num_groups();
-        first(group)..first(group + 1)
+        self.first_part(group)..self.first_part(group + 1)
     }
 
     /// Returns the first part of each group, and then the number of parts.
     pub fn starts(self) -> Vec<u32> {
-        (0..=self.num_groups()).map(|group| (group * self.num_parts / self.num_groups()) as u32).collect()
+        (0..=self.num_groups()).map(|group| self.first_part(group) as u32).collect()
+    }
+
+    fn first_part(self, group: usize) -> usize {
+        group * self.num_parts / self.num_groups()
     }
 }
 

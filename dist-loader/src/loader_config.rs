@@ -1,6 +1,6 @@
 //! The configuration of loaders that sample around seeds.
 
-use crate::cached_rows::CachedRows;
+use crate::batch::cached_rows::CachedRows;
 use crate::error::LoaderError;
 use edgecut_dist_sampler::{DistNeighborSampler, NodeFields};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Entry points for fuzzing: frames of peers, and arbitrary requests to a part. Not for other use.
 
-use crate::batch::batch_key::BatchKey;
+use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::{SamplingPolicy, Temporal, TemporalStrategy, TimeAttr};
@@ -9,14 +9,12 @@ use crate::node::dist_graph::DistGraph;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpBy, LookUpRequest,
-    OriginalsRequest, PullRequest, PushRequest, Refusal,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
+use crate::rpc::server_requests::{DescribeRequest, SampleRequest, SeedLengths, WireSampler};
 use crate::rpc::service::Service;
 use crate::rpc::transport::{BulkTransport, CarriesPayload};
 use crate::rpc::wire::{Answer, ArrayReply, Request};
-use crate::servers::requests::{
-    DescribeRequest, SampleRequest, SeedEdgesRequest, SeedLengths, SplitRequest, WireSampler,
-};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, Split};
 use futures::executor::block_on;
@@ -100,14 +98,7 @@ pub struct PartService {
 impl PartService {
     /// Takes a server of a single part.
     pub fn new(node: Arc<DistGraph>) -> Self {
-        let service = Service {
-            part: node.part.clone(),
-            workers: node.workers.clone(),
-            shards: node.shards.clone(),
-            max_message_bytes: MAX_MESSAGE_BYTES,
-            served: node.served.clone(),
-            graph: Arc::downgrade(&node),
-        };
+        let service = Service { max_message_bytes: MAX_MESSAGE_BYTES, ..node.service() };
         Self { node, service }
     }
 

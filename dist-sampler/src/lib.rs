@@ -17,10 +17,12 @@
 
 mod arrays;
 mod batch;
+mod batch_key;
 mod cache;
 mod config;
 mod embedding;
 mod error;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod node;
@@ -33,11 +35,11 @@ mod shared_dataset;
 mod timeouts;
 mod workers;
 
-pub use batch::batch_key::BatchKey;
 pub use batch::hop_times::HopTimes;
 pub use batch::sampler::DistNeighborSampler;
 pub use batch::seeds::SampleSeeds;
 pub use batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
+pub use batch_key::BatchKey;
 pub use cache::cached_features::CacheContents;
 pub use cache::hotness::Hotness;
 pub use config::cache_size::CacheSize;
@@ -47,6 +49,7 @@ pub use config::node_fields::{EdgeFields, NodeFields};
 pub use config::num_neighbors::NumNeighbors;
 pub use config::sampler_config::SamplerConfig;
 pub use config::sampling_policy::{Temporal, TemporalStrategy, TimeAttr};
+pub use config::server_list::ServerList;
 pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardState, ShardValues};
 pub use error::{PeerName, SampleError};
 pub use node::dist_graph::{DistGraph, SeedShare};
@@ -57,7 +60,6 @@ pub use part::sparse_adam::SparseAdam;
 pub use rows::dist_rows::{DistRows, RowsWriter};
 pub use rpc::served::ServedCount;
 pub use rpc::traffic::{EdgeTraffic, FeatureTraffic, PeerTraffic, Traffic, TrafficCount};
-pub use servers::server_list::ServerList;
 pub use shared_dataset::converted_features::convert_features;
 pub use shared_dataset::share::{share_dataset, share_graphs};
 pub use shared_dataset::space::temporary_folder_in_memory;

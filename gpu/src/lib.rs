@@ -14,7 +14,9 @@ mod device;
 pub mod kernels;
 #[cfg(feature = "cuda")]
 mod nccl;
+mod resolve;
 
-pub use device::{CudaGpu, DeviceChoice, DeviceError, Resolved, noted_failure, resolve, watch_panics};
+pub use device::{CudaGpu, DeviceChoice, DeviceError, Resolved, noted_failure, watch_panics};
 #[cfg(feature = "cuda")]
 pub use nccl::{NcclConfig, NcclError, NcclGroup};
+pub use resolve::resolve;

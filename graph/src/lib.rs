@@ -15,6 +15,7 @@
 mod classes;
 mod dataset;
 mod error;
+mod grouping;
 mod hop_kernel;
 mod ids;
 mod memory;

@@ -1,9 +1,9 @@
 //! One attempt at a job: from the start of its processes until all of them have ended.
 
 use crate::launcher::Launcher;
-use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
-use crate::ssh::{Target, cached, in_shell};
+use crate::nodes::link::{Event, Link};
+use crate::nodes::ssh::{Target, cached, in_shell};
 use crate::timeouts::CLEANUP_TIMEOUT;
 use crate::timeouts::CLOCK_INTERVAL;
 use crate::watch::{Action, Failure, Watch};
@@ -72,9 +72,10 @@ impl Launcher {
             }
             if looked.elapsed() > CLOCK_INTERVAL {
                 looked = Instant::now();
-                let silent = |node: &usize| self.links[*node].as_ref().is_some_and(Link::is_silent);
-                for node in (0..self.links.len()).filter(silent).collect::<Vec<_>>() {
-                    self.lose(&mut watch, node, &self.no_sign_of_life());
+                for node in 0..self.links.len() {
+                    if self.links[node].as_ref().is_some_and(Link::is_silent) {
+                        self.lose(&mut watch, node, &self.no_sign_of_life());
+                    }
                 }
             }
             if let Some(failure) = watch.restart_due(Instant::now()) {

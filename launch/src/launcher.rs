@@ -2,14 +2,14 @@
 
 use crate::args::Args;
 use crate::checksum;
-use crate::copy::{PartsCopy, copy_parts};
-use crate::link::{Event, Link, Receivers, Source};
 use crate::messages::{Checked, Order, Report};
-use crate::parallel::for_each_node;
+use crate::nodes::copy::{PartsCopy, copy_parts};
+use crate::nodes::link::{Event, Link, Receivers, Source};
+use crate::nodes::parallel::for_each_node;
+use crate::output::printer::Printer;
+use crate::output::screen::Screen;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
-use crate::printer::Printer;
-use crate::screen::Screen;
 use crate::standstill::Standstill;
 use crate::timeouts::CLOCK_INTERVAL;
 use crate::timeouts::JOB_RESTART_INTERVAL;
@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (events, waiting) = mpsc::channel();
     let started = Arc::new(AtomicBool::new(false));
     catch_interrupts(events.clone(), started.clone())?;
-    let printer = Printer::start(screen, events.clone());
+    let write_errors = events.clone();
+    let printer = Printer::start(screen, move |error| drop(write_errors.send(Event::Unwritten(error))));
     let agent = checksum::of_file("/proc/self/exe".as_ref()).context("read this program's file")?;
     let mut launcher = Launcher {
         agent_name: format!("launch-{}", &agent[..NAME_LEN]),
@@ -89,14 +90,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Installs the handler of Ctrl-C. Before a job has started, an interrupt ends the launcher and its connections; after
 /// that it is an event.
 fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> anyhow::Result<()> {
-    let handler = move || {
+    on_interrupt(move || {
         if !started.load(Ordering::SeqCst) {
             message!("launch: {Interrupted}");
             std::process::exit(i32::from(INTERRUPTED));
         }
         let _ = events.send(Event::Interrupt);
-    };
-    on_interrupt(handler)?;
+    })?;
     Ok(())
 }
 
@@ -344,13 +344,16 @@ impl Launcher {
                 None => {}
             }
             let late = Instant::now() > deadline;
-            let missing = nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(&node, _)| node);
-            let given_up = |&node: &usize| late || self.links[node].as_ref().is_none_or(Link::is_silent);
             let why = if late { "it does not answer".to_owned() } else { self.no_sign_of_life() };
-            let lost: Vec<(usize, anyhow::Error)> =
-                missing.filter(given_up).map(|node| (node, anyhow::Error::msg(why.clone()))).collect();
-            // A node that does not answer is connected to anew by the next attempt.
-            lost.iter().for_each(|(node, _)| self.links[*node] = None);
+            let mut lost = Vec::new();
+            for (&node, answer) in nodes.iter().zip(&answers) {
+                let is_silent = self.links[node].as_ref().is_none_or(Link::is_silent);
+                if answer.is_none() && (late || is_silent) {
+                    lost.push((node, anyhow::Error::msg(why.clone())));
+                    // The next attempt connects to it anew.
+                    self.links[node] = None;
+                }
+            }
             self.fail_if_any(lost)?;
         }
         Ok(answers.into_iter().flatten().collect())
@@ -510,16 +513,20 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// Returns true if both values are known and differ.
+fn differ(a: &Option<String>, b: &Option<String>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if a != b)
+}
+
 /// Returns the difference that keeps a node from working with the first one.
 fn difference(first: &Checked, other: &Checked) -> Option<String> {
-    let differs = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if a != b);
-    if differs(&first.meta, &other.meta) {
+    if differ(&first.meta, &other.meta) {
         return Some(
             "its parts are of another partitioning than node 0's: copy them again, or give --copy-parts".into(),
         );
     }
     // Builds for different processors have different checksums even for the same version, so they are not compared.
-    if first.machine == other.machine && differs(&first.program, &other.program) {
+    if first.machine == other.machine && differ(&first.program, &other.program) {
         return Some("its program is not the same as node 0's: install the same version, or give --sync-binary".into());
     }
     None

@@ -2,8 +2,8 @@
 
 use crate::args::{Args, Role};
 use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Start};
+use crate::nodes::ssh::Target;
 use crate::parts::dataset_root_dir;
-use crate::ssh::Target;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;

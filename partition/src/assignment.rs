@@ -1,10 +1,13 @@
 //! The assignment of nodes to parts.
 
-use crate::constraints::Constraints;
-use crate::joined::JoinedIds;
-use crate::repair::fill_empty_parts;
-use crate::symmetric::{symmetric, symmetric_in_edges};
-use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, estimate, ldg, metis, random, semi_external};
+use crate::methods::constraints::Constraints;
+use crate::methods::joined::JoinedIds;
+use crate::methods::repair::fill_empty_parts;
+use crate::methods::symmetric::{symmetric, symmetric_in_edges};
+use crate::{
+    Method, PartitionError, PartitionOptions, Phase, Progress, estimate, methods::ldg, methods::metis, methods::random,
+    methods::semi_external,
+};
 use edgecut_graph::part_writer::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData, Workspace};
 use edgecut_output::{OwnEntries, TemporaryFolder};

@@ -5,7 +5,7 @@
 //!
 //! The limit of memory and `--plan` use the same estimates.
 
-use crate::{Method, PartitionOptions, semi_external};
+use crate::{Method, PartitionOptions, methods::semi_external};
 use edgecut_graph::HotnessRule;
 use edgecut_graph::readers::GraphShape;
 

@@ -31,23 +31,15 @@
 
 mod assignment;
 mod balances;
-mod constraints;
 mod cut_matrix;
 mod error;
 mod estimate;
-mod joined;
-mod ldg;
-mod loads;
-mod metis;
+mod methods;
 mod options;
 mod own_folder;
 mod plan;
 mod progress;
-mod random;
-mod repair;
-mod semi_external;
 mod staging;
-mod symmetric;
 mod verify;
 mod write;
 

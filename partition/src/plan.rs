@@ -181,13 +181,14 @@ impl Plan {
 /// Returns the sizes of tables, with the memory of the arrays that are in mapped files in other layouts.
 fn tables_of(input: &PlanInput) -> Option<TableSizes> {
     let TableBytes { ids, fits, input: files } = input.tables?;
-    let of_nodes = |nodes: &NodeShape| {
+    let mut arrays = 0;
+    for nodes in &input.shape.node_types {
         let features = nodes.features.map_or(0, |(dim, dtype)| dtype.row_bytes(dim) as u64);
-        nodes.num_nodes * (features + node_bytes(nodes))
-    };
-    let of_edges = |edges: &EdgeShape| edges.num_edges * attribute_bytes(edges);
-    let arrays = input.shape.node_types.iter().map(of_nodes).sum::<u64>()
-        + input.shape.edge_types.iter().map(of_edges).sum::<u64>();
+        arrays += nodes.num_nodes * (features + node_bytes(nodes));
+    }
+    for edges in &input.shape.edge_types {
+        arrays += edges.num_edges * attribute_bytes(edges);
+    }
     Some(TableSizes { ids, fits, input: files, arrays })
 }
 
@@ -219,23 +220,22 @@ fn scratch_bytes(sizes: &Sizes, input: &PlanInput) -> u64 {
     let read = sizes.num_read;
     let offsets = 8 * sizes.num_nodes;
     let attributed = |bytes: u64| if sizes.has_attributes { bytes } else { 0 };
-    // Node features of another stored type, and edge features in another order, are in scratch files from reading on.
-    let dtype_of = |nodes: &NodeShape| input.feature_dtypes.of(&nodes.name);
-    let converted = |nodes: &NodeShape| match (nodes.features, dtype_of(nodes)) {
-        (Some((dim, from)), Some(to)) if from != to => nodes.num_nodes * to.row_bytes(dim) as u64,
-        _ => 0,
-    };
     // The arrays of tables may be joined or converted once.
     let of_tables = sizes.tables.map_or(0, |tables| 2 * tables.arrays + 8 * read);
     // The lists of edges, their splits, and the positions and attributes of those that stay.
     let held_out = if input.options.hold_out_edges.is_some() { 9 * read + attributed(20 * read) } else { 0 };
-    let moved =
-        |edges: &EdgeShape| if sizes.is_made_undirected { 2 * edges.num_edges * (attribute_bytes(edges)) } else { 0 };
-    let kept: u64 = input.shape.node_types.iter().map(converted).sum::<u64>()
-        + input.shape.edge_types.iter().map(moved).sum::<u64>()
-        + input.shape.unpacked_bytes
-        + sizes.copied_bytes()
-        + of_tables;
+    let mut kept = input.shape.unpacked_bytes + sizes.copied_bytes() + of_tables;
+    // Node features of another stored type, and edge features in another order, are in scratch files from reading on.
+    for nodes in &input.shape.node_types {
+        if let (Some((dim, from)), Some(to)) = (nodes.features, input.feature_dtypes.of(&nodes.name))
+            && from != to
+        {
+            kept += nodes.num_nodes * to.row_bytes(dim) as u64;
+        }
+    }
+    if sizes.is_made_undirected {
+        kept += input.shape.edge_types.iter().map(|edges| 2 * edges.num_edges * attribute_bytes(edges)).sum::<u64>();
+    }
     // The edges, the buckets of both directions, and the sorted rows.
     let value = if sizes.has_attributes { 12 } else { 4 };
     let undirected = if sizes.is_made_undirected { 8 * read + 2 * read * (4 + 2 * value) + offsets } else { 0 };
@@ -277,32 +277,41 @@ fn node_bytes(nodes: &NodeShape) -> u64 {
 
 /// Returns the bytes of all edges with their offsets.
 fn edge_bytes(shape: &GraphShape, num_parts: u64) -> u64 {
-    let of_type = |edges: &EdgeShape| {
+    let mut bytes = 0;
+    for edges in &shape.edge_types {
         let src_times = if shape.node_types[edges.src_type].has_times { 8 } else { 0 };
         let rows = shape.node_types[edges.dst_type].num_nodes + num_parts;
-        edges.num_edges * (4 + src_times + attribute_bytes(edges)) + 8 * rows + 16 * edges.num_held_out
-    };
-    shape.edge_types.iter().map(of_type).sum()
+        bytes += edges.num_edges * (4 + src_times + attribute_bytes(edges)) + 8 * rows + 16 * edges.num_held_out;
+    }
+    bytes
 }
 
 /// Returns the bytes of the parts.
 fn output_bytes(input: &PlanInput) -> u64 {
     let stored = stored_shape(input);
-    let of_type = |nodes: &NodeShape| {
-        nodes.num_nodes * (node_bytes(nodes) + feature_bytes(nodes, input.feature_dtypes)) + 4 * nodes.num_in_splits
-    };
-    let nodes: u64 = stored.node_types.iter().map(of_type).sum();
-    nodes + edge_bytes(&stored, u64::from(input.options.num_parts))
+    let mut bytes = edge_bytes(&stored, u64::from(input.options.num_parts));
+    for nodes in &stored.node_types {
+        let row_bytes = node_bytes(nodes) + feature_bytes(nodes, input.feature_dtypes);
+        bytes += nodes.num_nodes * row_bytes + 4 * nodes.num_in_splits;
+    }
+    bytes
 }
 
 /// Returns the memory of a process that trains on a part of the mean size.
 fn rank(input: &PlanInput) -> RankPlan {
     let stored = stored_shape(input);
     let num_parts = u64::from(input.options.num_parts.max(1));
-    let nodes: u64 =
-        stored.node_types.iter().map(|nodes| nodes.num_nodes * node_bytes(nodes) + 4 * nodes.num_in_splits).sum();
-    let features: u64 =
-        stored.node_types.iter().map(|nodes| nodes.num_nodes * feature_bytes(nodes, input.feature_dtypes)).sum();
+    let mut nodes = 0;
+    let mut features = 0;
+    // Features of a batch are f32.
+    let mut widest = 0;
+    for of_type in &stored.node_types {
+        nodes += of_type.num_nodes * node_bytes(of_type) + 4 * of_type.num_in_splits;
+        features += of_type.num_nodes * feature_bytes(of_type, input.feature_dtypes);
+        if let Some((dim, _)) = of_type.features {
+            widest = widest.max(FeatureDtype::F32.row_bytes(dim) as u64);
+        }
+    }
     let (fan_outs, batch_size) = batches_of(input.options.hotness.as_ref());
     let num_nodes = stored.num_nodes().max(1);
     let degree = (stored.num_edges() / num_nodes).max(1);
@@ -316,9 +325,6 @@ fn rank(input: &PlanInput) -> RankPlan {
         frontier = edges.min(num_nodes.saturating_sub(batch_nodes));
         batch_nodes = (batch_nodes + frontier).min(num_nodes);
     }
-    // Features of a batch are f32.
-    let row = |nodes: &NodeShape| nodes.features.map_or(0, |(dim, _)| FeatureDtype::F32.row_bytes(dim) as u64);
-    let widest = stored.node_types.iter().map(row).max().unwrap_or(0);
     RankPlan {
         part_bytes: (nodes + edge_bytes(&stored, num_parts)) / num_parts,
         mapped_feature_bytes: features / num_parts,

@@ -39,8 +39,8 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     let mut seen: Vec<Vec<bool>> = meta.node_types.iter().map(|t| vec![false; t.book.num_nodes()]).collect();
     let mut sums = Sums::new(&meta);
     let mut measures = Vec::with_capacity(meta.num_parts as usize);
-    let open = |id| Part::open(dir, DiskPartId(id), false);
-    let parts = (0..meta.num_parts).map(open).collect::<Result<Vec<_>, _>>()?;
+    let ids = (0..meta.num_parts).map(DiskPartId);
+    let parts = ids.map(|id| Part::open(dir, id, false)).collect::<Result<Vec<_>, _>>()?;
     // The times of an edge's source can be in another part, so they are collected over all parts first.
     let times: Vec<Option<Vec<i64>>> = (0..meta.node_types.len()).map(|t| times(&parts, t)).collect();
     for (id, part) in (0..).map(DiskPartId).zip(&parts) {
@@ -127,9 +127,9 @@ fn check_nodes(folder: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Resul
 
 /// Returns the time of each node of a type by global id, or `None` if the type has no times.
 fn times(parts: &[Part], t: usize) -> Option<Vec<i64>> {
-    let of_part = |part: &Part| part.nodes(NodeTypeId(t as u16)).times.as_deref().map(<[i64]>::to_vec);
-    let of_parts: Option<Vec<Vec<i64>>> = parts.iter().map(of_part).collect();
-    of_parts.map(|times| times.concat())
+    let of_parts: Option<Vec<&[i64]>> =
+        parts.iter().map(|part| part.nodes(NodeTypeId(t as u16)).times.as_deref()).collect();
+    Some(of_parts?.concat())
 }
 
 /// Checks that no node type has many more classes than distinct labels.
@@ -194,10 +194,12 @@ fn check_edges(folder: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>)
         return wrong(dir.join("features.npy"), format!("feature {column} of edge {edge} is NaN or infinite"));
     }
     if let (Some(found), Some(times)) = (&edges.src_times, times) {
-        let expected = |edge: usize| times[edges.csc.indices()[edge] as usize];
-        if let Some(edge) = (0..found.len()).find(|&edge| found[edge] != expected(edge)) {
-            let why = format!("edge {edge} comes from a node of time {}, not {}", expected(edge), found[edge]);
-            return wrong(dir.join("src_times.npy"), why);
+        for (edge, (&found, &source)) in found.iter().zip(edges.csc.indices()).enumerate() {
+            let expected = times[source as usize];
+            if found != expected {
+                let why = format!("edge {edge} comes from a node of time {expected}, not {found}");
+                return wrong(dir.join("src_times.npy"), why);
+            }
         }
     }
     Ok(())
@@ -269,13 +271,13 @@ fn measure_part(part: &Part, train_nodes: u64) -> MeasuredPart {
         .map(|range| range.start as usize..range.end as usize)
         .collect();
     let num_nodes: Vec<usize> = meta.node_types.iter().map(|t| t.book.num_nodes()).collect();
-    let slice = |e| {
+    let mut slices = Vec::new();
+    for e in part.edge_type_ids() {
         let edges = part.edges(e);
         let src_type = edges.src_type.index();
         let dst_type = edges.dst_type.index();
-        EdgeSlice { src_type, dst_type, indptr: edges.csc.indptr(), indices: edges.csc.indices() }
-    };
-    let slices: Vec<EdgeSlice> = part.edge_type_ids().map(slice).collect();
+        slices.push(EdgeSlice { src_type, dst_type, indptr: edges.csc.indptr(), indices: edges.csc.indices() });
+    }
     let nodes = owned.iter().map(|range| range.len() as u64).sum();
     MeasuredPart { nodes, train_nodes, measure: PartMeasure::new(&owned, &num_nodes, &slices) }
 }

@@ -1,7 +1,9 @@
 //! Writing of an assignment as parts.
 
 use crate::staging::Staging;
-use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
+use crate::{
+    Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, methods::constraints, staging,
+};
 use edgecut_graph::part_writer::{self, ExtraFiles, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance, Workspace};
 use std::path::Path;
@@ -58,15 +60,16 @@ pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
 /// Checks that the nodes of other parts can be ranked, if they are to be.
 pub(crate) fn check_hotness(node_types: &[NodeData], options: &PartitionOptions) -> Result<(), PartitionError> {
     let Some(rule) = &options.hotness else { return Ok(()) };
-    let refuse = |why: String| Err(PartitionError::Hotness { why });
-    rule.check().or_else(refuse)?;
-    if node_types.iter().all(|nodes| nodes.features.is_none()) {
-        return refuse("the graph has no node features that a cache could keep".into());
-    }
-    if matches!(rule, HotnessRule::Presample { .. }) && node_types.iter().all(|nodes| nodes.splits.train.is_empty()) {
-        return refuse("the graph has no training nodes to sample around: rank by in-degree instead".into());
-    }
-    Ok(())
+    rule.check().map_err(|why| PartitionError::Hotness { why })?;
+    let has_train = node_types.iter().any(|nodes| !nodes.splits.train.is_empty());
+    let why = if node_types.iter().all(|nodes| nodes.features.is_none()) {
+        "the graph has no node features that a cache could keep"
+    } else if matches!(rule, HotnessRule::Presample { .. }) && !has_train {
+        "the graph has no training nodes to sample around: rank by in-degree instead"
+    } else {
+        return Ok(());
+    };
+    Err(PartitionError::Hotness { why: why.into() })
 }
 
 /// The caller's progress, in the form that the file writer reports to.

@@ -2,7 +2,7 @@
 
 use crate::errors::{failed_in, invalid};
 use crate::graph::Graph;
-use crate::loader::{original_ids, split_named};
+use crate::seeds::{original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_dist_sampler::{NodeFields, SampleError};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};

@@ -15,6 +15,7 @@ mod job;
 mod links;
 mod loader;
 mod partition;
+mod seeds;
 mod signals;
 
 use pyo3::prelude::*;

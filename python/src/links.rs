@@ -2,7 +2,7 @@
 
 use crate::errors::invalid;
 use crate::graph::OpenGraph;
-use crate::loader::{global_ids, not_made, original_ids, split_named};
+use crate::seeds::{global_ids, not_made, original_ids, split_named};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,

@@ -2,14 +2,14 @@
 
 use crate::args::{AggregationArgs, Common};
 use crate::limits::memory_copy;
-use crate::local_job::LocalJob;
-use crate::record::Record;
-use crate::report::Report;
-use crate::sampled::sample_all;
-use crate::seed_batches::seed_batches;
-use crate::slow_aggregation::SlowMean;
-use crate::synthetic::{Cpu, Grad, random_block, random_tensor, random_values};
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::LocalJob;
+use crate::work::sampled::sample_all;
+use crate::work::seed_batches::seed_batches;
+use crate::work::slow_aggregation::SlowMean;
+use crate::work::synthetic::{Cpu, Grad, random_block, random_tensor, random_values};
 use anyhow::Context;
 use burn::tensor::Tensor;
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey, EdgeWeights, Reduce, aggregate, dropout};

@@ -2,8 +2,8 @@
 //! memory.
 
 use crate::args::{AllArgs, Common};
-use crate::child_program;
-use crate::report::Report;
+use crate::measure::child_program;
+use crate::measure::report::Report;
 use anyhow::{Context, bail, ensure};
 use edgecut_cli::{message, result};
 use serde_json::Value;

@@ -3,12 +3,12 @@
 //! Rank 0 times every call after a barrier. The CPU time is the sum over all ranks. The limits are measured between
 //! ranks 0 and 1 while the other ranks wait.
 
-use crate::allreduce_limits::AllReduceLimits;
-use crate::args::{AllReduceArgs, Common};
-use crate::peer::Peers;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::{Timing, cpu_time};
+use crate::args::{AllReduceArgs, Common, PeerArgs};
+use crate::limits::all_reduce::AllReduceLimits;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::{Timing, cpu_time};
+use crate::peer::{self, Peers};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use std::time::Instant;
 
@@ -33,14 +33,24 @@ pub(crate) fn run(args: &AllReduceArgs, common: &Common, report: &mut Report) ->
     peers.end(cluster)
 }
 
+/// Runs as a peer: takes part in all-reduces until rank 0 is done.
+pub(crate) fn run_peer(args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
+    let cluster = peer::join(args, "")?;
+    let mut world = cluster.world()?;
+    let mut limits = AllReduceLimits::new(&cluster)?;
+    take_part(&mut world, &mut limits, &args.bytes, common.reps(), |_| Ok(()))?;
+    drop((world, limits));
+    Ok(cluster.shutdown()?)
+}
+
 /// The measurements of a barrier, or of an all-reduce of one size and its limits.
-pub(crate) enum Measured {
+enum Measured {
     Barrier(Timing),
     AllReduce { bytes: usize, all_reduce: Timing, exchange: Timing, there_and_back: Timing, copy: Timing },
 }
 
 /// Measures all sizes. All ranks call this with the same sizes and repetitions.
-pub(crate) fn take_part(
+fn take_part(
     world: &mut ProcessGroup,
     limits: &mut AllReduceLimits,
     sizes: &[usize],

@@ -1,10 +1,10 @@
 //! Hit rates of caches for the features of other parts: rows chosen in advance, and rows replaced while training.
 
 use crate::args::{CacheArgs, Common};
-use crate::local_job::NODES;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};

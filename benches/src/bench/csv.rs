@@ -1,10 +1,10 @@
 //! Reading of a dataset in OGB's raw layout, compared with decompressing its files alone.
 
 use crate::args::{Common, CsvArgs};
-use crate::child_program;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::Timing;
+use crate::measure::child_program;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_cli::message;
 use edgecut_graph::readers::read_ogb;

@@ -1,10 +1,10 @@
 //! Epochs of the program `train`, run as by a user.
 
 use crate::args::{Common, EpochArgs};
-use crate::child_program::{self, Finished};
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::{Timing, median};
+use crate::measure::child_program::{self, Finished};
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::{Timing, median};
 use anyhow::{Context, ensure};
 use edgecut_graph::Meta;
 use serde_json::Value;
@@ -76,7 +76,7 @@ fn record(meta: &Meta, args: &EpochArgs, threads: usize, epochs: &[Value], finis
     // The CPU time includes the start of the run and the evaluation, so the CPU time of the whole run is reported too.
     let cpu_s = finished.cpu.as_secs_f64() / epochs.len() as f64;
     let timing = Timing::of(&field("seconds"), &[cpu_s]);
-    let largest_of = |of: fn(&crate::process_memory::ProcessMemory) -> u64| {
+    let largest_of = |of: fn(&crate::measure::process_memory::ProcessMemory) -> u64| {
         finished.memory.iter().map(of).max().unwrap_or(0) as f64 / 1e6
     };
     let name = format!("train node, {ranks} rank{}", if ranks == 1 { "" } else { "s" });

@@ -3,12 +3,12 @@
 use crate::args::{BatchArgs, Common};
 use crate::bench::gather_ranks;
 use crate::limits::{Limit, memory_copy};
-use crate::local_job::{LocalJob, NODES};
-use crate::record::Record;
-use crate::report::Report;
-use crate::sampled::sample_all;
-use crate::seed_batches::seed_batches;
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::{LocalJob, NODES};
+use crate::work::sampled::sample_all;
+use crate::work::seed_batches::seed_batches;
 use anyhow::{Context, ensure};
 use edgecut_cluster::EnvRanks;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};

@@ -1,11 +1,11 @@
 //! Sampling with features over several ranks. Each rank is started separately, as on several nodes.
 
 use crate::args::{BatchArgs, Common};
-use crate::local_job::NODES;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::{Timing, cpu_time};
 use crate::peer::serving_node;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::{Timing, cpu_time};
+use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, EnvRanks, ProcessGroup, Token};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};

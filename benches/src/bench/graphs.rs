@@ -1,10 +1,10 @@
 //! Batches of small graphs, and training on them, compared with a straightforward loop that builds each batch.
 
 use crate::args::{Common, GraphsArgs};
-use crate::plain_graphs::{PlainGraph, plain_batch};
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::plain_graphs::{PlainGraph, plain_batch};
 use burn::backend::{Autodiff, NdArray};
 use burn::optim::Optimizer;
 use edgecut_cluster::{Cluster, ProcessGroup};

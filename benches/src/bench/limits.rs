@@ -2,8 +2,8 @@
 
 use crate::args::Common;
 use crate::limits::{Limit, Pages, RandomReads, RawTcp, memory_copy, sgemm};
-use crate::record::Record;
-use crate::report::Report;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
 
 /// The sizes of replies with 1000 and with 10 000 rows of 100 numbers.
 const REPLY_BYTES: [usize; 2] = [400_000, 4_000_000];

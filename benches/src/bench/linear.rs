@@ -1,12 +1,12 @@
 //! Dense layers of the models, compared with matrix products in cache and with burn's operations.
 
 use crate::args::{Common, LinearArgs, Shape};
-use crate::dense_layer::HiddenLayer;
 use crate::limits::{Limit, sgemm};
-use crate::record::Record;
-use crate::report::Report;
-use crate::synthetic::{Cpu, Grad, random_tensor};
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::dense_layer::HiddenLayer;
+use crate::work::synthetic::{Cpu, Grad, random_tensor};
 use burn::tensor::Tensor;
 
 /// The layer in evaluation.

@@ -1,10 +1,10 @@
 //! The program `partition-graph`, run as by a user.
 
 use crate::args::{Common, PartitionArgs};
-use crate::child_program;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::Timing;
+use crate::measure::child_program;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
 use anyhow::Context;
 use edgecut_graph::is_folder_name;
 use serde_json::Value;

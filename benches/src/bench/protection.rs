@@ -5,11 +5,11 @@
 use crate::args::{Common, ProtectionArgs};
 use crate::bench::gather::fetch_all;
 use crate::bench::rpc::{generated_parts, remote_rows};
-use crate::local_job::NODES;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::{Timing, cpu_time};
 use crate::peer::serving_node;
-use crate::record::Record;
-use crate::report::Report;
-use crate::timing::{Timing, cpu_time};
+use crate::work::local_job::NODES;
 use anyhow::{Context, anyhow};
 use edgecut_cluster::{Cluster, ProcessGroup, Protection, ReduceOp, Token};
 use edgecut_dist_sampler::DistGraph;

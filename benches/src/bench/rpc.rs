@@ -3,12 +3,12 @@
 use crate::args::{Common, RpcArgs};
 use crate::bench::gather::fetch_all;
 use crate::limits::RawTcp;
-use crate::local_job::NODES;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
 use crate::peer::{Peers, serving_node};
-use crate::record::Record;
-use crate::report::Report;
-use crate::synthetic::GeneratedParts;
-use crate::timing::Timing;
+use crate::work::local_job::NODES;
+use crate::work::synthetic::GeneratedParts;
 use anyhow::{Context, ensure};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::rng::CounterRng;

@@ -2,12 +2,12 @@
 
 use crate::args::{BatchArgs, Common};
 use crate::limits::{Pages, RandomReads};
-use crate::local_job::LocalJob;
-use crate::record::Record;
-use crate::report::Report;
-use crate::sampled::{BatchSize, sample_all};
-use crate::seed_batches::seed_batches;
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::LocalJob;
+use crate::work::sampled::{BatchSize, sample_all};
+use crate::work::seed_batches::seed_batches;
 
 pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let threads = common.threads();

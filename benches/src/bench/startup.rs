@@ -1,11 +1,11 @@
 //! The time from the start to the first batch, with the part's files in the page cache.
 
 use crate::args::{BatchArgs, Common};
-use crate::local_job::{LocalJob, NODES};
-use crate::record::Record;
-use crate::report::Report;
-use crate::seed_batches::seed_batches;
-use crate::timing::Timing;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::{LocalJob, NODES};
+use crate::work::seed_batches::seed_batches;
 use anyhow::{Context, ensure};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_graph::{DiskPartId, Meta, Part};

@@ -1,12 +1,12 @@
 //! A training step alone, and overlapped with sampling.
 
 use crate::args::{Common, StepArgs};
-use crate::local_job::{LocalJob, NODES};
-use crate::record::Record;
-use crate::report::Report;
-use crate::seed_batches::seed_batches;
-use crate::timing::Timing;
-use crate::trainee::trainee;
+use crate::measure::record::Record;
+use crate::measure::report::Report;
+use crate::measure::timing::Timing;
+use crate::work::local_job::{LocalJob, NODES};
+use crate::work::seed_batches::seed_batches;
+use crate::work::trainee::trainee;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_trainer::BatchOptions;
 

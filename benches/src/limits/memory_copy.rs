@@ -2,7 +2,7 @@
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
-use crate::timing::Timing;
+use crate::measure::timing::Timing;
 
 /// Times a copy of `bytes` bytes, divided over `threads` threads. Each byte counts once, although it is read and
 /// written.

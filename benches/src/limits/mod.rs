@@ -1,5 +1,6 @@
 //! The limits of the machine, measured with as little overhead as possible.
 
+pub(crate) mod all_reduce;
 mod memory_copy;
 mod on_threads;
 mod random_reads;
@@ -13,7 +14,7 @@ pub(crate) use sgemm::sgemm;
 
 /// A measured limit: a time, and the amount of work done in it.
 pub(crate) struct Limit {
-    pub(crate) timing: crate::timing::Timing,
+    pub(crate) timing: crate::measure::timing::Timing,
     pub(crate) amount: f64,
     /// The name of the limit with its parameters.
     pub(crate) name: String,

@@ -1,6 +1,6 @@
 //! Timing of work on several threads at once.
 
-use crate::timing::cpu_time;
+use crate::measure::timing::cpu_time;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
-use crate::timing::Timing;
+use crate::measure::timing::Timing;
 use anyhow::Context;
 use edgecut_graph::prefetch;
 use edgecut_graph::rng::CounterRng;

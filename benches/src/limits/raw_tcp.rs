@@ -1,7 +1,7 @@
 //! Requests and replies over loopback with plain threads and sockets: the limit of fetching from a peer.
 
 use super::Limit;
-use crate::timing::Timing;
+use crate::measure::timing::Timing;
 use anyhow::Context;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -2,7 +2,7 @@
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
-use crate::timing::Timing;
+use crate::measure::timing::Timing;
 use std::time::Instant;
 
 /// The rows, columns and depth of each product.

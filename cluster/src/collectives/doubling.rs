@@ -72,14 +72,9 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     }
     let place = core.place_of(rank);
     for bit in (0..core.size.ilog2()).map(|exponent| 1 << exponent) {
-        // Before this step, a rank holds the contributions of the `bit` places that differ from its own in lower bits
-        // only.
-        let block = |place: usize| {
-            let first = place & !(bit - 1);
-            core.first_rank(first)..core.first_rank(first + bit)
-        };
         let peer = place ^ bit;
-        steps.push(Step { peer: core.rank_at(peer), sends: block(place), receives: block(peer) });
+        let sends = core.ranks_before(place, bit);
+        steps.push(Step { peer: core.rank_at(peer), sends, receives: core.ranks_before(peer, bit) });
     }
     if stands_in {
         steps.push(Step { peer: rank - 1, sends: 0..world, receives: 0..0 });
@@ -149,6 +144,13 @@ impl Core {
 
     fn rank_at(&self, place: usize) -> usize {
         if place < self.extra { 2 * place + 1 } else { place + self.extra }
+    }
+
+    /// Returns the ranks whose contributions the rank at `place` holds before its step with `place ^ bit`: those of the
+    /// `bit` places that differ from its own in lower bits only.
+    fn ranks_before(&self, place: usize, bit: usize) -> Range<usize> {
+        let first = place & !(bit - 1);
+        self.first_rank(first)..self.first_rank(first + bit)
     }
 
     /// Returns the lowest rank whose contribution the rank at `place` holds before the first exchange.

@@ -192,7 +192,6 @@ impl RingConnection {
         progress: &str,
     ) -> ClusterError {
         let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
-        let addr_of = |rank| self.cluster.failure_of(rank, "").addr;
         let progress = progress.to_owned();
         match error {
             StepError::JobFailed => self.job_failed(),
@@ -202,12 +201,14 @@ impl RingConnection {
                 if is_modified(&cause) {
                     return self.modified(rank, ClusterError::Modified { operation, cause });
                 }
-                self.lost(rank, ClusterError::PeerLost { operation, rank, addr: addr_of(rank), cause, progress })
+                let addr = self.cluster.failure_of(rank, "").addr;
+                self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
             }
             StepError::Silent(at) => {
                 let rank = rank_at(at);
+                let addr = self.cluster.failure_of(rank, "").addr;
                 let silence = seconds(self.cluster.config().collective_timeout());
-                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr: addr_of(rank), silence, progress })
+                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr, silence, progress })
             }
         }
     }

@@ -357,11 +357,12 @@ fn check_size(operation: &'static str, bytes: u64, limit: u64) -> Result<(), Clu
 
 /// Returns the ranges of consecutive blocks of these lengths.
 fn stacked(lengths: &[u64]) -> Vec<Range<usize>> {
-    let mut end = 0;
-    let block = |&length: &u64| {
-        let start = end;
-        end += length as usize;
-        start..end
-    };
-    lengths.iter().map(block).collect()
+    let mut ranges = Vec::with_capacity(lengths.len());
+    let mut start = 0;
+    for &length in lengths {
+        let end = start + length as usize;
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
 }

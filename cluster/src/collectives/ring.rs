@@ -46,18 +46,16 @@ pub struct Step {
 /// assert_eq!((steps[1].send_chunk, steps[1].recv_chunk, steps[1].action), (1, 0, Action::Replace));
 /// ```
 pub fn plan(rank: usize, world: usize) -> Vec<Step> {
-    let steps = 2 * world.saturating_sub(1);
-    let step = |step: usize| Step {
-        // 2 * world keeps the differences from going below zero.
-        send_chunk: (rank + 2 * world - step) % world,
-        recv_chunk: (rank + 2 * world - step - 1) % world,
-        action: match (step + 2).cmp(&world) {
+    let mut steps = Vec::new();
+    for step in 0..2 * world.saturating_sub(1) {
+        let action = match (step + 2).cmp(&world) {
             std::cmp::Ordering::Less => Action::Reduce,
             std::cmp::Ordering::Equal => Action::ReduceLast,
             std::cmp::Ordering::Greater => Action::Replace,
-        },
-    };
-    (0..steps).map(step).collect()
+        };
+        steps.push(Step::new(rank, world, step, action));
+    }
+    steps
 }
 
 /// Returns the steps of `rank` in an all-gather of one block per rank. These are the steps of the second half of an
@@ -71,12 +69,15 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
 /// assert_eq!(sent, [1, 0]);
 /// ```
 pub fn gather_plan(rank: usize, world: usize) -> Vec<Step> {
-    let step = |step: usize| Step {
-        send_chunk: (rank + world - step) % world,
-        recv_chunk: (rank + world - step - 1) % world,
-        action: Action::Replace,
-    };
-    (0..world.saturating_sub(1)).map(step).collect()
+    (0..world.saturating_sub(1)).map(|step| Step::new(rank, world, step, Action::Replace)).collect()
+}
+
+impl Step {
+    fn new(rank: usize, world: usize, step: usize, action: Action) -> Self {
+        // 2 * world keeps the differences from going below zero.
+        let send_chunk = (rank + 2 * world - step) % world;
+        Self { send_chunk, recv_chunk: (send_chunk + world - 1) % world, action }
+    }
 }
 
 /// Returns the range of chunk `chunk` when `len` elements are cut into `chunks` chunks whose sizes differ by at most

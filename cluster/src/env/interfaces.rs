@@ -10,13 +10,16 @@ use std::net::IpAddr;
 /// # Errors
 /// An error of the system.
 pub fn node_addresses() -> io::Result<Vec<(String, IpAddr)>> {
-    let address = |interface: nix::ifaddrs::InterfaceAddress| {
-        let storage = interface.address?;
-        let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-        let v6 = storage.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip()));
-        Some((interface.interface_name, v4.or(v6)?))
-    };
-    Ok(nix::ifaddrs::getifaddrs()?.filter_map(address).collect())
+    let mut addresses = Vec::new();
+    for interface in nix::ifaddrs::getifaddrs()? {
+        let Some(storage) = interface.address else { continue };
+        if let Some(v4) = storage.as_sockaddr_in() {
+            addresses.push((interface.interface_name, IpAddr::V4(v4.ip())));
+        } else if let Some(v6) = storage.as_sockaddr_in6() {
+            addresses.push((interface.interface_name, IpAddr::V6(v6.ip())));
+        }
+    }
+    Ok(addresses)
 }
 
 /// Returns the address of an interface among those of [`node_addresses`]. IPv4 comes before IPv6.
@@ -28,8 +31,8 @@ pub fn node_addresses() -> io::Result<Vec<(String, IpAddr)>> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn address_of_interface(addresses: &[(String, IpAddr)], name: &str) -> Option<IpAddr> {
-    let of_name = || addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
-    of_name().find(IpAddr::is_ipv4).or_else(|| of_name().next())
+    let of_name = addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
+    of_name.clone().find(IpAddr::is_ipv4).or_else(|| of_name.clone().next())
 }
 
 /// Returns the address of the interface that `GLOO_SOCKET_IFNAME` names. Of several names the first counts.

@@ -6,7 +6,7 @@ mod interfaces;
 mod kubernetes;
 mod launcher;
 mod mpi;
-mod node_list;
+pub(crate) mod node_list;
 mod slurm;
 mod variables;
 
@@ -18,7 +18,6 @@ pub use attempt::Attempt;
 pub use env_ranks::EnvRanks;
 pub use interfaces::{address_of_interface, node_addresses};
 pub use launcher::Launcher;
-pub(crate) use node_list::expand as expand_node_list;
 use variables::Variables;
 
 /// The variable that names the network interface for PyTorch's Gloo.

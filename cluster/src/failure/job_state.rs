@@ -186,21 +186,20 @@ fn run_watchers(watchers: Vec<Watcher>, failure: Failure) {
         return;
     }
     // Shared rather than moved, because a thread that cannot be started drops its closure.
-    let shared = Arc::new(Mutex::new((watchers, failure)));
-    let run = |shared: &Mutex<(Vec<Watcher>, Failure)>| {
-        let (watchers, failure) = {
-            let mut shared = lock(shared);
-            (std::mem::take(&mut shared.0), shared.1.clone())
-        };
-        for watcher in watchers {
-            watcher(failure.clone());
-        }
-    };
+    let shared = Arc::new(Mutex::new(watchers));
     let for_thread = Arc::clone(&shared);
-    let spawned = std::thread::Builder::new().name("edgecut-failure".to_owned()).spawn(move || run(&for_thread));
-    if spawned.is_err() {
+    let reported = failure.clone();
+    let thread = std::thread::Builder::new().name("edgecut-failure".to_owned());
+    if thread.spawn(move || call_all(&for_thread, &reported)).is_err() {
         // No thread could be started: run them here, although that delays the control thread.
-        run(&shared);
+        call_all(&shared, &failure);
+    }
+}
+
+fn call_all(watchers: &Mutex<Vec<Watcher>>, failure: &Failure) {
+    let watchers = std::mem::take(&mut *lock(watchers));
+    for watcher in watchers {
+        watcher(failure.clone());
     }
 }
 

@@ -173,9 +173,11 @@ impl Acceptor {
     /// and if the connection was closed to make room for others.
     pub(super) fn identity_for(&self, binding: &Binding, deadline: Instant, slot: &HandshakeSlot) -> Identity {
         let is_meant = binding.to.party == self.party && binding.to.job != JobId::UNKNOWN;
-        let may_wait = || Instant::now() < deadline && !self.closed.load(Ordering::Acquire) && !slot.is_evicted();
         let mut job = lock(&self.job);
-        while is_meant && job.is_none() && may_wait() {
+        while is_meant && job.is_none() {
+            if Instant::now() >= deadline || self.closed.load(Ordering::Acquire) || slot.is_evicted() {
+                break;
+            }
             job = wait_for(&self.job_known, job, STOP_CHECK_INTERVAL);
         }
         Identity { party: self.party, job: job.as_deref().map_or(JobId::UNKNOWN, JobId::of) }

@@ -50,7 +50,7 @@ pub(crate) fn open(
     probe_when_idle(&stream, settings.keep_alive)?;
     let handshake = Handshake::new(settings.token, settings.protection, deadline);
     let session = handshake.connect(&stream, &target.binding)?;
-    Ok(SecureStream::new(stream, &session, target.name())?)
+    Ok(SecureStream::new(stream, &session.keys, target.name())?)
 }
 
 /// Opens a connection as [`open`] does, and retries if the peer closes it during the handshake. A peer to which many

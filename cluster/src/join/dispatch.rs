@@ -95,13 +95,13 @@ impl Acceptor {
         }
         // `note_proved` has dropped the other reference, through which the connection could be closed to make room.
         let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
-        if matches!(self.party, Party::Server(_)) && session.peer_protection != self.protection {
+        if matches!(self.party, Party::Server(_)) && session.keys.peer_protection != self.protection {
             // The client hangs up and reports the same to its own user.
-            let reason = self.other_protection(session.peer_protection);
+            let reason = self.other_protection(session.keys.peer_protection);
             (self.notice)(&format!("turned a client at {peer} away: {reason}"));
         }
         let Binding { purpose, from, .. } = session.binding;
-        let mut stream = SecureStream::new(stream, &session, format!("{from} at {peer}"))?;
+        let mut stream = SecureStream::new(stream, &session.keys, format!("{from} at {peer}"))?;
         if stream.peer_protection() != self.protection && purpose != Purpose::Join {
             let reason = self.other_protection(stream.peer_protection());
             return refuse(&mut stream, deadline, reason);

@@ -35,9 +35,10 @@ use crate::io_error::{explain, invalid, is_exhausted};
 use crate::join::identity::{BINDING_BYTES, Binding, IDENTITY_BYTES, Identity, Misdirection};
 use crate::join::peer_user::peer_user;
 use crate::secure::noise::{
-    CONFIRMATION_BYTES, ConnectionKeys, FIRST_MESSAGE_BYTES, NoiseHandshake, RecordKeys, SECOND_MESSAGE_BYTES,
+    CONFIRMATION_BYTES, ConnectionKeys, FIRST_MESSAGE_BYTES, NoiseHandshake, SECOND_MESSAGE_BYTES,
 };
 use crate::secure::protection::Protection;
+use crate::secure::stream::SessionKeys;
 use crate::token::Token;
 use crate::wire::Timed;
 
@@ -132,16 +133,11 @@ pub(crate) struct Handshake<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// The result of a handshake: the protection of the connection, and the keys of each direction.
+/// The result of a handshake.
 pub(crate) struct Session {
     /// The ends of the connection, which both sides agree on.
     pub(crate) binding: Binding,
-    /// The stronger one of the protections that the two sides were started with.
-    pub(crate) protection: Protection,
-    /// The protection that the other side was started with.
-    pub(crate) peer_protection: Protection,
-    pub(crate) incoming: RecordKeys,
-    pub(crate) outgoing: RecordKeys,
+    pub(crate) keys: SessionKeys,
 }
 
 /// The first message of a connector, up to its Noise message.
@@ -193,10 +189,12 @@ impl<'a> Handshake<'a> {
         binding.check(found).map_err(HandshakeError::ReachedOther)?;
         Ok(Session {
             binding: *binding,
-            protection: self.protection.max(peer_protection),
-            peer_protection,
-            incoming: of_acceptor,
-            outgoing: of_connector,
+            keys: SessionKeys {
+                protection: self.protection.max(peer_protection),
+                peer_protection,
+                incoming: of_acceptor,
+                outgoing: of_connector,
+            },
         })
     }
 
@@ -260,10 +258,12 @@ impl<'a> Handshake<'a> {
         opening.binding.check(own).map_err(HandshakeError::MeantForOther)?;
         Ok(Session {
             binding: opening.binding,
-            protection: self.protection.max(opening.protection),
-            peer_protection: opening.protection,
-            incoming: of_connector,
-            outgoing: of_acceptor,
+            keys: SessionKeys {
+                protection: self.protection.max(opening.protection),
+                peer_protection: opening.protection,
+                incoming: of_connector,
+                outgoing: of_acceptor,
+            },
         })
     }
 
@@ -377,7 +377,7 @@ pub(crate) mod tests {
             stream.set_read_timeout(None).unwrap();
             stream.set_write_timeout(None).unwrap();
         }
-        let secure = |stream, session: &Session| SecureStream::new(stream, session, "the other end".to_owned());
+        let secure = |stream, session: &Session| SecureStream::new(stream, &session.keys, "the other end".to_owned());
         (secure(one, &session).unwrap(), secure(other, &peer_session).unwrap())
     }
 
@@ -420,8 +420,8 @@ pub(crate) mod tests {
                 meet(Handshake { protection: one, ..side(None, 1) }, Handshake { protection: other, ..side(None, 1) });
             let connector = connector.unwrap();
             let acceptor = acceptor.unwrap();
-            assert_eq!((connector.protection, connector.peer_protection), (one.max(other), other));
-            assert_eq!((acceptor.protection, acceptor.peer_protection), (one.max(other), one));
+            assert_eq!((connector.keys.protection, connector.keys.peer_protection), (one.max(other), other));
+            assert_eq!((acceptor.keys.protection, acceptor.keys.peer_protection), (one.max(other), one));
         }
     }
 

@@ -112,14 +112,17 @@ impl Table {
     /// Returns the address whose connections have to make room for one from `source`; `None` if there is room. That is
     /// `source` itself at its own limit, else the address with the most connections.
     fn crowd(&self, limits: &PendingLimits, source: IpAddr) -> Option<IpAddr> {
-        let count = |source| self.entries.iter().filter(|entry| entry.source == source).count();
-        if count(source) >= limits.per_source {
+        if self.count(source) >= limits.per_source {
             return Some(source);
         }
         if self.entries.len() < limits.handshakes {
             return None;
         }
-        self.entries.iter().map(|entry| entry.source).max_by_key(|&source| count(source))
+        self.entries.iter().map(|entry| entry.source).max_by_key(|&source| self.count(source))
+    }
+
+    fn count(&self, source: IpAddr) -> usize {
+        self.entries.iter().filter(|entry| entry.source == source).count()
     }
 
     /// Returns the connection from `source` to close; `None` if all of them may still prove the secret within

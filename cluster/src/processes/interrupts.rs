@@ -17,14 +17,15 @@ const INTERRUPTS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// # Errors
 /// The system refuses to install a handler, or to start a thread.
 pub fn on_interrupt(mut handler: impl FnMut() + Send + 'static) -> Result<bool, ClusterError> {
-    let failed = || system("catch interrupts");
-    let Dispositions { ignored, caught } = Dispositions::read().map_err(failed())?;
+    let Dispositions { ignored, caught } = Dispositions::read().map_err(system("read the handlers of interrupts"))?;
     if INTERRUPTS.iter().any(|&signal| is_in(caught, signal)) {
         return Ok(false);
     }
-    let mut signals = Signals::new(INTERRUPTS.iter().filter(|&&signal| !is_in(ignored, signal))).map_err(failed())?;
-    let run = move || signals.forever().for_each(|_| handler());
-    std::thread::Builder::new().name("interrupts".into()).spawn(run).map_err(failed())?;
+    let caught = INTERRUPTS.iter().filter(|&&signal| !is_in(ignored, signal));
+    let mut signals = Signals::new(caught).map_err(system("catch interrupts"))?;
+    let thread = std::thread::Builder::new().name("interrupts".into());
+    let spawned = thread.spawn(move || signals.forever().for_each(|_| handler()));
+    spawned.map_err(system("start a thread for interrupts"))?;
     Ok(true)
 }
 
@@ -37,12 +38,14 @@ struct Dispositions {
 impl Dispositions {
     fn read() -> io::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status")?;
-        let mask = |name: &str| -> io::Result<u64> {
-            let digits = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
-            u64::from_str_radix(digits, 16).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-        };
-        Ok(Self { ignored: mask("SigIgn:")?, caught: mask("SigCgt:")? })
+        Ok(Self { ignored: mask_in(&status, "SigIgn:")?, caught: mask_in(&status, "SigCgt:")? })
     }
+}
+
+/// Reads the line of a process's status with this name.
+fn mask_in(status: &str, name: &str) -> io::Result<u64> {
+    let digits = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    u64::from_str_radix(digits, 16).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 fn is_in(mask: u64, signal: i32) -> bool {

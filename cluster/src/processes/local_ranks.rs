@@ -158,11 +158,13 @@ impl LocalRanks {
                     if let (Some(signal), false) = (status.signal(), is_asked) {
                         notice(&format!("rank {rank} was ended by signal {signal}"));
                     }
-                    // A rank with a failure of its own replaces one that only ended because of another.
-                    let innocent = |status: &ExitStatus| status.code() == Some(i32::from(OTHER_RANK_FAILED));
-                    // One that was asked to end says nothing about the cause.
-                    let is_news = failure.is_none() || !is_ending;
-                    if is_news && !status.success() && failure.as_ref().is_none_or(|(_, status)| innocent(status)) {
+                    let is_news = match &failure {
+                        None => true,
+                        // A rank with a failure of its own replaces one that only ended because of another. One that was
+                        // asked to end says nothing about the cause.
+                        Some((_, first)) => !is_ending && first.code() == Some(i32::from(OTHER_RANK_FAILED)),
+                    };
+                    if is_news && !status.success() {
                         failure = Some((rank, status));
                     }
                 }

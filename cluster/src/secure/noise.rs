@@ -124,11 +124,15 @@ impl RecordKeys {
             .expand(&[b"edgecut records"], RecordKeyLength)
             .and_then(|derived| derived.fill(&mut bytes))
             .map_err(failed)?;
-        let seed = |at: usize| bytes[at..at + SEED_BYTES].iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
         let mut cipher_key = [0; CIPHER_KEY_BYTES];
         cipher_key.copy_from_slice(&bytes[..CIPHER_KEY_BYTES]);
-        Ok(Self { cipher_key, header_seed: seed(CIPHER_KEY_BYTES), payload_seed: seed(CIPHER_KEY_BYTES + SEED_BYTES) })
+        let (header_seed, payload_seed) = bytes[CIPHER_KEY_BYTES..].split_at(SEED_BYTES);
+        Ok(Self { cipher_key, header_seed: number(header_seed), payload_seed: number(payload_seed) })
     }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 impl Confirmation {

@@ -47,8 +47,11 @@ pub(super) struct RecordHeader {
 impl RecordCodec {
     /// Creates the codec of a direction. `protection` must not be [`Protection::Unprotected`].
     pub(super) fn new(keys: &RecordKeys, protection: Protection) -> io::Result<Self> {
-        let key = || UnboundKey::new(&AES_256_GCM, &keys.cipher_key).map(LessSafeKey::new);
-        let cipher = (protection == Protection::Encrypted).then(key).transpose().map_err(failed)?;
+        let mut cipher = None;
+        if protection == Protection::Encrypted {
+            let key = UnboundKey::new(&AES_256_GCM, &keys.cipher_key).map_err(failed)?;
+            cipher = Some(LessSafeKey::new(key));
+        }
         Ok(Self { cipher, header_seed: keys.header_seed, payload_seed: keys.payload_seed, number: 0 })
     }
 

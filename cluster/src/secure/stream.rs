@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use crate::join::handshake::Session;
 use crate::secure::async_stream::AsyncSecureStream;
 use crate::secure::incoming::{Incoming, Memory};
+use crate::secure::noise::RecordKeys;
 use crate::secure::outgoing::Outgoing;
 use crate::secure::protection::Protection;
 use crate::secure::record::RecordCodec;
@@ -47,6 +47,16 @@ pub struct SecureStream {
     peer_protection: Protection,
 }
 
+/// The protection of a connection, and the keys of each direction.
+pub(crate) struct SessionKeys {
+    /// The stronger one of the protections that the two sides were started with.
+    pub(crate) protection: Protection,
+    /// The protection that the other side was started with.
+    pub(crate) peer_protection: Protection,
+    pub(crate) incoming: RecordKeys,
+    pub(crate) outgoing: RecordKeys,
+}
+
 /// The two directions of a connection. They are `None` if its bytes are sent as they are.
 pub(super) struct Halves {
     pub(super) incoming: Option<Box<Incoming>>,
@@ -55,16 +65,18 @@ pub(super) struct Halves {
 
 impl SecureStream {
     /// Protects a connection after its handshake. `peer` names the other end in errors.
-    pub(crate) fn new(socket: TcpStream, session: &Session, peer: String) -> io::Result<Self> {
-        let codec = |keys| {
-            let is_protected = session.protection != Protection::Unprotected;
-            is_protected.then(|| RecordCodec::new(keys, session.protection)).transpose()
+    pub(crate) fn new(socket: TcpStream, keys: &SessionKeys, peer: String) -> io::Result<Self> {
+        let halves = if keys.protection == Protection::Unprotected {
+            Halves { incoming: None, outgoing: None }
+        } else {
+            let incoming = RecordCodec::new(&keys.incoming, keys.protection)?;
+            let outgoing = RecordCodec::new(&keys.outgoing, keys.protection)?;
+            Halves {
+                incoming: Some(Box::new(Incoming::new(incoming, peer))),
+                outgoing: Some(Box::new(Outgoing::new(outgoing))),
+            }
         };
-        let halves = Halves {
-            incoming: codec(&session.incoming)?.map(|codec| Box::new(Incoming::new(codec, peer))),
-            outgoing: codec(&session.outgoing)?.map(|codec| Box::new(Outgoing::new(codec))),
-        };
-        Ok(Self { socket, halves, peer_protection: session.peer_protection })
+        Ok(Self { socket, halves, peer_protection: keys.peer_protection })
     }
 
     /// Returns the protection that the other end was started with.

@@ -2,7 +2,7 @@
 
 use crate::arrays::bytes_of;
 use crate::batch::batch_builder::BatchBuilder;
-use crate::batch::batch_key::BatchKey;
+use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::sampling_policy::SamplingPolicy;
 use crate::node::routing::Routes;

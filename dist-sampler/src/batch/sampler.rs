@@ -1,11 +1,11 @@
 //! Sampling of the neighborhood of a batch over all parts.
 
 use crate::batch::batch_builder::BatchBuilder;
-use crate::batch::batch_key::BatchKey;
 use crate::batch::hop_plan::{HopPlan, HopSettings};
 use crate::batch::hop_times::{HopClock, HopTimes};
 use crate::batch::seeds::SampleSeeds;
 use crate::batch::subgraph::SampledSubgraph;
+use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::node_fields::EdgeFields;
 use crate::config::sampler_config::SamplerConfig;
@@ -13,7 +13,7 @@ use crate::config::sampling_policy::{SamplingPolicy, Temporal};
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::part::requests::Refusal;
-use crate::servers::requests::WireSampler;
+use crate::rpc::server_requests::WireSampler;
 use bytes::Bytes;
 use edgecut_graph::EdgeTypeId;
 use futures::future::try_join_all;

@@ -7,3 +7,4 @@ pub(crate) mod node_fields;
 pub(crate) mod num_neighbors;
 pub(crate) mod sampler_config;
 pub(crate) mod sampling_policy;
+pub(crate) mod server_list;

@@ -117,12 +117,12 @@ impl DistGraph {
 
     /// Returns the bytes of the feature rows that other parts own.
     fn remote_feature_bytes(&self) -> u64 {
-        let node_types = self.part().meta().node_types.iter().enumerate();
-        let bytes = |(t, of_type): (usize, &edgecut_graph::NodeTypeMeta)| {
+        let mut bytes = 0;
+        for (t, of_type) in self.part().meta().node_types.iter().enumerate() {
             let elsewhere = of_type.book.num_nodes() - self.part().owned(type_id(t)).len();
-            (elsewhere * of_type.feature_bytes()) as u64
-        };
-        node_types.map(bytes).sum()
+            bytes += (elsewhere * of_type.feature_bytes()) as u64;
+        }
+        bytes
     }
 
     /// Fetches the rows with the highest counts that fit into `limit` bytes.
@@ -196,8 +196,10 @@ impl DistGraph {
             }
         }
         local.barrier()?;
-        let map = |t| files.map_table(t, &self.part().meta().node_types[t]);
-        let tables = (0..num_types).map(map).collect::<Result<_, _>>().map_err(|error| unshared(error, &parent))?;
+        let mut tables = Vec::with_capacity(num_types);
+        for (t, of_type) in self.part().meta().node_types.iter().enumerate() {
+            tables.push(files.map_table(t, of_type).map_err(|error| unshared(error, &parent))?);
+        }
         // Once all processes have mapped the files, dropping `folder` may remove their names.
         local.barrier()?;
         Ok(CachedFeatures { tables })

@@ -18,7 +18,7 @@ use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
@@ -180,25 +180,20 @@ impl DistGraph {
             dial_slots: Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS))),
             holders,
         };
-        let peer = |p: u32| {
+        let mut peers = Vec::new();
+        for p in 0..part.meta().num_parts {
+            if PartitionId(p) == own {
+                peers.push(None);
+                continue;
+            }
             // Processes that share a part, or its seeds, spread their requests over the holders of another part.
             let holders = layout.processes_of(p as usize);
             let holder = holders.start + spread % holders.len();
-            let new = || Peer::new(p, holder, context.clone()).map(Arc::new);
-            (PartitionId(p) != own).then(new).transpose()
-        };
-        let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
+            peers.push(Some(Arc::new(Peer::new(p, holder, context.clone())?)));
+        }
         let part = LocalPart::new(part, config.max_hub_index_bytes);
         let shards = Arc::new(Shards::default());
         let served = Arc::new(Served::default());
-        let service = Service {
-            part: part.clone(),
-            workers: workers.clone(),
-            shards: shards.clone(),
-            max_message_bytes: config.max_message_bytes,
-            served: served.clone(),
-            graph: Weak::new(),
-        };
         let idle = Mutex::default();
         let cached = OnceLock::new();
         let runtime = Some(runtime);
@@ -221,7 +216,7 @@ impl DistGraph {
             context,
         });
         if let Some(incoming) = incoming {
-            node.accept_peers(Service { graph: Arc::downgrade(&node), ..service }, incoming);
+            node.accept_peers(node.service(), incoming);
         }
         node.connect_in_background();
         Ok(node)
@@ -279,6 +274,19 @@ impl DistGraph {
         let own = self.part().id().index();
         let (before, after) = self.peers.split_at(own);
         after.iter().chain(before).flatten().cloned().collect()
+    }
+
+    /// Returns the service that answers requests for the part of this process.
+    pub(crate) fn service(self: &Arc<Self>) -> Service {
+        let host = Arc::downgrade(self);
+        Service {
+            part: self.part.clone(),
+            workers: self.workers.clone(),
+            shards: self.shards.clone(),
+            max_message_bytes: self.config.max_message_bytes,
+            served: self.served.clone(),
+            host,
+        }
     }
 
     fn accept_peers(&self, service: Service, mut incoming: IncomingStreams) {
@@ -398,11 +406,14 @@ impl DistGraph {
         if let Some(peers) = self.rank_peers.get() {
             return Ok(peers);
         }
-        let peer = |rank: usize| {
-            let is_own = rank == self.cluster.rank();
-            (!is_own).then(|| self.peer_of(self.layout.group_of(rank) as u32, rank)).transpose()
-        };
-        let peers = (0..self.cluster.world_size()).map(peer).collect::<Result<Vec<_>, _>>()?;
+        let mut peers = Vec::new();
+        for rank in 0..self.cluster.world_size() {
+            if rank == self.cluster.rank() {
+                peers.push(None);
+            } else {
+                peers.push(Some(self.peer_of(self.layout.group_of(rank) as u32, rank)?));
+            }
+        }
         Ok(self.rank_peers.get_or_init(|| peers))
     }
 
@@ -461,11 +472,12 @@ impl DistGraph {
     /// Returns empty number maps, one per node type.
     pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(mut relabels) = idle {
+            relabels.iter_mut().for_each(Relabel::reset);
+            return relabels;
+        }
         let types = self.part().meta().node_types.len() as u16;
-        let new = || (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect();
-        let mut relabels = idle.unwrap_or_else(new);
-        relabels.iter_mut().for_each(Relabel::reset);
-        relabels
+        (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect()
     }
 
     /// Returns number maps to the pool for the next batch.

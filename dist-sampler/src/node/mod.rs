@@ -9,3 +9,5 @@ pub(crate) mod original_ids;
 mod part_request;
 pub(crate) mod routing;
 pub(crate) mod rows_in_flight;
+mod seed_edges;
+mod split_nodes;

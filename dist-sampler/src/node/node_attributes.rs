@@ -173,18 +173,18 @@ impl DistGraph {
 
     fn shape(&self, node_type: NodeTypeId, wanted: NodeFields) -> Result<Shape, SampleError> {
         let t = &self.part().meta().node_types[node_type.index()];
-        let missing = |what: &str| {
-            let what = format!("nodes of type {} have no {what} in dataset {}", t.name, self.part().meta().dataset);
-            Err(SampleError::NoSuchNode { what })
+        let missing = if wanted.features && t.feature_dim == 0 {
+            Some("features")
+        } else if wanted.labels && !t.is_labeled() {
+            Some("labels")
+        } else if wanted.times && !t.has_times {
+            Some("times")
+        } else {
+            None
         };
-        if wanted.features && t.feature_dim == 0 {
-            return missing("features");
-        }
-        if wanted.labels && !t.is_labeled() {
-            return missing("labels");
-        }
-        if wanted.times && !t.has_times {
-            return missing("times");
+        if let Some(missing) = missing {
+            let what = format!("nodes of type {} have no {missing} in dataset {}", t.name, self.part().meta().dataset);
+            return Err(SampleError::NoSuchNode { what });
         }
         let bytes_per_node = wanted.bytes_per_node(t);
         Ok(Shape {

@@ -86,10 +86,8 @@ impl Requested {
     }
 
     fn index(&self) -> &[FxHashMap<u32, u32>] {
-        self.index.get_or_init(|| {
-            let of_part = |elsewhere: &Elsewhere| elsewhere.rows.iter().copied().zip(0..).collect();
-            self.rows.iter().map(of_part).collect()
-        })
+        self.index
+            .get_or_init(|| self.rows.iter().map(|of_part| of_part.rows.iter().copied().zip(0..).collect()).collect())
     }
 }
 
@@ -101,11 +99,8 @@ pub(crate) fn divide(rows: &[Elsewhere], others: &[Arc<Requested>]) -> (Vec<Else
         // The replies are held until this batch has its rows.
         let mut deliveries: Vec<Vec<Option<SharedRows>>> = Vec::with_capacity(others.len());
         for other in others.iter().filter(|_| !wanted.rows.is_empty()) {
-            let hold = |piece: &Option<WeakDelivery>| {
-                let delivery = piece.as_ref()?.upgrade()?;
-                Some(SharedRows { delivery, rows: Vec::new() })
-            };
-            deliveries.push(other.pieces[part].iter().map(hold).collect());
+            let held = other.pieces[part].iter().map(|piece| piece.as_ref()?.upgrade());
+            deliveries.push(held.map(|delivery| Some(SharedRows { delivery: delivery?, rows: Vec::new() })).collect());
         }
         let mut fresh = Elsewhere::default();
         for (&row, &position) in wanted.rows.iter().zip(&wanted.positions) {

@@ -3,7 +3,7 @@
 use crate::arrays::{bytes_of, ids_in};
 use crate::part::embedding_shard::{Shard, Update};
 use crate::part::requests::{PullRequest, PushRequest, Refusal};
-use crate::rows::row_table::RowTable;
+use crate::part::row_table::RowTable;
 use bytes::Bytes;
 use std::sync::{Arc, PoisonError, RwLock};
 

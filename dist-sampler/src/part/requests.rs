@@ -6,7 +6,7 @@ use crate::config::sampling_policy::SamplingPolicy;
 use crate::error::SampleError;
 use crate::part::constrained_hop::Query;
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use serde::{Deserialize, Serialize};
 
 /// A request to expand one hop: all rows of one part, over all edge types.
@@ -183,6 +183,25 @@ pub(crate) struct PushRequest {
     /// The rows (`u32`), then their gradients (`f32`).
     #[serde(skip)]
     pub(crate) data: Bytes,
+}
+
+/// A request for the nodes of a split that the part owns.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct SplitRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) split: Split,
+    /// The number of nodes to skip, which earlier replies held.
+    pub(crate) start: u64,
+}
+
+/// A request for seed edges of the part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SeedEdgesRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    pub(crate) split: Split,
+    /// Positions among the seed edges of this type and split, `u32` each.
+    #[serde(skip)]
+    pub(crate) positions: Bytes,
 }
 
 /// The reason for refusing a request.

@@ -6,9 +6,9 @@ use crate::error::SampleError;
 use crate::node::dist_graph::{DistGraph, SeedShare};
 use crate::node::routing::Elsewhere;
 use crate::part::requests::PullRequest;
-use crate::rows::row_table::RowTable;
+use crate::part::row_table::RowTable;
 use crate::shared_dataset::space::check_space;
-use crate::shared_dataset::temporary_folder;
+use crate::shared_dataset::temporary_folder::{self, ROWS_FILE};
 use edgecut_cluster::with_causes;
 use edgecut_graph::{
     FeatureDtype, GatheredRows, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features,
@@ -20,9 +20,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The name of the file of rows in its temporary folder.
-pub(crate) const ROWS_FILE: &str = "rows.npy";
 
 /// A row of numbers for each node of a type. Each process holds the rows of its seeds, in the order in which an
 /// unshuffled loader of all nodes makes them, in a mapped file. All processes can read all rows.

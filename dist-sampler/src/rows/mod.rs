@@ -1,4 +1,3 @@
 //! Rows of numbers for nodes, computed by all processes and read by all.
 
 pub(crate) mod dist_rows;
-pub(crate) mod row_table;

@@ -6,6 +6,7 @@ pub(crate) mod peer;
 pub(crate) mod peer_request;
 mod received;
 pub(crate) mod served;
+pub(crate) mod server_requests;
 pub(crate) mod service;
 pub(crate) mod silence;
 mod split_hop;

@@ -1,6 +1,7 @@
 //! The client of a peer: sends requests to the process that serves a part, and checks its replies.
 
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::server_list::{ServerList, part_name};
 use crate::error::{PeerName, SampleError};
 use crate::part::requests::Refusal;
 use crate::rpc::connection::{Client, Connection, OpenConnection};
@@ -9,7 +10,6 @@ use crate::rpc::peer_request::{Budget, Class, PeerRequest};
 use crate::rpc::silence::Silence;
 use crate::rpc::traffic::Traffic;
 use crate::rpc::wire::{ArrayReply, Request};
-use crate::servers::server_list::{ServerList, part_name};
 use crate::timeouts::DEADLINE_EXTRA_TIMEOUT;
 use crate::workers::Workers;
 use bytes::Bytes;

@@ -2,8 +2,9 @@
 
 use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
-    PullRequest, PushRequest,
+    PullRequest, PushRequest, SeedEdgesRequest, SplitRequest,
 };
+use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::wire::Request;
 use edgecut_graph::Meta;
 
@@ -185,5 +186,71 @@ impl PeerRequest for PushRequest {
 
     fn operation(&self, _: &Meta) -> String {
         format!("push {} gradients of an embedding", self.num_rows)
+    }
+}
+
+impl PeerRequest for DescribeRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::Describe(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        0
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        "describe the graph".into()
+    }
+}
+
+impl PeerRequest for SplitRequest {
+    const CLASS: Class = Class::Bulk;
+
+    fn into_message(self) -> Request {
+        Request::Split(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        0
+    }
+
+    fn operation(&self, meta: &Meta) -> String {
+        let name = &meta.node_types[self.node_type.index()].name;
+        format!("list the {} nodes of {name}", self.split.name())
+    }
+}
+
+impl PeerRequest for SeedEdgesRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::SeedEdges(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.positions.len()
+    }
+
+    fn operation(&self, meta: &Meta) -> String {
+        let name = &meta.edge_types[self.edge_type.index()].relation;
+        format!("read {} {} edges of {name}", self.positions.len() / size_of::<u32>(), self.split.name())
+    }
+}
+
+impl PeerRequest for SampleRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::Sample(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.seeds.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("sample batch {} of epoch {}", self.key.batch, self.key.epoch + 1)
     }
 }

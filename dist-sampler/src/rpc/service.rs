@@ -3,20 +3,18 @@
 //! Requests of a connection take turns by a semaphore. A request that only waits does not hold it.
 
 use crate::config::dist_graph_config::DistGraphConfig;
-use crate::node::dist_graph::{DistGraph, Role};
 use crate::part::embedding_shards::{Held, Shards, absent};
 use crate::part::local_part::LocalPart;
 use crate::part::requests::Refusal;
 use crate::rpc::served::Served;
+use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
-use crate::servers::requests::{DescribeRequest, SampleRequest};
-use crate::timeouts::BLAME_LEAD_TIMEOUT;
-use crate::timeouts::SERVER_CONNECT_TIMEOUT;
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
-use edgecut_cluster::{AsyncSecureStream, is_modified, say, with_causes};
+use edgecut_cluster::{AsyncSecureStream, is_modified, with_causes};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,7 +22,7 @@ use std::time::Instant;
 use tarpc::ServerError;
 use tarpc::context::Context;
 use tarpc::server::{self, Channel, Serve};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The service. Each request has a clone.
 #[derive(Clone)]
@@ -34,8 +32,26 @@ pub(crate) struct Service {
     pub(crate) shards: Arc<Shards>,
     pub(crate) max_message_bytes: usize,
     pub(crate) served: Arc<Served>,
-    /// The graph that this process serves, which the service must not keep alive.
-    pub(crate) graph: Weak<DistGraph>,
+    /// The process, which the service must not keep alive.
+    pub(crate) host: Weak<dyn Host>,
+}
+
+/// The process that serves a part, for everything that concerns more than the part.
+pub(crate) trait Host: Send + Sync {
+    /// Reports that a request of `from` was modified on the way.
+    fn report_modified(&self, from: usize, reason: &str);
+
+    /// Describes the graph to a client.
+    fn describe(self: Arc<Self>, request: DescribeRequest) -> BoxFuture<'static, Result<Bytes, Refusal>>;
+
+    /// Samples a batch of at most `max_bytes` for a client. It holds one of the client's `turns` until the reply is sent.
+    fn sample(
+        self: Arc<Self>,
+        request: SampleRequest,
+        deadline: Instant,
+        max_bytes: usize,
+        turns: Arc<Semaphore>,
+    ) -> BoxFuture<'static, Result<(Bytes, OwnedSemaphorePermit), Refusal>>;
 }
 
 impl Service {
@@ -56,7 +72,10 @@ impl Service {
             let request = match request {
                 Ok(request) => request,
                 Err(error) if is_modified(&error) => {
-                    return connection.service.report_modified(from, &with_causes(&error));
+                    if let Some(host) = connection.service.host.upgrade() {
+                        host.report_modified(from, &with_causes(&error));
+                    }
+                    return;
                 }
                 Err(_) => return,
             };
@@ -81,24 +100,9 @@ impl Service {
     }
 
     /// Answers one request, as if it were the only one of a connection of rank 0.
+    #[cfg(feature = "fuzzing")]
     pub(crate) async fn answer_alone(self, request: Request, config: &DistGraphConfig) -> Result<ArrayReply, Refusal> {
         ServedConnection::new(self, 0, config).answer(request, Instant::now() + config.rpc_timeout()).await
-    }
-}
-
-impl Service {
-    /// Reports that a request was modified on the way. The job of a rank ends. Clients of a server open a new connection.
-    fn report_modified(&self, from: usize, reason: &str) {
-        let Some(graph) = self.graph.upgrade() else { return };
-        match graph.role {
-            Role::Server { .. } => say(&format!("a connection has ended: {reason}")),
-            Role::Rank | Role::Client { .. } => {
-                let cluster = graph.cluster().clone();
-                let reason = reason.to_owned();
-                // The report waits until it was sent.
-                tokio::task::spawn_blocking(move || cluster.report_connection(from, &reason));
-            }
-        }
     }
 }
 
@@ -247,23 +251,20 @@ impl ServedConnection {
                 let from = self.from as u32;
                 self.run(load, move |_, _| shard.answer_push(from, &request)).await
             }
-            Request::Describe(DescribeRequest { when_connected }) => {
-                let server = self.server()?;
-                if when_connected {
-                    match tokio::time::timeout(SERVER_CONNECT_TIMEOUT, server.wait_until_connected()).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
-                        Err(_) => return Err(Refusal::Failed(format!("it waits for {}", server.missing_peers()))),
-                    }
-                }
-                let data = server.description();
+            Request::Describe(request) => {
+                let data = self.host()?.describe(request).await?;
                 let fits = data.len() <= self.service.max_message_bytes;
                 if fits { Ok(ArrayReply::new(data)) } else { Err(Refusal::TooLarge) }
             }
             Request::Split(request) => {
                 self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.split(&request, max_bytes)).await
             }
-            Request::Sample(request) => self.sample(request, deadline).await,
+            Request::Sample(request) => {
+                let max_bytes = self.service.max_message_bytes;
+                let sampling = self.host()?.sample(request, deadline, max_bytes, self.batch_turns);
+                let (data, turn) = sampling.await?;
+                Ok(ArrayReply { _permit: Some(turn), ..ArrayReply::new(data) })
+            }
             Request::Ping => Ok(ArrayReply::new(Bytes::new())),
             Request::SeedEdges(request) => {
                 // Held-out edges are mapped, so reading may wait for the disk.
@@ -272,33 +273,8 @@ impl ServedConnection {
         }
     }
 
-    /// Returns the graph that this process serves to clients.
-    fn server(&self) -> Result<Arc<DistGraph>, Refusal> {
-        let graph = self.service.graph.upgrade();
-        let server = graph.filter(|graph| matches!(graph.role, Role::Server { .. }));
-        server.ok_or_else(|| Refusal::Invalid("this process is a rank of a job, not a server".into()))
-    }
-
-    /// Waits for a turn, then samples a batch. Shortly before the deadline of the request, it names the servers that have
-    /// not answered. tarpc ends the work when the client disappears.
-    async fn sample(self, request: SampleRequest, deadline: Instant) -> Result<ArrayReply, Refusal> {
-        let graph = self.server()?;
-        let start = Instant::now();
-        let time = deadline.saturating_duration_since(start);
-        let mut sampling = pin!(self.sample_in_turn(&graph, request));
-        match tokio::time::timeout(time - BLAME_LEAD_TIMEOUT.min(time / 4), &mut sampling).await {
-            Ok(reply) => reply,
-            // The other servers may have answered during the suspension.
-            Err(_) if graph.cluster().was_suspended_since(start) => sampling.await,
-            Err(_) => Err(Refusal::Failed(graph.why_late(time / 2))),
-        }
-    }
-
-    async fn sample_in_turn(self, graph: &Arc<DistGraph>, request: SampleRequest) -> Result<ArrayReply, Refusal> {
-        let turn = self.batch_turns.acquire_owned().await;
-        let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
-        let data = graph.sample_for_client(request, self.service.max_message_bytes).await?;
-        Ok(ArrayReply { _permit: Some(permit), ..ArrayReply::new(data) })
+    fn host(&self) -> Result<Arc<dyn Host>, Refusal> {
+        self.service.host.upgrade().ok_or_else(|| Refusal::Failed("the process is ending".into()))
     }
 
     /// Waits for a permit, then runs `work`. tarpc ends the wait when the deadline of the request passes.

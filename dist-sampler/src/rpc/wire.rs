@@ -3,11 +3,11 @@
 
 use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
-    PullRequest, PushRequest, Refusal,
+    PullRequest, PushRequest, Refusal, SeedEdgesRequest, SplitRequest,
 };
 use crate::rpc::served::Current;
+use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::transport::CarriesPayload;
-use crate::servers::requests::{DescribeRequest, SampleRequest, SeedEdgesRequest, SplitRequest};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tarpc::{RequestName, Response};
@@ -89,7 +89,7 @@ pub(crate) struct Answer {
 /// - `describe`: the server and its graph, as JSON.
 /// - `split`: the number of nodes of the split that the part owns, then the rows of as many as fit in the reply,
 ///   ascending.
-/// - `sample`: the neighborhood, see [`encode_subgraph`](crate::servers::sampled::encode_subgraph).
+/// - `sample`: the neighborhood, see [`encode_subgraph`](crate::batch::encoding::encode_subgraph).
 /// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
 ///   the destination, and the low and the high half of its time, 0 if it has none.
 /// - `ping`: nothing.
@@ -226,11 +226,11 @@ impl CarriesPayload for Response<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::batch_key::BatchKey;
+    use crate::batch_key::BatchKey;
     use crate::config::node_fields::{EdgeFields, NodeFields};
     use crate::config::sampling_policy::SamplingPolicy;
     use crate::part::requests::LookUpBy;
-    use crate::servers::requests::{SeedLengths, WireSampler};
+    use crate::rpc::server_requests::{SeedLengths, WireSampler};
     use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 
     /// Returns a request of each method, in the order of their numbers on the wire.

@@ -1,17 +1,11 @@
-//! The client's side: a graph without a part of its own, and batches that servers sample.
+//! The client's side: a graph without a part of its own.
 
-use crate::batch::batch_key::BatchKey;
-use crate::batch::sampler::DistNeighborSampler;
-use crate::batch::seeds::SampleSeeds;
-use crate::batch::subgraph::SampledSubgraph;
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::server_list::ServerList;
 use crate::error::SampleError;
 use crate::node::dist_graph::{Assembly, DistGraph, Role, network_threads};
-use crate::rpc::peer::{Holders, Outcome};
+use crate::rpc::peer::Holders;
 use crate::servers::description::{Described, describe_all};
-use crate::servers::requests::SampleRequest;
-use crate::servers::sampled::{Expected, decode_subgraph, encode_seeds};
-use crate::servers::server_list::ServerList;
 use edgecut_cluster::{Cluster, PartLayout, ServiceCaller};
 use edgecut_graph::Part;
 use std::sync::Arc;
@@ -64,39 +58,5 @@ impl DistGraph {
     /// Returns whether this process holds no part, and servers sample its batches.
     pub fn is_client(&self) -> bool {
         matches!(self.role, Role::Client { .. })
-    }
-}
-
-impl DistNeighborSampler {
-    /// Has a server sample a batch. Returns `None` if the message would be too large for that.
-    pub(crate) async fn sample_on_server(
-        &self,
-        seeds: &SampleSeeds,
-        key: BatchKey,
-    ) -> Result<Option<SampledSubgraph>, SampleError> {
-        let node = self.node();
-        let share = node.seed_share();
-        // If this client takes seeds of all parts, its batches take turns over the servers.
-        let part = share.parts.start as usize + (key.batch % share.parts.len() as u64) as usize;
-        let Some(peer) = &node.peers[part] else { return Ok(None) };
-        let (lengths, payload) = encode_seeds(seeds);
-        if payload.len() > node.config.max_message_bytes {
-            return Ok(None);
-        }
-        let request = SampleRequest { key, sampler: self.on_wire(), lengths, seeds: payload };
-        let Outcome::Data(reply) = peer.send(&request).await? else { return Ok(None) };
-        let meta = node.part().meta().clone();
-        let expected = Expected {
-            num_hops: self.num_hops(),
-            seeds: seeds.nodes.clone(),
-            disjoint: self.is_disjoint(),
-            positions: self.draws_positions(),
-        };
-        let read = move || decode_subgraph(&meta, &expected, &reply);
-        let subgraph = node.workers.run(read).await?.map_err(|why| peer.failed(&request, why))?;
-        for (edge_type, edges) in subgraph.edges.iter().enumerate() {
-            node.traffic.count_edges(edge_type, edges.indptr.len() - 1, edges.indices.len());
-        }
-        Ok(Some(subgraph))
     }
 }

@@ -1,13 +1,13 @@
 //! The description that a server gives of itself and its graph.
 
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::server_list::ServerList;
 use crate::error::{PeerName, SampleError};
 use crate::part::requests::Refusal;
 use crate::rpc::connection::{Connection, OpenConnection};
 use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
+use crate::rpc::server_requests::DescribeRequest;
 use crate::rpc::wire::Request;
-use crate::servers::requests::DescribeRequest;
-use crate::servers::server_list::ServerList;
 use crate::timeouts::{DESCRIPTION_RETRY_INTERVAL, MIN_DESCRIPTION_TIMEOUT};
 use edgecut_cluster::{Cluster, ServiceAddress, ServiceCaller, with_causes};
 use edgecut_graph::Meta;

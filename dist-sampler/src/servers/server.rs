@@ -1,20 +1,27 @@
 //! The server's side: a part that is served to clients, and batches that are sampled for them.
 
+use crate::batch::encoding::{decode_seeds, encode_subgraph};
 use crate::batch::sampler::DistNeighborSampler;
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::server_list::{ServerList, part_name};
 use crate::error::SampleError;
 use crate::node::dist_graph::{Assembly, DistGraph, Role, layout_of, network_threads};
-use crate::part::requests::Refusal;
+use crate::part::requests::{Refusal, SplitRequest};
 use crate::rpc::peer::Holders;
+use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
+use crate::rpc::service::Host;
 use crate::servers::description::Description;
-use crate::servers::requests::{SampleRequest, SplitRequest};
-use crate::servers::sampled::{decode_seeds, encode_subgraph};
-use crate::servers::server_list::{ServerList, part_name};
+use crate::timeouts::{BLAME_LEAD_TIMEOUT, SERVER_CONNECT_TIMEOUT};
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, ServiceCaller, ServiceListener, with_causes};
-use edgecut_graph::{Meta, NodeTypeId, Part, Split};
-use futures::future::try_join_all;
+use edgecut_cluster::{Cluster, ServiceCaller, ServiceListener, say, with_causes};
+use edgecut_graph::{GraphError, Meta, NodeTypeId, Part, Split};
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join_all};
+use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The longest that a server treats another server as unreachable without trying again, in milliseconds. A server that
 /// was restarted is thus found soon.
@@ -109,25 +116,98 @@ impl DistGraph {
         try_join_all(asked).await.map(drop)
     }
 
-    /// Returns the description that clients get, empty if this process is no server.
-    pub(crate) fn description(&self) -> Bytes {
+    /// Returns the description that clients get.
+    fn description(&self) -> Result<Bytes, Refusal> {
         match &self.role {
-            Role::Server { description, .. } => description.clone(),
-            Role::Rank | Role::Client { .. } => Bytes::new(),
+            Role::Server { description, .. } => Ok(description.clone()),
+            Role::Rank | Role::Client { .. } => {
+                Err(Refusal::Invalid("this process is a rank of a job, not a server".into()))
+            }
         }
     }
 
-    /// Samples a batch for a client.
-    pub(crate) async fn sample_for_client(
+    async fn sample_in_turn(
         self: &Arc<Self>,
         request: SampleRequest,
         max_bytes: usize,
-    ) -> Result<Bytes, Refusal> {
+        turns: Arc<Semaphore>,
+    ) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
+        let turn = turns.acquire_owned().await;
+        let turn = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
         let seeds = decode_seeds(&request.lengths, &request.seeds).map_err(Refusal::Invalid)?;
         let sampler = DistNeighborSampler::from_wire(self.clone(), request.sampler).map_err(refuse)?;
         let subgraph = Arc::new(sampler).sample(seeds, request.key).await.map_err(refuse)?;
         let encode = move || encode_subgraph(&subgraph, max_bytes);
-        self.workers.run(encode).await.map_err(refuse)?.ok_or(Refusal::TooLarge)
+        let data = self.workers.run(encode).await.map_err(refuse)?.ok_or(Refusal::TooLarge)?;
+        Ok((data, turn))
+    }
+}
+
+impl Host for DistGraph {
+    /// Ends the job of a rank. A server reports the end of the connection, and its clients open a new one.
+    fn report_modified(&self, from: usize, reason: &str) {
+        match self.role {
+            Role::Server { .. } => say(&format!("a connection has ended: {reason}")),
+            Role::Rank | Role::Client { .. } => {
+                let cluster = self.cluster().clone();
+                let reason = reason.to_owned();
+                // The report waits until it was sent.
+                tokio::task::spawn_blocking(move || cluster.report_connection(from, &reason));
+            }
+        }
+    }
+
+    fn describe(self: Arc<Self>, request: DescribeRequest) -> BoxFuture<'static, Result<Bytes, Refusal>> {
+        async move {
+            let description = self.description()?;
+            if request.when_connected {
+                match tokio::time::timeout(SERVER_CONNECT_TIMEOUT, self.wait_until_connected()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
+                    Err(_) => return Err(Refusal::Failed(format!("it waits for {}", self.missing_peers()))),
+                }
+            }
+            Ok(description)
+        }
+        .boxed()
+    }
+
+    /// Waits for a turn, then samples. Shortly before the deadline, names the servers that have not answered. tarpc ends
+    /// the work when the client disappears.
+    fn sample(
+        self: Arc<Self>,
+        request: SampleRequest,
+        deadline: Instant,
+        max_bytes: usize,
+        turns: Arc<Semaphore>,
+    ) -> BoxFuture<'static, Result<(Bytes, OwnedSemaphorePermit), Refusal>> {
+        async move {
+            self.description()?;
+            let start = Instant::now();
+            let time = deadline.saturating_duration_since(start);
+            let mut sampling = pin!(self.sample_in_turn(request, max_bytes, turns));
+            match tokio::time::timeout(time - BLAME_LEAD_TIMEOUT.min(time / 4), &mut sampling).await {
+                Ok(reply) => reply,
+                // The other servers may have answered during the suspension.
+                Err(_) if self.cluster().was_suspended_since(start) => sampling.await,
+                Err(_) => Err(Refusal::Failed(self.why_late(time / 2))),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl ServerList {
+    /// Opens the part that the server with this number in the list holds of the partitioned graph in `dir`, the `N-parts`
+    /// folder, see [`DistGraph::open_part`].
+    ///
+    /// # Errors
+    /// The errors of [`Part::open`].
+    ///
+    /// # Panics
+    /// If `server` is not below the number of servers.
+    pub fn open_part(&self, dir: &Path, server: usize, verify: bool) -> Result<Part, GraphError> {
+        DistGraph::open_part(dir, server, self.addresses().len(), verify)
     }
 }
 

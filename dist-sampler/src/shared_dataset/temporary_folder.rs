@@ -1,6 +1,5 @@
 //! Temporary folders that a run removes, including those of killed runs.
 
-use crate::rows::dist_rows::ROWS_FILE;
 use edgecut_graph::{GraphDataset, possible_files};
 use edgecut_output::{OwnEntries, TemporaryFolder, remove_dead_folders};
 use std::io::Result;
@@ -8,6 +7,8 @@ use std::path::Path;
 
 /// The start of the folders' names.
 const NAME: &str = "edgecut-dataset";
+/// The name of the file of rows in its temporary folder.
+pub(crate) const ROWS_FILE: &str = "rows.npy";
 
 /// Makes a temporary folder in `parent` that only its user may read, and removes the folders of dead processes there.
 pub(crate) fn create(parent: &Path) -> Result<TemporaryFolder> {

@@ -3,8 +3,8 @@
 use super::EdgeData;
 use super::directions::{HeldOutPairs, pack};
 use crate::GraphError;
+use crate::grouping::{Groups, Pairs};
 use crate::memory::{Buffer, Workspace};
-use crate::part_writer::{Groups, Pairs};
 use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
 

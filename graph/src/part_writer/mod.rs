@@ -6,11 +6,9 @@
 
 mod assignment;
 mod digests;
-mod external;
 mod extra_files;
 mod files;
 mod grouped;
-mod grouping;
 mod hotness;
 mod in_edges;
 mod measure;
@@ -21,10 +19,10 @@ mod progress;
 mod renumber;
 mod write;
 
+pub use crate::grouping::{Groups, Pairs};
 pub use assignment::check_assignment;
 pub use extra_files::{ExtraFiles, NodeFiles, TransformsDigests};
 pub use grouped::Grouped;
-pub use grouping::{Groups, Pairs};
 pub use in_edges::InEdges;
 pub use measure::{EdgeSlice, MeasuredPart, PartMeasure, fraction, report};
 pub use names::check_names;

@@ -43,16 +43,14 @@ pub(crate) fn check(check: &Check) -> Checked {
 /// Returns the address on which the node's processes are to listen. An interface's IPv4 address comes before IPv6.
 pub(crate) fn listen_addr(listen: &Listen) -> anyhow::Result<IpAddr> {
     let addresses = node_addresses().context("list the network interfaces")?;
-    let names = || {
-        let shown: Vec<String> = addresses.iter().map(|(name, address)| format!("{name} {address}")).collect();
-        shown.join(", ")
-    };
+    let names: Vec<String> = addresses.iter().map(|(name, address)| format!("{name} {address}")).collect();
+    let names = names.join(", ");
     match listen {
         Listen::Address(wanted) if addresses.iter().any(|(_, address)| address == wanted) => Ok(*wanted),
-        Listen::Address(wanted) => bail!("{wanted} is no address of this node, which has {}", names()),
+        Listen::Address(wanted) => bail!("{wanted} is no address of this node, which has {names}"),
         Listen::Interface(name) => {
             let found = address_of_interface(&addresses, name);
-            found.with_context(|| format!("the interface {name} has no address; this node has {}", names()))
+            found.with_context(|| format!("the interface {name} has no address; this node has {names}"))
         }
     }
 }

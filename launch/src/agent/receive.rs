@@ -79,12 +79,17 @@ fn receive() -> anyhow::Result<()> {
         ensure!(plain && !file.name.is_empty(), "{:?} is not a path inside the destination folder", file.name);
     }
     let mut progress = Progress(Instant::now());
-    let mut is_there = |file: &DeliveredFile| {
+    let mut wanted = Vec::new();
+    for (number, file) in delivery.files.iter().enumerate() {
         let path = dir.join(&file.name);
-        let mut read = || File::open(&path).and_then(|file| xxh3(file, |_| progress.report()));
-        path.metadata().is_ok_and(|found| found.len() == file.bytes) && read().is_ok_and(|sum| sum == file.xxh3)
-    };
-    let wanted: Vec<usize> = (0..delivery.files.len()).filter(|&i| !is_there(&delivery.files[i])).collect();
+        let is_there = path.metadata().is_ok_and(|found| found.len() == file.bytes)
+            && File::open(&path)
+                .and_then(|file| xxh3(file, |_| progress.report()))
+                .is_ok_and(|checksum| checksum == file.xxh3);
+        if !is_there {
+            wanted.push(number);
+        }
+    }
     if wanted.iter().any(|&i| delivery.files[i].name == META_FILE) {
         // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
         // are replaced.

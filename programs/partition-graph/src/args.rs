@@ -1,9 +1,8 @@
 //! The command line, and its conversion to plain options.
 
-use crate::flag_names::with_flags;
 use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use edgecut_cli::parse_bytes;
+use edgecut_cli::{FlagNames, parse_bytes};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, MemoryLimit, Method, PartitionOptions};
@@ -412,6 +411,11 @@ impl PartitionArgs {
 
 fn usage(kind: ErrorKind, message: &str) -> ! {
     Cli::command().error(kind, message).exit()
+}
+
+/// Replaces the settings in an error of the libraries by flags.
+pub(crate) fn with_flags(text: &str) -> String {
+    FlagNames::new(Cli::command(), &[]).written_into(text)
 }
 
 #[cfg(test)]

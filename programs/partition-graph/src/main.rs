@@ -2,7 +2,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod flag_names;
 mod interrupt;
 mod memory_limit;
 mod output;
@@ -11,7 +10,7 @@ mod report;
 mod terminal;
 
 use anyhow::Context;
-use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs};
+use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs, with_flags};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_line};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
@@ -22,7 +21,6 @@ use edgecut_graph::{
 use edgecut_output::check_output;
 use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, partition_loaded_in, verify};
 use edgecut_tables::{DroppedRows, PartFeatures, TableOptions, build_part_features, read_tables};
-use flag_names::with_flags;
 use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
 use report::write_report;

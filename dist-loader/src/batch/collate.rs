@@ -1,0 +1,127 @@
+//! Conversion of a sampled neighborhood to a batch.
+
+use crate::batch::cached_rows::CachedRows;
+use crate::batch::mini_batch::{EdgeBatch, MiniBatch, NodeBatch};
+use edgecut_dist_sampler::{
+    BatchKey, DistGraph, DistRows, EdgeFields, NodeAttributes, NodeFields, SampleError, SampledEdgeAttributes,
+    SampledEdges, SampledSubgraph,
+};
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use std::sync::Arc;
+
+/// The attributes to fetch for a batch.
+pub(crate) struct Collation {
+    pub(crate) wanted: NodeFields,
+    pub(crate) of_edges: EdgeFields,
+    /// True to keep the positions of the edges.
+    pub(crate) positions: bool,
+    /// The nodes whose features are not fetched.
+    pub(crate) cache: Option<Arc<CachedRows>>,
+    /// By node type, the rows that take the place of features. Empty if features are fetched.
+    pub(crate) rows: NodeRows,
+}
+
+/// By node type, the rows that take the place of features, if there are any. Empty if there are none at all.
+pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
+
+/// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
+pub(crate) async fn collate(
+    node: &Arc<DistGraph>,
+    subgraph: SampledSubgraph,
+    &Collation { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Collation,
+    key: BatchKey,
+    num_seeds: usize,
+) -> Result<MiniBatch, SampleError> {
+    let node_types = &node.part().meta().node_types;
+    let mut nodes = Vec::with_capacity(node_types.len());
+    for (t, sampled) in subgraph.nodes.into_iter().enumerate() {
+        // Some node types may lack features or times.
+        let has_features = node_types[t].feature_dim > 0;
+        let has_times = node_types[t].has_times;
+        let wanted = NodeFields {
+            labels: false,
+            features: wanted.features && has_features && rows.is_empty(),
+            times: wanted.times && has_times,
+            ..wanted
+        };
+        let node_type = NodeTypeId(t as u16);
+        let (cache_slots, attributes) = match cache.as_ref().filter(|_| wanted.features) {
+            Some(cache) => fetch_uncached(node, node_type, &sampled.ids, wanted, cache).await?,
+            None => (Vec::new(), fetch_if_any(node, node_type, &sampled.ids, wanted).await?),
+        };
+        let (features, feature_dim) = match rows.get(t).and_then(Option::as_ref) {
+            Some(rows) => (rows.pull(&sampled.ids).await?, rows.dim()),
+            None => (attributes.features, attributes.feature_dim),
+        };
+        nodes.push(NodeBatch {
+            input_nodes: sampled.ids,
+            hop_offsets: sampled.hop_offsets,
+            batch: sampled.batch,
+            original_ids: attributes.original_ids,
+            degrees: attributes.degrees,
+            times: attributes.times,
+            cache_slots,
+            features,
+            feature_dim,
+        });
+    }
+    let mut edges = Vec::with_capacity(subgraph.edges.len());
+    for (e, SampledEdges { indptr, indices, positions }) in subgraph.edges.into_iter().enumerate() {
+        let edge_type = EdgeTypeId(e as u16);
+        let meta = &node.part().meta().edge_types[e];
+        // Some edge types may lack some of the attributes.
+        let wanted = EdgeFields {
+            features: of_edges.features && meta.feature_dim > 0,
+            weights: of_edges.weights && meta.has_weights,
+            times: of_edges.times && meta.has_times,
+        };
+        let mut attributes = SampledEdgeAttributes::default();
+        if wanted.any() {
+            let destinations = &nodes[node.part().edges(edge_type).dst_type.index()].input_nodes;
+            // Repeats each destination once per sampled in-edge: edges are named by destination and position.
+            let mut of_edges = Vec::with_capacity(indices.len());
+            for (ends, &destination) in indptr.windows(2).zip(destinations) {
+                of_edges.resize(ends[1] as usize, destination);
+            }
+            attributes = node.fetch_edges(edge_type, &of_edges, &positions, wanted).await?;
+        }
+        let positions = if keeps_positions { positions } else { Vec::new() };
+        edges.push(EdgeBatch { indptr, indices, positions, attributes });
+    }
+    Ok(MiniBatch { num_seeds, nodes, edges, ..MiniBatch::empty(key) })
+}
+
+/// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all
+/// nodes.
+async fn fetch_uncached(
+    node: &Arc<DistGraph>,
+    node_type: NodeTypeId,
+    nodes: &[u32],
+    wanted: NodeFields,
+    cache: &Arc<CachedRows>,
+) -> Result<(Vec<u32>, NodeAttributes), SampleError> {
+    let (slots, missing) = cache.split(node, node_type, nodes.to_vec()).await?;
+    if missing.len() == nodes.len() {
+        return Ok((slots, node.fetch(node_type, missing, wanted).await?));
+    }
+    let others = NodeFields { features: false, ..wanted };
+    let features = NodeFields { features: true, ..NodeFields::default() };
+    let (others, features) =
+        futures::try_join!(fetch_if_any(node, node_type, nodes, others), node.fetch(node_type, missing, features))?;
+    let NodeAttributes { features, feature_dim, .. } = features;
+    Ok((slots, NodeAttributes { features, feature_dim, ..others }))
+}
+
+/// Fetches the requested attributes of `nodes`, unless none is requested.
+async fn fetch_if_any(
+    node: &Arc<DistGraph>,
+    node_type: NodeTypeId,
+    nodes: &[u32],
+    wanted: NodeFields,
+) -> Result<NodeAttributes, SampleError> {
+    if wanted == NodeFields::default() {
+        Ok(NodeAttributes::default())
+    } else {
+        node.fetch(node_type, nodes.to_vec(), wanted).await
+    }
+}

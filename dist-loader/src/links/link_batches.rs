@@ -1,0 +1,191 @@
+//! Batches of edges with their negatives, sampled around the ends of both.
+
+use crate::batch::cached_rows::CachedRows;
+use crate::batch::collate::{Collation, collate};
+use crate::batch::mini_batch::MiniBatch;
+use crate::links::edge_relations::EdgeRelations;
+use crate::links::link_batch::{LinkBatch, Negatives};
+use crate::links::negatives::{Drawn, NegativeSampler, NegativeSampling};
+use crate::prefetch::seed_loader::SeedBatches;
+use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
+use edgecut_dist_sampler::{
+    BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
+};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The state that turns seed edges into batches.
+#[derive(Clone)]
+pub(crate) struct LinkBatches {
+    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) index: Arc<EdgeIndex>,
+    pub(crate) negatives: Arc<NegativeSampler>,
+    pub(crate) num_negatives: NegativeSampling,
+    pub(crate) exclude_seed_edges: bool,
+    pub(crate) relations: Arc<EdgeRelations>,
+    pub(crate) wanted: NodeFields,
+    pub(crate) cache: Option<Arc<CachedRows>>,
+}
+
+/// The ends of a batch's edges as seeds of its neighborhood, each node once, or once per edge if neighborhoods are
+/// disjoint.
+struct Ends {
+    seeds: SampleSeeds,
+    numbers: Vec<FxHashMap<(u32, u32), u32>>,
+    disjoint: bool,
+}
+
+impl Ends {
+    /// Returns the number of a node among the seeds of its type, and adds it if it is new.
+    fn number(&mut self, node_type: usize, edge: usize, id: u32) -> u32 {
+        let batch = if self.disjoint { edge as u32 } else { 0 };
+        let nodes = &mut self.seeds.nodes[node_type];
+        *self.numbers[node_type].entry((batch, id)).or_insert_with(|| {
+            nodes.push(id);
+            if self.disjoint {
+                self.seeds.batch[node_type].push(batch);
+            }
+            nodes.len() as u32 - 1
+        })
+    }
+}
+
+/// Seeds, and the numbers of the ends of edges and of their negatives among them.
+struct Numbered {
+    seeds: SampleSeeds,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    negatives: Negatives,
+}
+
+/// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
+struct Sampled {
+    subgraph: SampledSubgraph,
+    edges: Vec<SeedEdge>,
+    /// The position of each edge among the seed edges of the rank.
+    positions: Vec<u32>,
+    /// The number of edges without negatives, which are not among `edges`.
+    num_left_out: usize,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    negatives: Negatives,
+}
+
+impl LinkBatches {
+    fn node(&self) -> &Arc<DistGraph> {
+        self.sampler.node()
+    }
+
+    /// Samples the neighborhood of the edges at these positions.
+    async fn sample_edges(self: &Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+        let all = self.index.edges(self.node(), &positions).await?;
+        let Drawn { kept, ids } = self.negatives.draw(self.node(), key, &all).await?;
+        let num_left_out = all.len() - kept.len();
+        let edges: Vec<SeedEdge> = kept.iter().map(|&edge| all[edge]).collect();
+        let positions = kept.iter().map(|&edge| positions[edge]).collect();
+        let maker = self.clone();
+        let of = edges.clone();
+        let number = move || maker.number_ends(&of, &ids);
+        let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
+        let subgraph = self.sampler.sample(seeds, key).await?;
+        Ok(Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives })
+    }
+
+    /// Numbers the ends of edges and their negatives as seeds.
+    fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
+        let part = self.node().part();
+        let num_types = part.meta().node_types.len();
+        let mut ends = Ends {
+            seeds: SampleSeeds {
+                nodes: vec![Vec::new(); num_types],
+                batch: vec![Vec::new(); num_types],
+                times: edges.iter().filter_map(|edge| edge.time).collect(),
+                excluded: self.excluded(edges),
+            },
+            numbers: vec![FxHashMap::default(); num_types],
+            disjoint: self.sampler.is_disjoint(),
+        };
+        let types_of = |edge: &SeedEdge| {
+            let edges = part.edges(edge.edge_type);
+            (edges.src_type.index(), edges.dst_type.index())
+        };
+        let src = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).0, i, edge.src)).collect();
+        let dst = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).1, i, edge.dst)).collect();
+        let negatives = if self.num_negatives.shared {
+            // Shared negatives belong to no edge, so disjoint sampling puts them into a neighborhood after those of the
+            // edges.
+            Negatives::Shared(
+                (drawn.iter().enumerate())
+                    .map(|(t, ids)| ids.iter().map(|&id| ends.number(t, edges.len(), id)).collect())
+                    .collect(),
+            )
+        } else {
+            Negatives::OfEach {
+                num: self.num_negatives.num,
+                dst: (edges.iter().zip(drawn).enumerate())
+                    .flat_map(|(i, (edge, ids))| ids.iter().map(move |&id| (types_of(edge).1, i, id)))
+                    .map(|(t, i, id)| ends.number(t, i, id))
+                    .collect(),
+            }
+        };
+        Numbered { seeds: ends.seeds, src, dst, negatives }
+    }
+
+    /// Returns the edges of a batch and their reverses, by edge type.
+    fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
+        if !self.exclude_seed_edges {
+            return Vec::new();
+        }
+        let mut excluded = vec![Vec::new(); self.relations.reverses.len()];
+        for edge in edges {
+            excluded[edge.edge_type.index()].push((edge.src, edge.dst));
+            for &reverse in &self.relations.reverses[edge.edge_type.index()] {
+                excluded[reverse.index()].push((edge.dst, edge.src));
+            }
+        }
+        excluded
+    }
+}
+
+impl SeedBatches for LinkBatches {
+    type Batch = LinkBatch;
+
+    fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.sampler
+    }
+
+    fn set_cache(&mut self, cache: Arc<CachedRows>) {
+        self.cache = Some(cache);
+    }
+
+    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+        Ok(self.sample_edges(positions, key).await?.subgraph)
+    }
+
+    async fn make(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
+        if positions.is_empty() {
+            return Ok(LinkBatch::empty(MiniBatch::empty(key)));
+        }
+        let Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives } =
+            self.sample_edges(positions, key).await?;
+        if edges.is_empty() {
+            return Ok(LinkBatch { num_left_out, ..LinkBatch::empty(MiniBatch::empty(key)) });
+        }
+        let filling = Collation {
+            wanted: self.wanted,
+            of_edges: self.sampler.edge_attributes(),
+            positions: self.sampler.keeps_positions(),
+            cache: self.cache.clone(),
+            rows: Vec::new(),
+        };
+        let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
+        let graph = MiniBatch { seed_positions: positions, ..graph };
+        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
+        let relations = self.relations.clone();
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives, num_left_out, relations })
+    }
+
+    fn num_bytes(batch: &LinkBatch) -> usize {
+        batch.num_bytes()
+    }
+}

@@ -1,0 +1,124 @@
+//! Batches of nodes, sampled around seed nodes.
+
+use crate::batch::cached_rows::CachedRows;
+use crate::batch::collate::{Collation, NodeRows, collate};
+use crate::batch::mini_batch::MiniBatch;
+use crate::prefetch::seed_loader::SeedBatches;
+use edgecut_dist_sampler::{
+    BatchKey, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
+};
+use edgecut_graph::NodeTypeId;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The global ids of the seeds at a plan's positions.
+pub(crate) enum SeedIds {
+    Nodes(Vec<u32>),
+    Owned(Range<u32>),
+    /// Ids with times.
+    Timed(Vec<(u32, i64)>),
+    OwnedAt(Range<u32>, i64),
+}
+
+impl SeedIds {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Nodes(ids) => ids.len(),
+            Self::Owned(range) | Self::OwnedAt(range, _) => range.len(),
+            Self::Timed(timed) => timed.len(),
+        }
+    }
+
+    fn nodes(&self, positions: &[u32]) -> Vec<u32> {
+        match self {
+            Self::Nodes(ids) => positions.iter().map(|&at| ids[at as usize]).collect(),
+            Self::Owned(range) | Self::OwnedAt(range, _) => positions.iter().map(|&at| range.start + at).collect(),
+            Self::Timed(timed) => positions.iter().map(|&at| timed[at as usize].0).collect(),
+        }
+    }
+
+    /// Returns the times of seeds that are listed with times.
+    fn times(&self, positions: &[u32]) -> Option<Vec<i64>> {
+        match self {
+            Self::Timed(timed) => Some(positions.iter().map(|&at| timed[at as usize].1).collect()),
+            Self::OwnedAt(_, time) => Some(vec![*time; positions.len()]),
+            Self::Nodes(_) | Self::Owned(_) => None,
+        }
+    }
+}
+
+/// The state that turns seeds, given by position, into batches.
+#[derive(Clone)]
+pub(crate) struct NodeBatches {
+    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) seeds: Arc<SeedIds>,
+    pub(crate) wanted: NodeFields,
+    pub(crate) cache: Option<Arc<CachedRows>>,
+    pub(crate) rows: NodeRows,
+}
+
+impl NodeBatches {
+    fn node(&self) -> &Arc<DistGraph> {
+        self.sampler.node()
+    }
+}
+
+impl SeedBatches for NodeBatches {
+    type Batch = MiniBatch;
+
+    fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.sampler
+    }
+
+    fn set_cache(&mut self, cache: Arc<CachedRows>) {
+        self.cache = Some(cache);
+    }
+
+    async fn sample(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+        let ids = self.seeds.nodes(&seeds);
+        let num_types = self.node().part().meta().node_types.len();
+        let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
+        if self.sampler.is_disjoint() {
+            let times = match (self.seeds.times(&seeds), self.sampler.temporal()) {
+                (_, None) => Vec::new(),
+                (Some(times), _) => times,
+                (None, _) => {
+                    let wanted = NodeFields { times: true, ..NodeFields::default() };
+                    self.node().fetch(self.node_type, ids, wanted).await?.times
+                }
+            };
+            sampled = sampled.disjoint(times);
+        }
+        self.sampler.sample(sampled, key).await
+    }
+
+    async fn make(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
+        if seeds.is_empty() {
+            let targets = self.node().part().meta().node_types[self.node_type.index()].targets;
+            let target_dim = targets.filter(|_| self.wanted.labels).map_or(0, |targets| targets.dim);
+            return Ok(MiniBatch { target_dim, ..MiniBatch::empty(key) });
+        }
+        let num_seeds = seeds.len();
+        let subgraph = self.clone().sample(seeds.clone(), key).await?;
+        let mut of_seeds = NodeAttributes::default();
+        if self.wanted.labels {
+            let wanted = NodeFields { labels: true, ..NodeFields::default() };
+            of_seeds = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?;
+        }
+        let filling = Collation {
+            wanted: self.wanted,
+            of_edges: self.sampler.edge_attributes(),
+            positions: self.sampler.keeps_positions(),
+            cache: self.cache.clone(),
+            rows: self.rows.clone(),
+        };
+        let batch = collate(self.node(), subgraph, &filling, key, num_seeds).await?;
+        let NodeAttributes { labels, targets, target_dim, .. } = of_seeds;
+        Ok(MiniBatch { seed_positions: seeds, labels, targets, target_dim, ..batch })
+    }
+
+    fn num_bytes(batch: &MiniBatch) -> usize {
+        batch.num_bytes()
+    }
+}

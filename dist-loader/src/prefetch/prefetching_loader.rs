@@ -1,0 +1,155 @@
+//! Batches of any kind, made ahead of their consumer.
+
+use crate::error::LoaderError;
+use crate::prefetch::batch_iter::{BatchIter, Batches, Ready};
+use crate::prefetch::loader_threads::LoaderThreads;
+use crate::prefetch::prefetch_budget::{InFlight, PrefetchBudget};
+use edgecut_dist_sampler::{BatchKey, SampleError};
+use futures::StreamExt;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A maker of the batches of one kind: nodes, links or graphs.
+pub(crate) trait BatchMaker: Send + Sync + 'static {
+    type Batch: Send + 'static;
+    /// The assignment of seeds to the batches of one epoch.
+    type Plan: Send + Sync + 'static;
+
+    /// Returns the plan of an epoch.
+    fn plan(&self, epoch: u64) -> Self::Plan;
+
+    /// Returns the number of batches in an epoch.
+    fn num_steps(&self, plan: &Self::Plan) -> usize;
+
+    /// Returns the key of the batch of a step, which identifies it in errors.
+    fn key(&self, plan: &Self::Plan, step: usize) -> BatchKey;
+
+    /// Makes the batch of a step.
+    fn make(
+        self: Arc<Self>,
+        plan: Arc<Self::Plan>,
+        step: usize,
+    ) -> impl Future<Output = Result<Self::Batch, SampleError>> + Send;
+
+    /// Returns the bytes of memory that a batch holds.
+    fn num_bytes(batch: &Self::Batch) -> usize;
+}
+
+/// A loader that makes batches in the order of the steps, ahead of their consumer and within a limit on their bytes.
+pub(crate) struct PrefetchingLoader<M> {
+    maker: Arc<M>,
+    threads: LoaderThreads,
+    limits: PrefetchLimits,
+    budget: Arc<PrefetchBudget>,
+}
+
+/// The limits on the batches that a loader makes ahead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrefetchLimits {
+    /// The number of batches to make ahead. 0 makes each batch on request.
+    pub(crate) concurrency: usize,
+    /// The most bytes of batches in progress or waiting.
+    pub(crate) bytes: usize,
+}
+
+impl<M: BatchMaker> PrefetchingLoader<M> {
+    pub(crate) fn new(maker: M, threads: LoaderThreads, limits: PrefetchLimits) -> Self {
+        Self { maker: Arc::new(maker), threads, limits, budget: PrefetchBudget::new(limits.bytes) }
+    }
+
+    pub(crate) fn maker(&self) -> &M {
+        &self.maker
+    }
+
+    /// Returns the loader with another maker of the same batches.
+    pub(crate) fn replace_maker(self, maker: M) -> Self {
+        Self { maker: Arc::new(maker), ..self }
+    }
+
+    /// Returns a loader of other batches with the same threads and limits, and a budget of its own.
+    pub(crate) fn with_maker<N: BatchMaker>(&self, maker: N) -> PrefetchingLoader<N> {
+        PrefetchingLoader::new(maker, self.threads.clone(), self.limits)
+    }
+
+    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        self.budget.peak_bytes()
+    }
+
+    /// Returns the batches of `epoch` from `first_step` on after `prepare`, which runs on the loader's threads. The batches
+    /// before it are not made.
+    ///
+    /// A failure is reported to the job at once. It is the last item.
+    pub(crate) fn epoch_map_from<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        prepare: impl Fn(M::Batch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        let plan = Arc::new(self.maker.plan(epoch));
+        let steps = first_step..self.maker.num_steps(&plan);
+        let num_left = steps.len();
+        let batches = self.batches(plan, steps, Arc::new(prepare));
+        if self.limits.concurrency == 0 {
+            return BatchIter::on_request(batches, self.threads.clone(), num_left);
+        }
+        let (ready, receiver) = mpsc::channel(self.threads.num_ready(self.limits.concurrency));
+        let threads = self.threads.clone();
+        let driver = self.threads.drive(async move {
+            let mut batches = batches;
+            // A batch gets its slot before it is made, so that the slots bound the batches ahead of the consumer.
+            while let Ok(slot) = ready.reserve().await {
+                let Some(batch) = batches.next().await else { return };
+                let has_failed = batch.is_err();
+                if let Err(error) = &batch {
+                    threads.report(error);
+                }
+                slot.send(batch);
+                if has_failed {
+                    return;
+                }
+            }
+        });
+        BatchIter::ahead(receiver, driver, self.threads.clone(), num_left)
+    }
+
+    /// Returns the batches of all steps in order. A batch is started when the budget has room for it.
+    fn batches<T: Send + 'static>(
+        &self,
+        plan: Arc<M::Plan>,
+        steps: Range<usize>,
+        prepare: Arc<impl Fn(M::Batch) -> T + Send + Sync + 'static>,
+    ) -> Batches<T> {
+        let in_flight = InFlight::new(self.budget.clone());
+        let admitted = futures::stream::iter(steps).then(move |step| {
+            let in_flight = in_flight.clone();
+            async move { (step, in_flight.admit().await) }
+        });
+        let maker = self.maker.clone();
+        let threads = self.threads.clone();
+        let started = admitted.map(move |(step, mut permit)| {
+            let maker = maker.clone();
+            let on = threads.clone();
+            let prepare = prepare.clone();
+            let plan = plan.clone();
+            threads.start(async move {
+                let key = maker.key(&plan, step);
+                let make = async {
+                    let batch = maker.make(plan, step).await?;
+                    let num_bytes = M::num_bytes(&batch);
+                    let batch = on.run(move || prepare(batch)).await?;
+                    permit.finish(num_bytes);
+                    Ok(Ready { batch, permit })
+                };
+                make.await.map_err(|source| LoaderError::Batch {
+                    batch: key.batch,
+                    epoch: key.epoch,
+                    source: Box::new(source),
+                })
+            })
+        });
+        // `buffered` keeps the order of the steps.
+        started.buffered(self.threads.num_in_progress(self.limits.concurrency)).boxed()
+    }
+}

@@ -1,0 +1,241 @@
+//! The common part of the loaders that sample around seeds: nodes and links.
+
+use crate::batch::cached_rows::CachedRows;
+use crate::bytes_held::bytes_held;
+use crate::error::LoaderError;
+use crate::loader_config::LoaderConfig;
+use crate::prefetch::batch_iter::BatchIter;
+use crate::prefetch::loader_threads::LoaderThreads;
+use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
+use crate::seeds::epoch_segment::EpochSegment;
+use crate::seeds::rest_of_epoch::SeedPartition;
+use crate::seeds::seed_plan::{Agreed, EpochOrder, SeedPlan};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{
+    BatchKey, DistNeighborSampler, Hotness, SampleError, SampledEdges, SampledNodes, SampledSubgraph,
+};
+use std::sync::Arc;
+
+/// A maker of batches around seeds, which are given by their positions in a [`SeedPlan`].
+pub(crate) trait SeedBatches: Clone + Send + Sync + 'static {
+    type Batch: Send + 'static;
+
+    fn sampler(&self) -> &Arc<DistNeighborSampler>;
+
+    /// Sets the nodes whose features are not fetched.
+    fn set_cache(&mut self, cache: Arc<CachedRows>);
+
+    /// Samples the neighborhood of seeds.
+    fn sample(
+        self: Arc<Self>,
+        seeds: Vec<u32>,
+        key: BatchKey,
+    ) -> impl Future<Output = Result<SampledSubgraph, SampleError>> + Send;
+
+    /// Makes the batch of seeds. It is empty without seeds.
+    fn make(
+        self: Arc<Self>,
+        seeds: Vec<u32>,
+        key: BatchKey,
+    ) -> impl Future<Output = Result<Self::Batch, SampleError>> + Send;
+
+    /// Returns the bytes of memory that a batch holds.
+    fn num_bytes(batch: &Self::Batch) -> usize;
+}
+
+/// A loader of the batches around a rank's seeds.
+pub(crate) struct SeedLoader<S: SeedBatches> {
+    loader: PrefetchingLoader<PlannedBatches<S>>,
+    total_seeds: usize,
+}
+
+impl<S: SeedBatches> SeedLoader<S> {
+    /// Makes a loader of the batches in `plan`, on whose extent the ranks have agreed.
+    pub(crate) fn new(seeds: S, plan: SeedPlan, agreed: Agreed, config: &LoaderConfig) -> Self {
+        let threads = LoaderThreads::OfNode(seeds.sampler().node().clone());
+        let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
+        let plan = PlannedSeeds { plan: Arc::new(plan), num_steps: agreed.num_steps };
+        let maker = PlannedBatches { seeds: Arc::new(seeds), plan };
+        Self { loader: PrefetchingLoader::new(maker, threads, limits), total_seeds: agreed.total_seeds }
+    }
+
+    pub(crate) fn with_cache(self, cache: Arc<CachedRows>) -> Self {
+        self.change(|seeds| seeds.set_cache(cache))
+    }
+
+    /// Returns the loader after a change of the maker of its batches.
+    pub(crate) fn change(self, change: impl FnOnce(&mut S)) -> Self {
+        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let mut seeds = S::clone(seeds);
+        change(&mut seeds);
+        let maker = PlannedBatches { seeds: Arc::new(seeds), plan: plan.clone() };
+        Self { loader: self.loader.replace_maker(maker), ..self }
+    }
+
+    /// Returns a loader of the seeds of an epoch that are left after some segments of it. Its batches are those of this
+    /// epoch only. Every rank must call this.
+    pub(crate) fn rest_of_epoch(
+        &self,
+        epoch: u64,
+        before: &[EpochSegment],
+        cells: &SeedPartition,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let whole = &plan.plan;
+        if whole.listed {
+            let what = "an epoch of listed seeds cannot be continued with another number of processes".into();
+            return Err(LoaderError::Config { what });
+        }
+        let num_groups = self.seeds().sampler().node().num_seed_groups();
+        let left = cells.rest(whole, epoch, num_groups, before);
+        let mut rest = whole.rest(left, before);
+        let agreed = rest.agree(whole.even_steps.is_some(), world)?;
+        let plan = PlannedSeeds { plan: Arc::new(rest), num_steps: agreed.num_steps };
+        let maker = PlannedBatches { seeds: seeds.clone(), plan };
+        Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds })
+    }
+
+    pub(crate) fn seeds(&self) -> &S {
+        &self.loader.maker().seeds
+    }
+
+    pub(crate) fn num_steps(&self) -> usize {
+        self.loader.maker().plan.num_steps
+    }
+
+    pub(crate) fn num_batches(&self) -> usize {
+        self.loader.maker().plan.plan.num_batches()
+    }
+
+    pub(crate) fn num_full_batches(&self) -> usize {
+        self.loader.maker().plan.plan.num_full_batches()
+    }
+
+    pub(crate) fn total_seeds(&self) -> usize {
+        self.total_seeds
+    }
+
+    pub(crate) fn peak_bytes(&self) -> usize {
+        self.loader.peak_bytes()
+    }
+
+    pub(crate) fn epoch_map_from<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        prepare: impl Fn(S::Batch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        self.loader.epoch_map_from(epoch, first_step, prepare)
+    }
+
+    pub(crate) fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
+        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let num_steps = num_batches.min(plan.plan.num_batches());
+        let neighborhoods = Neighborhoods { seeds: seeds.clone(), plan: PlannedSeeds { num_steps, ..plan.clone() } };
+        let mut hotness = Hotness::new(self.seeds().sampler().node().part().meta().node_types.len());
+        // Neighborhoods are smaller than batches, so their loader has a budget of its own.
+        for subgraph in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |subgraph| subgraph) {
+            for (node_type, nodes) in subgraph?.nodes.iter().enumerate() {
+                hotness.count(node_type, &nodes.ids);
+            }
+        }
+        Ok(hotness)
+    }
+}
+
+/// The seeds of all steps.
+#[derive(Clone)]
+struct PlannedSeeds {
+    plan: Arc<SeedPlan>,
+    num_steps: usize,
+}
+
+/// The seeds of one epoch.
+struct EpochSeeds {
+    plan: Arc<SeedPlan>,
+    order: EpochOrder,
+    epoch: u64,
+}
+
+impl PlannedSeeds {
+    fn of_epoch(&self, epoch: u64) -> EpochSeeds {
+        EpochSeeds { plan: self.plan.clone(), order: self.plan.order(epoch), epoch }
+    }
+}
+
+impl EpochSeeds {
+    fn key(&self, step: usize) -> BatchKey {
+        self.plan.key(self.epoch, step)
+    }
+
+    fn of_step(&self, step: usize) -> Vec<u32> {
+        self.plan.seeds(&self.order, step)
+    }
+}
+
+/// The batches around the seeds of a plan.
+struct PlannedBatches<S> {
+    seeds: Arc<S>,
+    plan: PlannedSeeds,
+}
+
+impl<S: SeedBatches> BatchMaker for PlannedBatches<S> {
+    type Batch = S::Batch;
+    type Plan = EpochSeeds;
+
+    fn plan(&self, epoch: u64) -> EpochSeeds {
+        self.plan.of_epoch(epoch)
+    }
+
+    fn num_steps(&self, _: &EpochSeeds) -> usize {
+        self.plan.num_steps
+    }
+
+    fn key(&self, plan: &EpochSeeds, step: usize) -> BatchKey {
+        plan.key(step)
+    }
+
+    async fn make(self: Arc<Self>, plan: Arc<EpochSeeds>, step: usize) -> Result<S::Batch, SampleError> {
+        self.seeds.clone().make(plan.of_step(step), plan.key(step)).await
+    }
+
+    fn num_bytes(batch: &S::Batch) -> usize {
+        S::num_bytes(batch)
+    }
+}
+
+/// The neighborhoods of the seeds of a plan, without attributes.
+struct Neighborhoods<S> {
+    seeds: Arc<S>,
+    plan: PlannedSeeds,
+}
+
+impl<S: SeedBatches> BatchMaker for Neighborhoods<S> {
+    type Batch = SampledSubgraph;
+    type Plan = EpochSeeds;
+
+    fn plan(&self, epoch: u64) -> EpochSeeds {
+        self.plan.of_epoch(epoch)
+    }
+
+    fn num_steps(&self, _: &EpochSeeds) -> usize {
+        self.plan.num_steps
+    }
+
+    fn key(&self, plan: &EpochSeeds, step: usize) -> BatchKey {
+        plan.key(step)
+    }
+
+    async fn make(self: Arc<Self>, plan: Arc<EpochSeeds>, step: usize) -> Result<SampledSubgraph, SampleError> {
+        self.seeds.clone().sample(plan.of_step(step), plan.key(step)).await
+    }
+
+    fn num_bytes(batch: &SampledSubgraph) -> usize {
+        let of_nodes = |nodes: &SampledNodes| bytes_held(&nodes.ids) + bytes_held(&nodes.batch);
+        let of_edges = |edges: &SampledEdges| {
+            bytes_held(&edges.indptr) + bytes_held(&edges.indices) + bytes_held(&edges.positions)
+        };
+        batch.nodes.iter().map(of_nodes).sum::<usize>() + batch.edges.iter().map(of_edges).sum::<usize>()
+    }
+}
