@@ -6,7 +6,7 @@ use crate::config::sampling_policy::SamplingPolicy;
 use crate::rpc::peer_request::{Class, PeerRequest};
 use crate::rpc::wire::Request;
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Split};
+use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, SeedEdgeSet, Split};
 use serde::{Deserialize, Serialize};
 
 /// A request for the description of a server and its graph.
@@ -29,8 +29,8 @@ pub(crate) struct SplitRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SeedEdgesRequest {
     pub(crate) edge_type: EdgeTypeId,
-    pub(crate) split: Split,
-    /// Positions among the seed edges of this type and split, `u32` each.
+    pub(crate) set: SeedEdgeSet,
+    /// Positions among the seed edges of this type and set, `u32` each.
     #[serde(skip)]
     pub(crate) positions: Bytes,
 }
@@ -116,7 +116,11 @@ impl PeerRequest for SeedEdgesRequest {
 
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.edge_types[self.edge_type.index()].relation;
-        format!("read {} {} edges of {name}", self.positions.len() / size_of::<u32>(), self.split.name())
+        let (kind, split) = match self.set {
+            SeedEdgeSet::Links(split) => ("", split),
+            SeedEdgeSet::Labeled(split) => ("labeled ", split),
+        };
+        format!("read {} {kind}{} edges of {name}", self.positions.len() / size_of::<u32>(), split.name())
     }
 }
 

@@ -61,7 +61,8 @@ pub(super) fn read_edges(
     columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
-    data.attributes = EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times };
+    data.attributes =
+        EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times, labels: None };
     let mut held_out_shares = None;
     match tables[with_ends].split.as_ref().map(|label| (label, &label.split)) {
         Some((_, SplitRule::Shares([_, valid, test]))) => {
