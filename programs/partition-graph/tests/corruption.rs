@@ -222,7 +222,7 @@ fn rejects_descriptions_that_contradict_themselves() {
             |m| m["edge_types"][1]["labels"]["num_classes"] = 2000.into(),
             "edge type author__writes__paper has 2000 classes, but its 60 edges allow at most 1600",
         ),
-        (|m| drop(m["edge_types"][1]["labels"].as_object_mut().unwrap().remove("num_classes")), "num_classes"),
+        (|m| drop(m["edge_types"][1]["labels"].as_object_mut().unwrap().remove("num_classes")), "EdgeLabelKind"),
         (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not part of this format"),
         (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
         (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
