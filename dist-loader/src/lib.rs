@@ -2,7 +2,7 @@
 //!
 //! A [`DistNeighborLoader`] runs in the process that trains. It takes the seeds that this rank's part owns (or a given
 //! list), cuts them into batches, and samples and fetches a bounded number of batches ahead of the trainer. A
-//! [`DistLinkNeighborLoader`] does the same for edges with negatives. A [`GraphDataLoader`] combines whole small
+//! [`DistLinkNeighborLoader`] does the same for edges with negatives, and a [`DistEdgeNeighborLoader`] for edges with labels. A [`GraphDataLoader`] combines whole small
 //! graphs. A [`MiniBatch`] consists of plain arrays: this crate does not depend on a tensor library.
 //!
 //! An error of a loader reaches the job as soon as it occurs, also a panic, with its text.
@@ -11,6 +11,7 @@
 
 mod batch;
 mod bytes_held;
+mod edges;
 mod error;
 mod graphs;
 mod links;
@@ -21,6 +22,8 @@ mod seeds;
 
 pub use batch::cached_rows::CachedRows;
 pub use batch::mini_batch::{EdgeBatch, MiniBatch, NodeBatch};
+pub use edges::edge_loader::{DistEdgeNeighborLoader, EdgeConfig};
+pub use edges::labeled_edges::LabeledEdgeBatch;
 pub use error::LoaderError;
 pub use graphs::graph_batch::GraphBatch;
 pub use graphs::graph_loader::GraphDataLoader;

@@ -68,7 +68,13 @@ fn seeds(dataset: &Dataset) -> Vec<SeedEdge> {
     let of_type = |edge_type: EdgeTypeId| {
         let edges = dataset.edges(edge_type);
         let times = edges.attributes.times.as_ref().expect("times");
-        let edge = move |i: usize| SeedEdge { edge_type, src: edges.src[i], dst: edges.dst[i], time: Some(times[i]) };
+        let edge = move |i: usize| SeedEdge {
+            edge_type,
+            src: edges.src[i],
+            dst: edges.dst[i],
+            time: Some(times[i]),
+            position: None,
+        };
         (0..edges.src.len()).step_by(9).map(edge)
     };
     TYPES.into_iter().flat_map(of_type).collect()
@@ -550,7 +556,7 @@ fn a_listed_pair_is_not_its_own_negative() {
     let negatives = NegativeSampling { num: 28, ..cases()[0].negatives };
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
         // The graph has one edge from node 2, to node 3.
-        let pair = SeedEdge { edge_type: EdgeTypeId(0), src: 2, dst: 17, time: None };
+        let pair = SeedEdge { edge_type: EdgeTypeId(0), src: 2, dst: 17, time: None, position: None };
         let seeds = EdgeSeeds::Listed(to_global(&node, vec![pair]));
         let case = Case { negatives, ..cases()[0] };
         let mut batches = loader(&node, world, case, seeds).expect("a valid loader").epoch(0);

@@ -7,6 +7,7 @@ mod embeddings;
 mod graph_batches;
 mod held_out_times;
 mod hop_kernels;
+mod labeled_edges;
 mod link_batches;
 mod loader_errors;
 mod partition_independence;

@@ -4,11 +4,13 @@ use crate::support;
 
 use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener, with_causes};
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig,
-    LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
+    DEFAULT_PREFETCH_BYTES, DistEdgeNeighborLoader, DistLinkNeighborLoader, DistNeighborLoader, EdgeConfig, EdgeSeeds,
+    Exclude, LabeledEdgeBatch, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling,
+    Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors, SamplerConfig, ServerList,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, NodeFields, NumNeighbors, SamplerConfig,
+    ServerList,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
@@ -292,4 +294,30 @@ fn clients_get_the_batches_of_edges_that_ranks_make() {
         let alone = servers.on_clients(1, |node, world| link_batches(&node, split, world));
         assert_eq!(num_edges(&alone), num_edges(&expected));
     }
+}
+
+fn labeled_batches(node: &Arc<DistGraph>, world: &mut ProcessGroup) -> Vec<LabeledEdgeBatch> {
+    let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a sampler"));
+    let attributes = EdgeFields { times: true, weights: true, features: true, labels: true };
+    let edge_type = EdgeTypeId(0);
+    let edges = EdgeConfig { edge_type, exclude_seed_edges: true, reverse_types: Vec::new(), attributes };
+    let seeds = EdgeSeeds::Labeled(Split::Train, edge_type);
+    let loader = DistEdgeNeighborLoader::new(sampler, seeds, config(), edges, world).expect("a loader");
+    loader.epoch(1).map(|batch| batch.expect("a batch")).collect()
+}
+
+#[test]
+fn clients_get_the_batches_of_labeled_edges_that_ranks_make() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&crate::labeled_edges::dataset(true), 2, Method::Metis { recursive: false }, dir.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let servers = Servers::start(dir.path(), 1, &config);
+    let expected = on_ranks(dir.path(), 2, &config, |node, world| labeled_batches(&node, world));
+    assert!(expected.iter().flatten().any(|batch| batch.graph.labels.iter().any(|&label| label > 0)));
+    assert_eq!(servers.on_clients(2, |node, world| labeled_batches(&node, world)), expected);
+    let num_edges =
+        |of_clients: &[Vec<LabeledEdgeBatch>]| of_clients.iter().flatten().map(|b| b.src.len()).sum::<usize>();
+    let alone = servers.on_clients(1, |node, world| labeled_batches(&node, world));
+    assert_eq!(num_edges(&alone), num_edges(&expected));
 }

@@ -16,7 +16,7 @@ use crate::rpc::service::Service;
 use crate::rpc::transport::{BulkTransport, CarriesPayload};
 use crate::rpc::wire::{Answer, ArrayReply, Request};
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, Split};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, SeedEdgeSet, Split};
 use futures::executor::block_on;
 use futures::{SinkExt, StreamExt};
 use serde::Serialize;
@@ -202,6 +202,7 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
         times: edges.attributes.times.is_some(),
         weights: edges.attributes.weights.is_some(),
         features: edges.attributes.features.is_some(),
+        labels: edges.attributes.labels.is_some(),
     };
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let mut rules = vec![SamplingPolicy::default(), SamplingPolicy { replace: true, ..SamplingPolicy::default() }];
@@ -245,11 +246,10 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
     }));
     requests.push(Request::FetchEdges(FetchEdgesRequest { edge_type, wanted, edges: words(&first_edges) }));
     requests.push(Request::HasEdges(HasEdgesRequest { edge_type, held_out: true, pairs: words(&pairs) }));
-    let held_out = &edges.held_out;
-    let counts = [edges.csc.num_edges(), held_out.valid.len(), held_out.test.len()];
-    for (split, count) in Split::ALL.into_iter().zip(counts) {
+    for set in Split::ALL.into_iter().flat_map(|split| [SeedEdgeSet::Links(split), SeedEdgeSet::Labeled(split)]) {
+        let count = part.num_seed_edges(edge_type, set);
         let positions = words(&(0..count.min(10) as u32).collect::<Vec<u32>>());
-        requests.push(Request::SeedEdges(SeedEdgesRequest { edge_type, split, positions }));
+        requests.push(Request::SeedEdges(SeedEdgesRequest { edge_type, set, positions }));
     }
     requests
 }

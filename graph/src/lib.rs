@@ -35,8 +35,9 @@ mod unique_keys;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
-    Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice,
-    NegativesMeta, NodeData, NodeOverlap, OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
+    Dataset, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
+    EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice, NO_SPLIT, NegativesMeta, NodeData, NodeOverlap,
+    OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
@@ -52,8 +53,9 @@ pub use npy::{
 pub use part::{
     BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum, HotNodes,
     HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook,
-    Provenance, Report, SeedEdgeEnds, TRANSFORMS_FILE, TypeDigests, edge_dir, has_built_features, is_folder_name,
-    listed_files, node_dir, node_file, part_dir, possible_files, write_built_features,
+    Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE, TypeDigests, edge_dir,
+    has_built_features, is_folder_name, listed_files, node_dir, node_file, part_dir, possible_files,
+    write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;

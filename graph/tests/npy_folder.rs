@@ -4,7 +4,8 @@ use edgecut_graph::readers::{
     DatasetSource, FakeOptions, GraphShape, export_npy, fake, load, load_with_warnings, read_npy_folder,
 };
 use edgecut_graph::{
-    Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, TargetKind, write_npy,
+    Dataset, EdgeLabelKind, EdgeTypeId, FeatureDtype, GraphError, NO_SPLIT, NodeTypeId, NpyElement, Split, TargetKind,
+    write_npy,
 };
 use half::f16;
 use std::fs;
@@ -237,6 +238,9 @@ fn with_attributes() -> Folder {
     folder.put("edge_attr", &[3, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
     folder.put("edge_weight", &[3], &[0.5_f32, 0.0, 2.0]);
     folder.put("edge_time", &[3], &[30_i64, -10, 20]);
+    folder.put("edge_label", &[3], &[1_i64, -1, 0]);
+    folder.put("edge_train_idx", &[1, 1], &[2_i32]);
+    folder.put_bool("edge_val_mask", &[1, 0, 0]);
     folder.put("node_time", &[4], &[1_i64, 2, 3, 4]);
     folder.put("val_edge_index", &[2, 1], &[2_i64, 0]);
     folder.put("test_edge_index", &[2, 2], &[3_i64, 0, 0, 3]);
@@ -253,6 +257,10 @@ fn check_attributes(dataset: &Dataset) {
     );
     assert_eq!(attributes.weights.as_ref().unwrap()[..], [0.5, 0.0, 2.0]);
     assert_eq!(attributes.times.as_ref().unwrap()[..], [30, -10, 20]);
+    let labels = attributes.labels.as_ref().unwrap();
+    assert_eq!(labels.values.classes().unwrap()[..], [1, -1, 0]);
+    assert_eq!(labels.splits[..], [Split::Valid.code(), NO_SPLIT, Split::Train.code()]);
+    assert_eq!(labels.values.kind(), EdgeLabelKind::NumClasses(2));
     assert_eq!(dataset.nodes(NodeTypeId(0)).times.as_ref().unwrap()[..], [1, 2, 3, 4]);
     let [(_, valid), (_, test)] = edges.held_out.lists();
     assert_eq!((&valid.src[..], &valid.dst[..]), (&[2][..], &[0][..]));
@@ -268,6 +276,8 @@ fn what_edges_carry_survives_an_export() {
     export_npy(&dataset, folder.0.path()).unwrap();
     check_attributes(&folder.read().unwrap());
     assert!(!folder.0.path().join("val_edge_index.npy").exists());
+    folder.put("edge_label", &[3, 1], &[1.0, f32::NAN, 0.0]);
+    check_attributes(&folder.read().unwrap());
     folder.put("edge_weight", &[3, 1], &[0.5_f64, 0.0, 2.0]);
     folder.put("edge_time", &[3, 1], &[30_i32, -10, 20]);
     check_attributes(&folder.read().unwrap());
@@ -277,6 +287,75 @@ fn what_edges_carry_survives_an_export() {
     let bare = folder.read().unwrap();
     assert!(bare.edges(EdgeTypeId(0)).attributes.is_empty() && bare.edges(EdgeTypeId(0)).held_out.is_empty());
     assert!(bare.nodes(NodeTypeId(0)).times.is_none());
+}
+
+#[test]
+fn numbers_to_predict_for_edges_survive_an_export() {
+    let folder = Folder::legal();
+    folder.put("edge_target", &[3, 2], &[1.0_f32, 2.5, f32::NAN, f32::NAN, f32::NAN, -3.0]);
+    folder.put("edge_test_mask", &[3], &[0_i64, 0, 1]);
+    let dataset = folder.read().unwrap();
+    dataset.validate().unwrap();
+    export_npy(&dataset, folder.0.path()).unwrap();
+    for dataset in [&dataset, &folder.read().unwrap()] {
+        let labels = dataset.edges(EdgeTypeId(0)).attributes.labels.as_ref().unwrap();
+        let targets = labels.values.targets().unwrap();
+        assert_eq!((targets.dim, targets.kind, targets.row(2)[1]), (2, TargetKind::Regression, -3.0));
+        assert_eq!((labels.splits[..].to_vec(), labels.sizes()), (vec![NO_SPLIT, NO_SPLIT, 2], [0, 0, 1]));
+    }
+    // The second edge has no known number.
+    folder.put("edge_test_mask", &[3], &[0_i64, 1, 1]);
+    let mut dataset = folder.read().unwrap();
+    assert!(dataset.validate().unwrap_err().to_string().contains("edge 1 is in the test split, but has no label"));
+    let said = dataset.leave_out_unlabeled();
+    assert_eq!(said, ["1 of 2 test edges have no label: they are not evaluated"]);
+    dataset.validate().unwrap();
+}
+
+#[test]
+fn each_bad_label_of_an_edge_is_named_with_its_entry() {
+    type Change = fn(&Folder);
+    let cases: [(Change, &str); 11] = [
+        (|f| f.put("edge_label", &[2], &[0_i64; 2]), "edge_label.npy: it has 2 rows, but there are 3 edges"),
+        (|f| f.put("edge_label", &[3], &[0_i64, -2, 0]), "edge_label.npy: edge 1 has label -2, which is not a class"),
+        (|f| f.put("edge_label", &[3], &[0.5_f32; 3]), "edge_label.npy: edge 0 has label 0.5, which is not a class"),
+        (
+            |f| f.put("edge_label", &[3, 2], &[0_i64; 6]),
+            "edge_label.npy: it has 2 columns; expected one class per edge; several labels are edge_target.npy",
+        ),
+        (|f| f.put("edge_target", &[3], &[0_f32; 3]), "edge_target.npy: there is also edge_label.npy"),
+        (|f| f.put("edge_train_idx", &[1], &[1_i64]), "edge_train_idx.npy: edge 1 is a training edge, but has no"),
+        (|f| f.put("edge_train_idx", &[1], &[3_i64]), "edge_train_idx.npy: entry 0 is edge 3, which is out of range"),
+        (|f| f.put("edge_train_idx", &[2], &[2_i64, 2]), "edge_train_idx.npy: edge 2 is listed twice"),
+        (|f| f.put("edge_test_idx", &[1], &[0_i64]), "edge_test_idx.npy: edge 0 is also in the valid split"),
+        (|f| f.put("edge_test_mask", &[3], &[0_i64, 2, 0]), "edge_test_mask.npy: entry 1 is 2, but a mask has only"),
+        (
+            |f| f.remove("edge_label"),
+            "edge_train_idx.npy: the labels of these edges are missing: save edge_label.npy or edge_target.npy",
+        ),
+    ];
+    for (change, why) in cases {
+        let folder = with_attributes();
+        change(&folder);
+        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
+    }
+}
+
+#[test]
+fn labels_stay_with_the_edges_that_have_them() {
+    let source = |folder: &Folder| DatasetSource::of_folder(folder.0.path());
+    let folder = with_attributes();
+    folder.remove("edge_val_mask");
+    folder.remove("val_edge_index");
+    folder.remove("test_edge_index");
+    let reversed = load(&DatasetSource { add_reverse_edges: true, ..source(&folder) }).unwrap();
+    assert!(reversed.edge_types[0].attributes.labels.is_some() && reversed.edge_types[1].attributes.labels.is_none());
+    assert!(reversed.edge_types[1].attributes.weights.is_some());
+    let why = load(&DatasetSource { to_undirected: true, ..source(&folder) }).unwrap_err().to_string();
+    assert!(why.contains("edge type node__to__node has labels") && why.contains("--add-reverse-edges"), "{why}");
+    let hold_out = Some(edgecut_graph::HoldOut::random(0.3, 0.3, 1));
+    let why = load(&DatasetSource { hold_out_edges: hold_out, ..source(&folder) }).unwrap_err().to_string();
+    assert!(why.contains("edge type node__to__node has labels, which held-out edges would lose"), "{why}");
 }
 
 #[test]

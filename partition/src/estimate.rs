@@ -113,10 +113,10 @@ impl Sizes {
                 8 * u64::from(nodes.has_labels) + 8 * u64::from(nodes.has_times) + 4 * nodes.target_dim as u64;
             nodes.num_nodes * of_node
         });
-        let edge_bytes = stored
-            .edge_types
-            .iter()
-            .map(|edges| edges.num_edges * (4 * u64::from(edges.has_weights) + 8 * u64::from(edges.has_times)));
+        let edge_bytes = stored.edge_types.iter().map(|edges| {
+            let of_edge = 4 * u64::from(edges.has_weights) + 8 * u64::from(edges.has_times) + edges.label_bytes;
+            edges.num_edges * of_edge
+        });
         Self {
             num_nodes: shape.num_nodes(),
             num_read: shape.num_edges(),
@@ -126,7 +126,10 @@ impl Sizes {
             num_constraints: num_types.clamp(1, MAX_CONSTRAINTS - 2) + 2,
             num_parts: u64::from(options.num_parts),
             num_threads: rayon::current_num_threads() as u64,
-            has_attributes: shape.edge_types.iter().any(|e| e.has_weights || e.has_times || e.features.is_some()),
+            has_attributes: shape
+                .edge_types
+                .iter()
+                .any(|e| e.has_weights || e.has_times || e.features.is_some() || e.label_bytes > 0),
             value_bytes: node_bytes.sum::<u64>() + edge_bytes.sum::<u64>(),
             is_made_undirected: options.to_undirected,
             is_ranked: options.hotness.is_some(),

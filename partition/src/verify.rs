@@ -3,8 +3,8 @@
 use crate::PartitionError;
 use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure, TransformsDigests};
 use edgecut_graph::{
-    BUILT_FEATURES_FILE, DiskPartId, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId, Overlaps,
-    Part, Split, TRANSFORMS_FILE, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
+    BUILT_FEATURES_FILE, DiskPartId, EdgeLabels, EdgeTypeId, FEATURES_FILE, GraphError, META_FILE, Meta, NodeTypeId,
+    Overlaps, Part, Split, TRANSFORMS_FILE, count_distinct_labels, edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
 use std::io::Read;
@@ -132,26 +132,42 @@ fn times(parts: &[Part], t: usize) -> Option<Vec<i64>> {
     Some(of_parts?.concat())
 }
 
-/// Checks that no node type has many more classes than distinct labels.
+/// Checks that no type has many more classes than distinct labels.
 fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), PartitionError> {
     for (t, of_type) in meta.node_types.iter().enumerate() {
-        if of_type.num_classes <= max_classes(0) {
-            continue;
-        }
         let labels = parts.iter().filter_map(|part| part.nodes(NodeTypeId(t as u16)).labels.as_deref());
-        let distinct = count_distinct_labels(&labels.collect::<Vec<_>>().concat());
-        if of_type.num_classes > max_classes(distinct) {
-            let why = format!(
-                "node type {} has {} classes, but its labels have {distinct} different values, which allow at most {}: \
-                 partition the graph again with its classes numbered 0, 1, 2 and so on",
-                of_type.name,
-                of_type.num_classes,
-                max_classes(distinct)
-            );
-            return wrong(dir.join(META_FILE), why);
-        }
+        check_classes_of(dir, &format!("node type {}", of_type.name), of_type.num_classes, labels)?;
+    }
+    for (e, of_type) in (0..).map(EdgeTypeId).zip(&meta.edge_types) {
+        let of_part = |part: &'_ Part| part.edges(e).attributes.labels.clone();
+        let all: Vec<EdgeLabels> = parts.iter().filter_map(of_part).collect();
+        let labels = all.iter().filter_map(|labels| labels.values.classes().map(|classes| &classes[..]));
+        let num_classes = of_type.labels.map_or(0, |labels| labels.values.num_classes());
+        check_classes_of(dir, &edge_dir(of_type), num_classes, labels)?;
     }
     Ok(())
+}
+
+/// Checks that a type does not have many more classes than `labels` of all parts have values.
+fn check_classes_of<'a>(
+    dir: &Path,
+    of_type: &str,
+    num_classes: usize,
+    labels: impl Iterator<Item = &'a [i64]>,
+) -> Result<(), PartitionError> {
+    if num_classes <= max_classes(0) {
+        return Ok(());
+    }
+    let distinct = count_distinct_labels(&labels.collect::<Vec<_>>().concat());
+    if num_classes <= max_classes(distinct) {
+        return Ok(());
+    }
+    let why = format!(
+        "{of_type} has {num_classes} classes, but its labels have {distinct} different values, which allow at most {}: \
+         partition the graph again with its classes numbered 0, 1, 2 and so on",
+        max_classes(distinct)
+    );
+    wrong(dir.join(META_FILE), why)
 }
 
 /// Compares the digests of features and classes in `META.json` with those of `transforms.json`. Digests of contents and of
@@ -213,13 +229,20 @@ struct Sums {
     edges: Vec<u64>,
     /// The number of held-out edges for validation and test, per edge type.
     held_out: Vec<[u64; 2]>,
+    /// The number of labeled edges of the training, validation and test splits, per edge type.
+    labeled: Vec<[u64; 3]>,
 }
 
 impl Sums {
     fn new(meta: &Meta) -> Self {
         let node_types = meta.node_types.len();
         let edge_types = meta.edge_types.len();
-        Self { splits: vec![[0; 3]; node_types], edges: vec![0; edge_types], held_out: vec![[0; 2]; edge_types] }
+        Self {
+            splits: vec![[0; 3]; node_types],
+            edges: vec![0; edge_types],
+            held_out: vec![[0; 2]; edge_types],
+            labeled: vec![[0; 3]; edge_types],
+        }
     }
 
     /// Adds a part, and returns its number of training nodes.
@@ -233,6 +256,8 @@ impl Sums {
         for e in part.edge_type_ids() {
             let edges = part.edges(e);
             self.edges[e.index()] += edges.csc.num_edges() as u64;
+            let labeled = &mut self.labeled[e.index()];
+            Split::ALL.iter().zip(labeled).for_each(|(&split, n)| *n += edges.split_index.len(split) as u64);
             let lists = edges.held_out.lists();
             self.held_out[e.index()].iter_mut().zip(lists).for_each(|(n, (_, list))| *n += list.len() as u64);
         }
@@ -249,13 +274,19 @@ impl Sums {
                 return wrong(dir.join(META_FILE), why);
             }
         }
-        for ((e, &found), held_out) in meta.edge_types.iter().zip(&self.edges).zip(&self.held_out) {
+        let sums = self.edges.iter().zip(&self.held_out).zip(&self.labeled);
+        for (e, ((&found, held_out), labeled)) in meta.edge_types.iter().zip(sums) {
             if e.num_edges != found {
                 let why = format!("{} has {} edges, but parts have {found}", edge_dir(e), e.num_edges);
                 return wrong(dir.join(META_FILE), why);
             }
             if e.held_out != *held_out {
                 let why = format!("{} has {:?} held-out edges, but parts have {held_out:?}", edge_dir(e), e.held_out);
+                return wrong(dir.join(META_FILE), why);
+            }
+            let sizes = e.labels.map_or([0; 3], |labels| labels.split_sizes);
+            if sizes != *labeled {
+                let why = format!("split sizes of {} are {sizes:?}, but parts have {labeled:?}", edge_dir(e));
                 return wrong(dir.join(META_FILE), why);
             }
         }

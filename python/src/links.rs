@@ -92,7 +92,8 @@ impl LinkSeeds {
                 let time = |at: usize| self.times.as_ref().map(|times| times[at]);
                 let ends = src.into_iter().zip(dst).enumerate();
                 EdgeSeeds::Listed(
-                    ends.map(|(at, (src, dst))| SeedEdge { edge_type, src, dst, time: time(at) }).collect(),
+                    ends.map(|(at, (src, dst))| SeedEdge { edge_type, src, dst, time: time(at), position: None })
+                        .collect(),
                 )
             }
             None => EdgeSeeds::Split(self.split, vec![edge_type]),

@@ -206,7 +206,7 @@ impl Loader {
 fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
     let has_attributes = |e: &EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
     let any = graph.meta_data().edge_types.iter().any(has_attributes);
-    let all = EdgeFields { times: true, weights: true, features: true };
+    let all = EdgeFields { times: true, weights: true, features: true, labels: false };
     let of_edges = if any { all } else { EdgeFields::default() };
     let node = graph.node();
     // The errors of a sampler are settings that do not fit the graph.

@@ -4,17 +4,20 @@
 use crate::backend_types::Cpu;
 #[cfg(all(feature = "cuda", not(test)))]
 use crate::backend_types::Cuda;
+use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel};
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
     GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelFileError, SavedEmbeddings};
-use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
+use crate::models::{
+    EdgeModel, EdgeModelConfig, GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel,
+};
 use crate::ops::GnnBackend;
 use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]
-use crate::{graph, inference, link, model_file};
+use crate::{edge, graph, inference, link, model_file};
 #[cfg(not(test))]
 use burn::backend::Autodiff;
 use burn::tensor::Device;
@@ -217,6 +220,63 @@ training_backend! {
         path: &Path,
         device: &Device<Self>,
     ) -> Result<(LinkModel<Self>, LinkModelConfig, SavedEmbeddings), ModelFileError> {
+        model_file::open_model(bytes, path, device)
+    }
+
+    /// Calls [`train_edge`](crate::edge::train_edge).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn train_edge(
+        node: &Arc<DistGraph>,
+        config: &EdgeTrainingConfig,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+        observer: &mut dyn Observer<SeedScores>,
+    ) -> Result<FittedEdgeModel<Self>, TrainError> {
+        edge::train_edge::<Autodiff<Self>>(node, config, world, device, observer)
+    }
+
+    /// Calls [`evaluate_edge`](crate::edge::evaluate_edge).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn evaluate_edge(
+        node: &Arc<DistGraph>,
+        config: &EdgeTrainingConfig,
+        model: &EdgeModel<Self>,
+        model_config: &EdgeModelConfig,
+        saved: EmbeddingSource<'_>,
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+    ) -> Result<SeedResult, TrainError> {
+        edge::evaluate_edge(node, config, model, model_config, saved, world, device)
+    }
+
+    /// Calls [`predict_edges`](crate::edge::predict_edges).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn predict_edges(
+        job: (&Arc<DistGraph>, &mut ProcessGroup),
+        model: (&EdgeModel<Self>, &EdgeModelConfig),
+        saved: EmbeddingSource<'_>,
+        config: &EdgePredictionConfig,
+        device: &Device<Self>,
+        visit: &mut dyn FnMut(EdgeOutputs) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        edge::predict_edges(job, model.0, model.1, saved, config, device, visit)
+    }
+
+    /// Calls [`open_model`](crate::model_file::open_model) for a model for edges.
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn open_edge_model(
+        bytes: &[u8],
+        path: &Path,
+        device: &Device<Self>,
+    ) -> Result<(EdgeModel<Self>, EdgeModelConfig, SavedEmbeddings), ModelFileError> {
         model_file::open_model(bytes, path, device)
     }
 

@@ -5,12 +5,13 @@
 //! - [`nn`]: the layers of models: convolutions, dense layers and decoders;
 //! - [`loss`]: the losses of nodes and of whole graphs, and their targets;
 //! - [`metrics`]: evaluation metrics over all ranks;
-//! - [`models`]: complete networks for node classification, link prediction and graph classification;
+//! - [`models`]: complete networks for predictions of nodes, links, edges and graphs;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`checkpoint`]: the state of a training, for runs that continue after an interruption;
 //! - [`model_file`]: saved models in safetensors format;
 //! - [`train_node`]: prediction of classes, labels or numbers of nodes over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
+//! - [`edge`]: prediction of classes, labels or numbers of edges;
 //! - [`graph`]: prediction for whole graphs;
 //! - [`inference`]: predictions and embeddings of all nodes.
 //!
@@ -21,6 +22,7 @@ mod backend_types;
 mod backends;
 mod batch_input;
 pub mod checkpoint;
+pub mod edge;
 mod edge_type_name;
 mod embeddings;
 mod fit;

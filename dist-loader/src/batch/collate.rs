@@ -74,6 +74,7 @@ pub(crate) async fn collate(
             features: of_edges.features && meta.feature_dim > 0,
             weights: of_edges.weights && meta.has_weights,
             times: of_edges.times && meta.has_times,
+            labels: of_edges.labels && meta.labels.is_some(),
         };
         let mut attributes = SampledEdgeAttributes::default();
         if wanted.any() {

@@ -133,8 +133,9 @@ pub struct EdgeBatch {
 impl EdgeBatch {
     /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
-        let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
+        let SampledEdgeAttributes { times, weights, features, labels, targets, .. } = &self.attributes;
         let structure = bytes_held(&self.indptr) + bytes_held(&self.indices) + bytes_held(&self.positions);
-        structure + bytes_held(times) + bytes_held(weights) + bytes_held(features)
+        let of_labels = bytes_held(labels) + bytes_held(targets);
+        structure + of_labels + bytes_held(times) + bytes_held(weights) + bytes_held(features)
     }
 }

@@ -7,11 +7,11 @@ use crate::links::edge_relations::EdgeRelations;
 use crate::links::link_batch::{LinkBatch, Negatives};
 use crate::links::negatives::{Drawn, NegativeSampler, NegativeSampling};
 use crate::prefetch::seed_loader::SeedBatches;
+use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The state that turns seed edges into batches.
@@ -25,29 +25,6 @@ pub(crate) struct LinkBatches {
     pub(crate) relations: Arc<EdgeRelations>,
     pub(crate) wanted: NodeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
-}
-
-/// The ends of a batch's edges as seeds of its neighborhood, each node once, or once per edge if neighborhoods are
-/// disjoint.
-struct Ends {
-    seeds: SampleSeeds,
-    numbers: Vec<FxHashMap<(u32, u32), u32>>,
-    disjoint: bool,
-}
-
-impl Ends {
-    /// Returns the number of a node among the seeds of its type, and adds it if it is new.
-    fn number(&mut self, node_type: usize, edge: usize, id: u32) -> u32 {
-        let batch = if self.disjoint { edge as u32 } else { 0 };
-        let nodes = &mut self.seeds.nodes[node_type];
-        *self.numbers[node_type].entry((batch, id)).or_insert_with(|| {
-            nodes.push(id);
-            if self.disjoint {
-                self.seeds.batch[node_type].push(batch);
-            }
-            nodes.len() as u32 - 1
-        })
-    }
 }
 
 /// Seeds, and the numbers of the ends of edges and of their negatives among them.
@@ -94,23 +71,13 @@ impl LinkBatches {
     /// Numbers the ends of edges and their negatives as seeds.
     fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
         let part = self.node().part();
-        let num_types = part.meta().node_types.len();
-        let mut ends = Ends {
-            seeds: SampleSeeds {
-                nodes: vec![Vec::new(); num_types],
-                batch: vec![Vec::new(); num_types],
-                times: edges.iter().filter_map(|edge| edge.time).collect(),
-                excluded: self.excluded(edges),
-            },
-            numbers: vec![FxHashMap::default(); num_types],
-            disjoint: self.sampler.is_disjoint(),
-        };
+        let excluded = if self.exclude_seed_edges { self.relations.excluded(edges) } else { Vec::new() };
+        let mut ends = Ends::new(&self.sampler, edges, excluded);
+        let [src, dst] = ends.number_both(part, edges);
         let types_of = |edge: &SeedEdge| {
             let edges = part.edges(edge.edge_type);
             (edges.src_type.index(), edges.dst_type.index())
         };
-        let src = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).0, i, edge.src)).collect();
-        let dst = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).1, i, edge.dst)).collect();
         let negatives = if self.num_negatives.shared {
             // Shared negatives belong to no edge, so disjoint sampling puts them into a neighborhood after those of the
             // edges.
@@ -129,21 +96,6 @@ impl LinkBatches {
             }
         };
         Numbered { seeds: ends.seeds, src, dst, negatives }
-    }
-
-    /// Returns the edges of a batch and their reverses, by edge type.
-    fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
-        if !self.exclude_seed_edges {
-            return Vec::new();
-        }
-        let mut excluded = vec![Vec::new(); self.relations.reverses.len()];
-        for edge in edges {
-            excluded[edge.edge_type.index()].push((edge.src, edge.dst));
-            for &reverse in &self.relations.reverses[edge.edge_type.index()] {
-                excluded[reverse.index()].push((edge.dst, edge.src));
-            }
-        }
-        excluded
     }
 }
 

@@ -11,11 +11,10 @@ use crate::prefetch::batch_iter::BatchIter;
 use crate::prefetch::seed_loader::SeedLoader;
 use crate::seeds::edge_seeds::{EdgeIndex, EdgeSeeds};
 use crate::seeds::epoch_segment::EpochSegment;
-use crate::seeds::rest_of_epoch::SeedPartition;
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
-use edgecut_graph::{EdgeTypeId, Meta, Part};
+use edgecut_graph::{EdgeTypeId, Part};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -100,6 +99,7 @@ impl DistLinkNeighborLoader {
         let listed = matches!(seeds, EdgeSeeds::Listed(_));
         let edge_types: Vec<EdgeTypeId> = match &seeds {
             EdgeSeeds::Split(_, edge_types) => edge_types.clone(),
+            EdgeSeeds::Labeled(_, edge_type) => vec![*edge_type],
             EdgeSeeds::Listed(edges) => {
                 edges.iter().map(|edge| edge.edge_type).collect::<BTreeSet<_>>().into_iter().collect()
             }
@@ -115,32 +115,15 @@ impl DistLinkNeighborLoader {
         if let Some(why) = too_few_nodes(part, &edge_types, link.negatives) {
             return invalid(why);
         }
-        if let Some(&(one, other)) = link.reverse_types.iter().find(|pair| !are_opposite(part.meta(), **pair)) {
-            let name = |e: EdgeTypeId| &part.meta().edge_types[e.index()].relation;
-            return invalid(format!(
-                "edge types {} and {} are not each other's reverse: the source type of each must be the destination \
-                 type of the other",
-                name(one),
-                name(other)
-            ));
-        }
+        let relations = Arc::new(EdgeRelations::new(part, &link.reverse_types)?);
         let index = EdgeIndex::new(node, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
-        if index.len() > u32::MAX as usize {
-            return invalid(format!(
-                "{} seed edges in one part exceed the limit of 2^32 - 1: partition into more parts",
-                index.len()
-            ));
-        }
+        index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
         let negatives = Arc::new(NegativeSampler::new(link.negatives, &sampler, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
         let agreed = plan.agree(config.even_batches, world)?;
-        let relations = Arc::new(EdgeRelations {
-            ends: part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect(),
-            reverses: reverse_types(part.meta(), &link.reverse_types),
-        });
         let batches = LinkBatches {
             sampler,
             index: Arc::new(index),
@@ -173,7 +156,7 @@ impl DistLinkNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let batches = self.loader.seeds();
-        let cells = SeedPartition::of_edges(batches.sampler.node(), batches.index.training_types()?, world)?;
+        let cells = batches.index.partition(batches.sampler.node(), world)?;
         Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
     }
 
@@ -280,27 +263,4 @@ fn too_few_nodes(part: &Part, edge_types: &[EdgeTypeId], negatives: NegativeSamp
         }
     }
     None
-}
-
-/// Returns whether each edge type ends in the node type in which the other starts.
-fn are_opposite(meta: &Meta, (one, other): (EdgeTypeId, EdgeTypeId)) -> bool {
-    let one = &meta.edge_types[one.index()];
-    let other = &meta.edge_types[other.index()];
-    (&one.src_type, &one.dst_type) == (&other.dst_type, &other.src_type)
-}
-
-/// Returns, for each edge type, the edge types that may contain the reverses of its edges.
-fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<EdgeTypeId>> {
-    let types = &meta.edge_types;
-    let is_reverse = |a: usize, b: usize| {
-        let from = &types[a];
-        let to = &types[b];
-        let ends = (&from.src_type, &from.dst_type) == (&to.dst_type, &to.src_type);
-        let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
-        let named = is_rev(&from.relation, &to.relation) || is_rev(&to.relation, &from.relation);
-        let given = given.iter().any(|&(x, y)| [(x.index(), y.index()), (y.index(), x.index())].contains(&(a, b)));
-        ends && (a == b || named || given)
-    };
-    let reverses_of = |a: usize| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect();
-    (0..types.len()).map(reverses_of).collect()
 }

@@ -1,8 +1,10 @@
 //! Seed edges of a rank's batches.
 
 use crate::error::LoaderError;
+use crate::seeds::rest_of_epoch::SeedPartition;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, SampleError};
-use edgecut_graph::{EdgeTypeId, Part, SeedEdgeEnds, Split};
+use edgecut_graph::{EdgeTypeId, Part, SeedEdgeEnds, SeedEdgeSet, Split};
 use futures::future::try_join_all;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ pub enum EdgeSeeds {
     /// edges for the other splits. Ranks that share a part take them in turn. A client of servers takes the edges of the
     /// parts in its [`SeedShare`](edgecut_dist_sampler::SeedShare).
     Split(Split, Vec<EdgeTypeId>),
+    /// The labeled edges of a type and a split into this rank's nodes, divided in the same way.
+    Labeled(Split, EdgeTypeId),
     /// A list of edges in global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k`
     /// modulo the world size makes it.
     Listed(Vec<SeedEdge>),
@@ -26,7 +30,7 @@ pub enum EdgeSeeds {
 /// ```
 /// use edgecut_dist_loader::{EdgeSeeds, SeedEdge};
 /// use edgecut_graph::EdgeTypeId;
-/// let edge = SeedEdge { edge_type: EdgeTypeId(0), src: 7, dst: 3, time: None };
+/// let edge = SeedEdge { edge_type: EdgeTypeId(0), src: 7, dst: 3, time: None, position: None };
 /// let seeds = EdgeSeeds::Listed(vec![edge]);
 /// assert!(matches!(seeds, EdgeSeeds::Listed(edges) if edges == [edge]));
 /// ```
@@ -40,6 +44,8 @@ pub struct SeedEdge {
     pub dst: u32,
     /// The time, if the edge has one.
     pub time: Option<i64>,
+    /// The position among the in-edges of the destination, if the edge is one of them.
+    pub position: Option<u32>,
 }
 
 /// Seed edges by position.
@@ -47,7 +53,7 @@ pub struct SeedEdge {
 pub(crate) enum EdgeIndex {
     /// The edges of some types that some parts own, end to end.
     Parts {
-        split: Split,
+        set: SeedEdgeSet,
         edge_types: Vec<EdgeTypeId>,
         sections: Vec<Section>,
     },
@@ -65,29 +71,34 @@ pub(crate) struct Section {
 
 impl EdgeIndex {
     pub(crate) fn new(node: &DistGraph, seeds: EdgeSeeds) -> Result<Self, SampleError> {
-        let (split, edge_types) = match seeds {
+        let (set, edge_types) = match seeds {
             EdgeSeeds::Listed(edges) => return Ok(Self::Listed(edges)),
-            EdgeSeeds::Split(split, edge_types) => (split, edge_types),
+            EdgeSeeds::Split(split, edge_types) => (SeedEdgeSet::Links(split), edge_types),
+            EdgeSeeds::Labeled(split, edge_type) => (SeedEdgeSet::Labeled(split), vec![edge_type]),
         };
         let mut sections = Vec::new();
         let mut start = 0;
         for part in node.seed_share().parts {
             for &edge_type in &edge_types {
-                let end = start + node.num_seed_edges(part, edge_type, split)?;
+                let end = start + node.num_seed_edges(part, edge_type, set)?;
                 sections.push(Section { part, edge_type, positions: start..end });
                 start = end;
             }
         }
-        Ok(Self::Parts { split, edge_types, sections })
+        Ok(Self::Parts { set, edge_types, sections })
     }
 
-    /// Returns the types of the edges, if they are training edges.
+    /// Counts the training edges of each part. Every rank must call this.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for held-out or listed edges.
-    pub(crate) fn training_types(&self) -> Result<&[EdgeTypeId], LoaderError> {
+    /// [`LoaderError::Config`] for held-out or listed edges, and for labeled edges of other splits.
+    pub(crate) fn partition(&self, node: &DistGraph, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         match self {
-            Self::Parts { split: Split::Train, edge_types, .. } => Ok(edge_types),
+            Self::Parts {
+                set: set @ (SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(Split::Train)),
+                edge_types,
+                ..
+            } => SeedPartition::of_edges(node, *set, edge_types, world),
             _ => {
                 let what = "only an epoch of training edges can be continued with another number of processes".into();
                 Err(LoaderError::Config { what })
@@ -102,11 +113,24 @@ impl EdgeIndex {
         }
     }
 
+    /// Checks that the positions of the edges fit into 32 bits.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`].
+    pub(crate) fn check_len(&self) -> Result<(), LoaderError> {
+        if self.len() <= u32::MAX as usize {
+            return Ok(());
+        }
+        let len = self.len();
+        let what = format!("{len} seed edges in one part exceed the limit of 2^32 - 1: partition into more parts");
+        Err(LoaderError::Config { what })
+    }
+
     /// Returns the reason why some seed edges lack a time, if any do. It depends on the whole graph, so all ranks agree
     /// on it.
     pub(crate) fn lacks_times(&self, part: &Part) -> Option<String> {
-        let (split, types) = match self {
-            Self::Parts { split, edge_types, .. } => (*split, edge_types),
+        let (set, types) = match self {
+            Self::Parts { set, edge_types, .. } => (*set, edge_types),
             Self::Listed(edges) => {
                 let without = edges.iter().position(|edge| edge.time.is_none())?;
                 return Some(format!("temporal sampling needs a time for each seed edge: edge {without} has none"));
@@ -115,21 +139,21 @@ impl EdgeIndex {
         let meta = part.meta();
         let lacks = |edge_type: &EdgeTypeId| {
             let edges = &meta.edge_types[edge_type.index()];
-            match split {
-                Split::Train => !edges.has_times,
-                Split::Valid => edges.held_out[0] > 0 && !edges.held_out_has_times,
-                Split::Test => edges.held_out[1] > 0 && !edges.held_out_has_times,
+            match set {
+                SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => !edges.has_times,
+                SeedEdgeSet::Links(Split::Valid) => edges.held_out[0] > 0 && !edges.held_out_has_times,
+                SeedEdgeSet::Links(Split::Test) => edges.held_out[1] > 0 && !edges.held_out_has_times,
             }
         };
         let edge_type = types.iter().find(|edge_type| lacks(edge_type))?;
         let edges = &meta.edge_types[edge_type.index()];
         let name = format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type);
-        Some(match split {
-            Split::Train => format!(
+        Some(match set {
+            SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => format!(
                 "temporal sampling needs a time for each seed edge, but edge type {name} has none: predict edge types \
                  that have times"
             ),
-            _ => format!(
+            SeedEdgeSet::Links(split) => format!(
                 "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have \
                  none: save {0}_edge_time.npy beside {0}_edge_index.npy, or hold out the latest edges with \
                  `hold_out_edges=latest:VALID,TEST`, and partition again",
@@ -140,9 +164,9 @@ impl EdgeIndex {
 
     /// Returns the edges at some positions, which must be below [`EdgeIndex::len`].
     pub(crate) async fn edges(&self, node: &Arc<DistGraph>, positions: &[u32]) -> Result<Vec<SeedEdge>, SampleError> {
-        let (split, sections) = match self {
+        let (set, sections) = match self {
             Self::Listed(edges) => return Ok(positions.iter().map(|&at| edges[at as usize]).collect()),
-            Self::Parts { split, sections, .. } => (*split, sections),
+            Self::Parts { set, sections, .. } => (*set, sections),
         };
         // By section: the places of its edges in the result, and their positions in the section.
         let mut asked = vec![(Vec::new(), Vec::new()); sections.len()];
@@ -153,13 +177,14 @@ impl EdgeIndex {
         }
         let read = asked.into_iter().zip(sections).filter(|((places, _), _)| !places.is_empty());
         let read = read.map(|((places, positions), section)| async move {
-            let edges = node.seed_edges(section.part, section.edge_type, split, positions).await?;
+            let edges = node.seed_edges(section.part, section.edge_type, set, positions).await?;
             Ok::<_, SampleError>((places, section.edge_type, edges))
         });
-        let mut all = vec![SeedEdge { edge_type: EdgeTypeId(0), src: 0, dst: 0, time: None }; positions.len()];
+        let mut all =
+            vec![SeedEdge { edge_type: EdgeTypeId(0), src: 0, dst: 0, time: None, position: None }; positions.len()];
         for (places, edge_type, edges) in try_join_all(read).await? {
-            for (place, SeedEdgeEnds { src, dst, time }) in places.into_iter().zip(edges) {
-                all[place] = SeedEdge { edge_type, src, dst, time };
+            for (place, SeedEdgeEnds { src, dst, time, position }) in places.into_iter().zip(edges) {
+                all[place] = SeedEdge { edge_type, src, dst, time, position };
             }
         }
         Ok(all)

@@ -5,7 +5,7 @@ use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::SeedPlan;
 use edgecut_cluster::{PartLayout, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, SampleError};
-use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, Split};
+use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, SeedEdgeSet};
 use std::ops::Range;
 
 /// The numbers of training seeds in each part, and the rules by which processes divide them.
@@ -103,9 +103,10 @@ impl SeedPartition {
         Self::agree((0..num_parts(node)).map(count).collect(), world)
     }
 
-    /// Counts the training edges of some types. Every rank must call this.
+    /// Counts the edges of some types in a set of training edges. Every rank must call this.
     pub(crate) fn of_edges(
         node: &DistGraph,
+        set: SeedEdgeSet,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
@@ -114,7 +115,7 @@ impl SeedPartition {
         for (at, &edge_type) in edge_types.iter().enumerate() {
             if node.is_client() {
                 for part in node.seed_share().parts {
-                    let count = node.num_seed_edges(part, edge_type, Split::Train).map_err(failed)?;
+                    let count = node.num_seed_edges(part, edge_type, set).map_err(failed)?;
                     counts[part as usize][at] = count;
                 }
                 continue;
@@ -125,8 +126,17 @@ impl SeedPartition {
             for (part, counts) in counts.iter_mut().enumerate() {
                 let owned = book.range(DiskPartId(part as u32));
                 if owned.start >= held.start && owned.end <= held.end {
-                    let before = |id: u32| edges.csc.indptr()[(id - held.start) as usize];
-                    counts[at] = (before(owned.end) - before(owned.start)) as usize;
+                    let before = |id: u32| {
+                        let in_edges = edges.csc.indptr()[(id - held.start) as usize] as usize;
+                        match (set, &edges.attributes.labels) {
+                            (SeedEdgeSet::Links(_), _) => in_edges,
+                            (SeedEdgeSet::Labeled(split), Some(labels)) => {
+                                edges.split_index.len_below(labels, split, in_edges)
+                            }
+                            (SeedEdgeSet::Labeled(_), None) => 0,
+                        }
+                    };
+                    counts[at] = before(owned.end) - before(owned.start);
                 }
             }
         }

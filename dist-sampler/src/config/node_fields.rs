@@ -1,6 +1,6 @@
 //! The attributes of nodes and edges to fetch.
 
-use edgecut_graph::NodeTypeMeta;
+use edgecut_graph::{EdgeTypeMeta, NodeTypeMeta};
 use serde::{Deserialize, Serialize};
 
 /// The attributes of nodes to fetch.
@@ -33,6 +33,8 @@ pub struct EdgeFields {
     pub weights: bool,
     /// Features, as stored.
     pub features: bool,
+    /// Labels, `i64`, or targets, `f32`.
+    pub labels: bool,
 }
 
 impl NodeFields {
@@ -60,12 +62,15 @@ impl EdgeFields {
     /// assert!(EdgeFields { times: true, ..EdgeFields::default() }.any());
     /// ```
     pub fn any(self) -> bool {
-        self.times || self.weights || self.features
+        self.times || self.weights || self.features || self.labels
     }
 
     /// Returns the bytes of an edge in a reply.
-    pub(crate) fn bytes_per_edge(self, feature_bytes: usize) -> usize {
+    pub(crate) fn bytes_per_edge(self, of_type: &EdgeTypeMeta) -> usize {
         let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
-        size(self.times, 8) + size(self.weights, 4) + size(self.features, feature_bytes)
+        size(self.times, 8)
+            + size(self.weights, 4)
+            + size(self.features, of_type.feature_bytes())
+            + size(self.labels, of_type.labels.map_or(0, |labels| labels.values.bytes()))
     }
 }

@@ -7,7 +7,7 @@ use crate::node::dist_graph::DistGraph;
 use crate::node::part_request::PartRequest;
 use crate::part::requests::{FetchEdgesRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, FeatureDtype, GlobalNodeId};
+use edgecut_graph::{EdgeLabelKind, EdgeTypeId, FeatureDtype, GlobalNodeId};
 use futures::future::try_join_all;
 use std::sync::Arc;
 
@@ -22,20 +22,24 @@ pub struct SampledEdgeAttributes {
     pub features: Vec<f32>,
     /// Features per edge, 0 if features were not requested.
     pub feature_dim: usize,
+    /// A class per edge, -1 if unlabeled. Empty if labels are numbers.
+    pub labels: Vec<i64>,
+    /// `[num_edges, target_dim]`, row-major. NaN is an unknown value.
+    pub targets: Vec<f32>,
+    /// Targets per edge, 0 if labels were not requested or are classes.
+    pub target_dim: usize,
 }
 
 /// The layout of one edge in a reply.
 #[derive(Clone, Copy)]
 struct Shape {
     wanted: EdgeFields,
+    bytes_per_edge: usize,
     dim: usize,
     dtype: FeatureDtype,
-}
-
-impl Shape {
-    fn bytes_per_edge(&self) -> usize {
-        self.wanted.bytes_per_edge(self.dtype.row_bytes(self.dim))
-    }
+    /// True if labels are wanted, and are classes.
+    has_classes: bool,
+    target_dim: usize,
 }
 
 impl DistGraph {
@@ -70,6 +74,7 @@ impl DistGraph {
             (wanted.features, meta.feature_dim > 0, "features"),
             (wanted.weights, meta.has_weights, "weights"),
             (wanted.times, meta.has_times, "times"),
+            (wanted.labels, meta.labels.is_some(), "labels"),
         ] {
             if wanted && !has {
                 let src = &meta.src_type;
@@ -80,7 +85,11 @@ impl DistGraph {
             }
         }
         let dim = if wanted.features { meta.feature_dim } else { 0 };
-        let shape = Shape { wanted, dim, dtype: meta.feature_dtype };
+        let labels = meta.labels.filter(|_| wanted.labels).map(|labels| labels.values);
+        let target_dim = labels.and_then(EdgeLabelKind::targets).map_or(0, |targets| targets.dim);
+        let has_classes = labels.is_some() && target_dim == 0;
+        let bytes_per_edge = wanted.bytes_per_edge(meta);
+        let shape = Shape { wanted, bytes_per_edge, dim, dtype: meta.feature_dtype, has_classes, target_dim };
         let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
         let mut asked = vec![PartRequest::default(); part.meta().num_parts as usize];
         for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
@@ -88,13 +97,13 @@ impl DistGraph {
             asked[owner.index()].push(i, [dst - book.range(owner).start, position]);
         }
         // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
-        let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge().max(2 * size_of::<u32>())).max(1);
+        let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge.max(2 * size_of::<u32>())).max(1);
         let mut remote = Vec::new();
         for (peer, asked) in self.peers.iter().zip(&asked) {
             let Some(peer) = peer else { continue };
             for (at, words) in asked.pieces(piece, 2) {
                 remote.push(async move {
-                    let expected = shape.bytes_per_edge() * at.len();
+                    let expected = shape.bytes_per_edge * at.len();
                     let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(words.to_vec()) };
                     let data = peer.ask(request, Some(expected)).await?;
                     Ok::<_, SampleError>((at, data))
@@ -115,6 +124,9 @@ impl DistGraph {
             weights: vec![0.0; if wanted.weights { count } else { 0 }],
             features: vec![0.0; count * dim],
             feature_dim: dim,
+            labels: vec![-1; if has_classes { count } else { 0 }],
+            targets: vec![0.0; count * target_dim],
+            target_dim,
         };
         place(&mut found, shape, &asked[own].positions, &mine);
         others.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
@@ -145,5 +157,15 @@ fn place(found: &mut SampledEdgeAttributes, shape: Shape, at: &[u32], data: &Byt
         for (&at, row) in at.iter().zip(bytemuck::cast_slice(&words).chunks_exact(row_bytes)) {
             shape.dtype.decode(row, &mut found.features[at as usize * shape.dim..][..shape.dim]);
         }
+    }
+    if shape.has_classes {
+        let labels: Vec<i64> = bytemuck::pod_collect_to_vec(take(8));
+        at.iter().zip(labels).for_each(|(&at, label)| found.labels[at as usize] = label);
+    }
+    if shape.target_dim > 0 {
+        let dim = shape.target_dim;
+        let targets: Vec<f32> = bytemuck::pod_collect_to_vec(take(4 * dim));
+        let rows = at.iter().zip(targets.chunks_exact(dim));
+        rows.for_each(|(&at, row)| found.targets[at as usize * dim..][..dim].copy_from_slice(row));
     }
 }

@@ -4,9 +4,9 @@ use crate::arrays::{bytes_of, ids_in};
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::part::requests::SeedEdgesRequest;
-use crate::part::seed_edges::{WORDS_BEFORE, WORDS_PER_EDGE};
+use crate::part::seed_edges::{NO_POSITION, WORDS_BEFORE, WORDS_PER_EDGE};
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, SeedEdgeEnds, Split};
+use edgecut_graph::{EdgeTypeId, SeedEdgeEnds, SeedEdgeSet, Split};
 use std::sync::Arc;
 
 impl DistGraph {
@@ -15,19 +15,19 @@ impl DistGraph {
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::{EdgeTypeId, Split};
+    /// use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
     /// let edges = node.part().meta().edge_types[0].num_edges as usize;
-    /// assert_eq!(node.num_seed_edges(0, EdgeTypeId(0), Split::Train)?, edges);
+    /// assert_eq!(node.num_seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train))?, edges);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// An error of a peer.
-    pub fn num_seed_edges(&self, part: u32, edge_type: EdgeTypeId, split: Split) -> Result<usize, SampleError> {
+    pub fn num_seed_edges(&self, part: u32, edge_type: EdgeTypeId, set: SeedEdgeSet) -> Result<usize, SampleError> {
         let Some(peer) = &self.peers[part as usize] else {
-            return Ok(self.part().num_seed_edges(edge_type, split));
+            return Ok(self.part().num_seed_edges(edge_type, set));
         };
-        let request = SeedEdgesRequest { edge_type, split, positions: Bytes::new() };
+        let request = SeedEdgesRequest { edge_type, set, positions: Bytes::new() };
         let reply = self.handle().block_on(peer.ask(request.clone(), Some(WORDS_BEFORE * size_of::<u32>())))?;
         let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
         Ok((u64::from(words[1]) << 32 | u64::from(words[0])) as usize)
@@ -37,8 +37,8 @@ impl DistGraph {
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::{EdgeTypeId, Split};
-    /// let edges = node.seed_edges(0, EdgeTypeId(0), Split::Train, vec![0, 5]);
+    /// use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
+    /// let edges = node.seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), vec![0, 5]);
     /// assert_eq!(node.handle().block_on(edges)?.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -49,21 +49,24 @@ impl DistGraph {
         self: &Arc<Self>,
         part: u32,
         edge_type: EdgeTypeId,
-        split: Split,
+        set: SeedEdgeSet,
         positions: Vec<u32>,
     ) -> Result<Vec<SeedEdgeEnds>, SampleError> {
         let Some(peer) = &self.peers[part as usize] else {
             let own = self.part().clone();
-            let read = move || positions.iter().map(|&at| own.seed_edge(edge_type, split, at as usize)).collect();
+            let read = move || positions.iter().map(|&at| own.seed_edge(edge_type, set, at as usize)).collect();
             // Edges may be in a mapped file, and network threads must not wait for the disk.
             return self.workers.run(read).await;
         };
         let num_words = WORDS_BEFORE + WORDS_PER_EDGE * positions.len();
-        let request = SeedEdgesRequest { edge_type, split, positions: bytes_of(positions) };
+        let request = SeedEdgesRequest { edge_type, set, positions: bytes_of(positions) };
         let reply = peer.ask(request.clone(), Some(num_words * size_of::<u32>())).await?;
         let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
         let meta = &self.part().meta().edge_types[edge_type.index()];
-        let has_times = if split == Split::Train { meta.has_times } else { meta.held_out_has_times };
+        let has_times = match set {
+            SeedEdgeSet::Links(Split::Valid | Split::Test) => meta.held_out_has_times,
+            SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => meta.has_times,
+        };
         let num_src = self.num_nodes_of(&meta.src_type);
         let num_dst = self.num_nodes_of(&meta.dst_type);
         let mut edges = Vec::with_capacity(words.len() / WORDS_PER_EDGE);
@@ -74,7 +77,8 @@ impl DistGraph {
                 return Err(peer.failed(&request, why));
             }
             let time = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
-            edges.push(SeedEdgeEnds { src, dst, time: if has_times { Some(time) } else { None } });
+            let position = if words[4] == NO_POSITION { None } else { Some(words[4]) };
+            edges.push(SeedEdgeEnds { src, dst, time: if has_times { Some(time) } else { None }, position });
         }
         Ok(edges)
     }

@@ -4,6 +4,7 @@ use crate::arrays::ids_in;
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{FetchEdgesRequest, Refusal};
 use bytes::Bytes;
+use edgecut_graph::EdgeLabelValues;
 
 impl LocalPart {
     /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
@@ -25,8 +26,8 @@ impl LocalPart {
         }
         let absent = || Refusal::Invalid("the edges lack a requested attribute".into());
         let attributes = &edges.attributes;
-        let features = attributes.features.as_ref().map_or(0, |f| f.dtype().row_bytes(f.dim()));
-        if at.len().saturating_mul(request.wanted.bytes_per_edge(features)) > max_bytes {
+        let of_type = &self.part.meta().edge_types[request.edge_type.index()];
+        if at.len().saturating_mul(request.wanted.bytes_per_edge(of_type)) > max_bytes {
             return Err(Refusal::TooLarge);
         }
         let mut out = Vec::new();
@@ -41,6 +42,16 @@ impl LocalPart {
         if request.wanted.features {
             let features = attributes.features.as_ref().ok_or_else(absent)?;
             at.iter().for_each(|&at| out.extend_from_slice(features.row_bytes(at)));
+        }
+        if request.wanted.labels {
+            match &attributes.labels.as_ref().ok_or_else(absent)?.values {
+                EdgeLabelValues::Classes { of_edges, .. } => {
+                    at.iter().for_each(|&at| out.extend_from_slice(&of_edges[at].to_le_bytes()));
+                }
+                EdgeLabelValues::Targets(targets) => {
+                    at.iter().for_each(|&at| out.extend_from_slice(bytemuck::cast_slice(targets.row(at))));
+                }
+            }
         }
         Ok(out.into())
     }

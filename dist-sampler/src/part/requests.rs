@@ -6,7 +6,7 @@ use crate::config::sampling_policy::SamplingPolicy;
 use crate::error::SampleError;
 use crate::part::constrained_hop::Query;
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, SeedEdgeSet, Split};
 use serde::{Deserialize, Serialize};
 
 /// A request to expand one hop: all rows of one part, over all edge types.
@@ -198,8 +198,8 @@ pub(crate) struct SplitRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SeedEdgesRequest {
     pub(crate) edge_type: EdgeTypeId,
-    pub(crate) split: Split,
-    /// Positions among the seed edges of this type and split, `u32` each.
+    pub(crate) set: SeedEdgeSet,
+    /// Positions among the seed edges of this type and set, `u32` each.
     #[serde(skip)]
     pub(crate) positions: Bytes,
 }

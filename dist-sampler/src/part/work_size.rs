@@ -97,6 +97,7 @@ impl LocalPart {
         edges.csc.is_mapped()
             || (request.wanted.times && attributes.times.as_ref().is_some_and(Buffer::is_mapped))
             || (request.wanted.weights && attributes.weights.as_ref().is_some_and(Buffer::is_mapped))
+            || (request.wanted.labels && attributes.labels.is_some())
             || (request.wanted.features && attributes.features.as_ref().is_some_and(Features::is_mapped))
     }
 }

@@ -6,7 +6,7 @@ use crate::part::requests::{
 };
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
 use crate::rpc::wire::Request;
-use edgecut_graph::Meta;
+use edgecut_graph::{Meta, SeedEdgeSet};
 
 /// The class of a request, which decides its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +235,11 @@ impl PeerRequest for SeedEdgesRequest {
 
     fn operation(&self, meta: &Meta) -> String {
         let name = &meta.edge_types[self.edge_type.index()].relation;
-        format!("read {} {} edges of {name}", self.positions.len() / size_of::<u32>(), self.split.name())
+        let (kind, split) = match self.set {
+            SeedEdgeSet::Links(split) => ("", split),
+            SeedEdgeSet::Labeled(split) => ("labeled ", split),
+        };
+        format!("read {} {kind}{} edges of {name}", self.positions.len() / size_of::<u32>(), split.name())
     }
 }
 

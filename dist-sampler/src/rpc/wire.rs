@@ -91,7 +91,8 @@ pub(crate) struct Answer {
 ///   ascending.
 /// - `sample`: the neighborhood, see [`encode_subgraph`](crate::batch::encoding::encode_subgraph).
 /// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
-///   the destination, and the low and the high half of its time, 0 if it has none.
+///   the destination, the low and the high half of its time, 0 if it has none, and its position among the in-edges of the
+///   destination, 2^32 - 1 for a held-out edge.
 /// - `ping`: nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
@@ -231,7 +232,7 @@ mod tests {
     use crate::config::sampling_policy::SamplingPolicy;
     use crate::part::requests::LookUpBy;
     use crate::rpc::server_requests::{SeedLengths, WireSampler};
-    use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+    use edgecut_graph::{EdgeTypeId, NodeTypeId, SeedEdgeSet, Split};
 
     /// Returns a request of each method, in the order of their numbers on the wire.
     fn one_of_each() -> [Request; 14] {
@@ -262,7 +263,11 @@ mod tests {
                 lengths: SeedLengths::default(),
                 seeds: none(),
             }),
-            Request::SeedEdges(SeedEdgesRequest { edge_type, split: Split::Train, positions: none() }),
+            Request::SeedEdges(SeedEdgesRequest {
+                edge_type,
+                set: SeedEdgeSet::Labeled(Split::Train),
+                positions: none(),
+            }),
             Request::Ping,
         ]
     }

@@ -8,7 +8,7 @@ use crate::{GraphError, NodeTypeId};
 
 impl Dataset {
     /// Checks that ids are in range, arrays have the right length, features are finite, weights are finite and not
-    /// negative, and split nodes have a label or a known target.
+    /// negative, and nodes and edges of a split have a label or a known target.
     ///
     /// ```
     /// use edgecut_graph::readers::{FakeOptions, fake};
@@ -132,6 +132,9 @@ impl EdgeData {
             && times.len() != num_edges
         {
             return Err(format!("{} times for {num_edges} edges", times.len()));
+        }
+        if let Some(labels) = &self.attributes.labels {
+            labels.check(num_edges)?;
         }
         for (name, EdgeList { src, dst, times, negatives }) in self.held_out.lists() {
             check_ends(src, dst, &format!("held-out {name} edge"), [src_type, dst_type])?;

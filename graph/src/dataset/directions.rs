@@ -1,6 +1,6 @@
 //! Reverse edges.
 
-use super::{Dataset, EdgeData, HeldOutEdges, undirected};
+use super::{Dataset, EdgeAttributes, EdgeData, HeldOutEdges, undirected};
 use crate::memory::Workspace;
 use crate::{GraphError, NodeTypeId, parallel};
 
@@ -18,6 +18,9 @@ impl Dataset {
     /// the edge that it reverses. Held-out edges do not change, and no edge is added between the ends of a held-out
     /// edge, because it would leak that edge.
     ///
+    /// # Panics
+    /// If edges with labels join a node type to itself. [`Dataset::to_undirected_in`] returns an error.
+    ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData};
     /// # let nodes = NodeData {
@@ -31,6 +34,7 @@ impl Dataset {
     /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
     /// ```
     pub fn to_undirected(&mut self) {
+        assert!(self.labeled_type_within().is_none(), "reverses among labeled edges");
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
             let keys = if edges.attributes.is_empty() {
                 both_directions(edges)
@@ -45,9 +49,17 @@ impl Dataset {
     /// Like [`Dataset::to_undirected`], with the edges and their attributes in `space`.
     ///
     /// # Errors
-    /// [`GraphError::Scratch`], and [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
-    /// for.
+    /// [`GraphError::Scratch`], [`GraphError::MemoryLimit`] for a node with more edges than the working memory has room
+    /// for, and [`GraphError::Dataset`] for edges with labels.
     pub fn to_undirected_in(&mut self, space: &Workspace) -> Result<(), GraphError> {
+        if let Some(edges) = self.labeled_type_within() {
+            let why = format!(
+                "edge type {} has labels, and adding reverses to it would merge edges with different labels: add a \
+                 reverse type to each edge type instead (--add-reverse-edges)",
+                self.edge_type_name(edges)
+            );
+            return Err(GraphError::Dataset { dataset: self.name.clone(), why });
+        }
         if !space.is_scratch() {
             self.to_undirected();
             return Ok(());
@@ -57,6 +69,11 @@ impl Dataset {
             undirected::add_reverses(space, edges, node_types[edges.src_type.index()].num_nodes)?;
         }
         Ok(())
+    }
+
+    /// Returns the first edge type that has labels and joins a node type to itself.
+    fn labeled_type_within(&self) -> Option<&EdgeData> {
+        self.edge_types.iter().find(|e| e.src_type == e.dst_type && e.attributes.labels.is_some())
     }
 
     /// Adds the inverse of each edge right after it, whether it exists or not, with the same attributes, as OGB's loader
@@ -108,7 +125,8 @@ impl Dataset {
     /// Adds a reverse type to each edge type, such as `rev_writes` from papers to authors for `writes` from authors to
     /// papers. Messages then flow both ways, and a model can distinguish the directions. A type that joins a node type
     /// to itself also gets a reverse type; a type whose reverse type of that name exists does not. A reverse edge has
-    /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
+    /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well. Labels stay with
+    /// the edges that have them.
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData};
@@ -132,6 +150,7 @@ impl Dataset {
             });
             if !is_reverse && !known.contains(&reverse) {
                 let EdgeData { src, dst, attributes, held_out, .. } = edges;
+                let attributes = EdgeAttributes { labels: None, ..attributes };
                 let held_out = held_out.reversed();
                 let (src_type, relation, dst_type) = reverse;
                 self.edge_types.push(EdgeData {

@@ -1,5 +1,6 @@
 //! The edges of one type and their attributes.
 
+use super::EdgeLabels;
 use super::given_negatives::{GivenNegatives, NegativesMeta};
 use crate::GraphError;
 use crate::NodeTypeId;
@@ -40,6 +41,8 @@ pub struct EdgeAttributes {
     pub weights: Option<Buffer<f32>>,
     /// The creation time of each edge, in any unit.
     pub times: Option<Buffer<i64>>,
+    /// What models predict for each edge, and the split of each edge.
+    pub labels: Option<EdgeLabels>,
 }
 
 /// Edges for the evaluation of link prediction. No messages flow over them. Their ids are in the same id space as the
@@ -99,10 +102,10 @@ impl EdgeData {
 impl EdgeAttributes {
     /// Returns true if there are no attributes.
     pub fn is_empty(&self) -> bool {
-        self.features.is_none() && self.weights.is_none() && self.times.is_none()
+        self.features.is_none() && self.weights.is_none() && self.times.is_none() && self.labels.is_none()
     }
 
-    /// Returns the rows at `positions`, in that order.
+    /// Returns the rows at `positions`, in that order, without labels.
     ///
     /// # Panics
     /// If a position is out of range.
@@ -111,6 +114,7 @@ impl EdgeAttributes {
             features: self.features.as_ref().map(|features| features.select(positions)),
             weights: self.weights.as_ref().map(|weights| select_rows(weights, 1, positions)),
             times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
+            labels: None,
         }
     }
 }
@@ -135,7 +139,8 @@ impl EdgeAttributes {
             .times
             .as_ref()
             .map(|times| space.build(len, STEP, |range| Ok(of(range).iter().map(|&at| times[at as usize]).collect())));
-        Ok(Self { features: features.transpose()?, weights: weights.transpose()?, times: times.transpose()? })
+        let labels = self.labels.as_ref().map(|labels| labels.select_in(space, positions)).transpose()?;
+        Ok(Self { features: features.transpose()?, weights: weights.transpose()?, times: times.transpose()?, labels })
     }
 }
 

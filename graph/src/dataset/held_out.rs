@@ -133,8 +133,8 @@ impl Dataset {
     ///
     /// # Errors
     /// [`GraphError::Dataset`] in the following cases, without changing the dataset: [`HoldOut::check`] rejects the
-    /// fractions, an edge type does not exist or already has held-out edges, an edge type has no times but the latest
-    /// edges are requested, or no edge would remain.
+    /// fractions, an edge type does not exist, already has held-out edges or has labels, an edge type has no times but the
+    /// latest edges are requested, or no edge would remain.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
         self.hold_out_edges_in(&Workspace::default(), edge_types, hold_out)
     }
@@ -163,6 +163,13 @@ impl Dataset {
             if !edges.held_out.is_empty() {
                 return fail(format!(
                     "edge type {} already has held-out edges; load the dataset without holding out more",
+                    name()
+                ));
+            }
+            if edges.attributes.labels.is_some() {
+                return fail(format!(
+                    "edge type {} has labels, which held-out edges would lose: a model of labels of edges needs no \
+                     held-out edges, so hold out edges of other types only, or none",
                     name()
                 ));
             }

@@ -3,6 +3,7 @@
 
 mod checks;
 mod directions;
+mod edge_labels;
 mod edges;
 mod feature_types;
 mod given_negatives;
@@ -19,6 +20,8 @@ mod undirected;
 mod unlabeled;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};
+pub(crate) use edge_labels::check_classes;
+pub use edge_labels::{EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, NO_SPLIT};
 pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
 pub(crate) use feature_types::plan_feature_dtypes;
 pub use given_negatives::{GivenNegatives, NegativesMeta};

@@ -3,7 +3,7 @@
 use crate::memory::Buffer;
 use serde::{Deserialize, Serialize};
 
-/// One of the three standard sets of nodes.
+/// One of the three standard sets of nodes, or of labeled edges.
 ///
 /// ```
 /// use edgecut_graph::Split;
@@ -30,6 +30,21 @@ impl Split {
             Self::Valid => "valid",
             Self::Test => "test",
         }
+    }
+
+    /// Returns the position in [`Split::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns the number that stands for the split in arrays with an entry per edge.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the split of a [`Split::code`].
+    pub fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
     }
 }
 

@@ -25,6 +25,7 @@ fn edge_bytes(edges: &EdgeData, src_type: &NodeData) -> u64 {
         + row_bytes(&attributes.features)
         + entry(&attributes.weights, 4)
         + entry(&attributes.times, 8)
+        + attributes.labels.as_ref().map_or(0, |labels| labels.values.kind().bytes() as u64 + 1)
         + entry(&src_type.times, 8);
     let held_out = [&edges.held_out.valid, &edges.held_out.test];
     let held_out_bytes: u64 = held_out.iter().map(|list| list.len() as u64 * (8 + entry(&list.times, 8))).sum();

@@ -1,9 +1,9 @@
-//! Nodes without a label in the validation and test splits.
+//! Nodes and edges without a label in the validation and test splits.
 
 use super::{Dataset, Split};
 
 impl Dataset {
-    /// Leaves nodes without a label or a known target out of the validation and test splits, since no metric can count
+    /// Leaves nodes and edges without a label or a known target out of the validation and test splits, since no metric can count
     /// them. Returns a sentence for each split that had some.
     ///
     /// ```
@@ -32,6 +32,14 @@ impl Dataset {
                     let name = split.name();
                     said.push(format!("{num_left_out} of {total} {name} nodes have no label: they are not evaluated"));
                     nodes.splits.set(split, labeled.into());
+                }
+            }
+        }
+        for labels in self.edge_types.iter_mut().filter_map(|edges| edges.attributes.labels.as_mut()) {
+            for (split, num_left_out, total) in labels.leave_out_unlabeled() {
+                if num_left_out > 0 {
+                    let name = split.name();
+                    said.push(format!("{num_left_out} of {total} {name} edges have no label: they are not evaluated"));
                 }
             }
         }

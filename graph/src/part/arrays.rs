@@ -1,6 +1,6 @@
 //! The arrays of a part, per node type and per edge type.
 
-use super::Csc;
+use super::{Csc, SplitIndex};
 use crate::NodeTypeId;
 use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
 use crate::memory::{Buffer, Features};
@@ -88,8 +88,10 @@ pub struct PartEdges {
     pub dst_type: NodeTypeId,
     /// The in-neighbors. Rows are the owned destinations, and indices are global ids of sources.
     pub csc: Csc,
-    /// The features, weights and times of the edges, in the order of the indices.
+    /// The features, weights, times and labels of the edges, in the order of the indices.
     pub attributes: EdgeAttributes,
+    /// The labeled edges of each split, none without labels.
+    pub split_index: SplitIndex,
     /// The time of each edge's source, in the order of the indices, if the source type has times.
     pub src_times: Option<Buffer<i64>>,
     /// The held-out edges into the owned destinations. Both ends are global ids.

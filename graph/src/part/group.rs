@@ -7,8 +7,10 @@
 
 use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::mapped_part::Part;
-use super::{Csc, DiskBook, Meta, PartMeta, PartitionBook};
-use crate::dataset::{EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits};
+use super::{Csc, DiskBook, Meta, PartMeta, PartitionBook, SplitIndex};
+use crate::dataset::{
+    EdgeAttributes, EdgeLabelValues, EdgeLabels, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits, Targets,
+};
 use crate::memory::{Buffer, Features};
 use crate::{DiskPartId, GraphError, NodeTypeId, PartitionId};
 use bytemuck::Pod;
@@ -170,14 +172,16 @@ fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, Gr
     let csc = Csc::new(indptr.into(), indices.into(), num_sources)?;
     let weights = joined_if(parts.iter().map(|part| part.attributes.weights.as_ref()));
     let times = joined_if(parts.iter().map(|part| part.attributes.times.as_ref()));
+    let labels = joined_labels(parts.iter().map(|part| part.attributes.labels.as_ref()));
     let src_times = joined_if(parts.iter().map(|part| part.src_times.as_ref()));
     let held_out = HeldOutEdges {
         valid: joined_list(parts.iter().map(|part| &part.held_out.valid)),
         test: joined_list(parts.iter().map(|part| &part.held_out.test)),
     };
     let features = joined_features(parts.into_iter().map(|part| part.attributes.features).collect());
-    let attributes = EdgeAttributes { features, weights, times };
-    Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
+    let attributes = EdgeAttributes { features, weights, times, labels };
+    let split_index = SplitIndex::new(attributes.labels.as_ref());
+    Ok(PartEdges { src_type, dst_type, csc, attributes, split_index, src_times, held_out })
 }
 
 fn joined_list<'a>(lists: impl Iterator<Item = &'a EdgeList> + Clone) -> EdgeList {
@@ -187,6 +191,23 @@ fn joined_list<'a>(lists: impl Iterator<Item = &'a EdgeList> + Clone) -> EdgeLis
         times: joined_if(lists.clone().map(|list| list.times.as_ref())),
         negatives: joined_negatives(lists.map(|list| list.negatives.as_ref())),
     }
+}
+
+/// Joins labels that all parts have, all of the same kind, or none.
+fn joined_labels<'a>(pieces: impl Iterator<Item = Option<&'a EdgeLabels>>) -> Option<EdgeLabels> {
+    let all: Vec<&EdgeLabels> = pieces.collect::<Option<_>>()?;
+    let values = match &all.first()?.values {
+        EdgeLabelValues::Classes { num_classes, .. } => EdgeLabelValues::Classes {
+            of_edges: joined(all.iter().filter_map(|labels| labels.values.classes())),
+            num_classes: *num_classes,
+        },
+        EdgeLabelValues::Targets(Targets { dim, kind, .. }) => {
+            let targets = all.iter().filter_map(|labels| labels.values.targets());
+            let values = joined(targets.map(|targets| &targets.values));
+            EdgeLabelValues::Targets(Targets { values, dim: *dim, kind: *kind })
+        }
+    };
+    Some(EdgeLabels { values, splits: joined(all.iter().map(|labels| &labels.splits)) })
 }
 
 /// Joins the negatives of lists, all of the same kind.

@@ -3,11 +3,11 @@
 use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::deferred_features::{self, FeaturesChecksum};
 use super::folders::{edge_dir, node_dir};
-use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
+use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta, SplitIndex};
 use crate::classes::check_num_classes;
 use crate::dataset::{
-    EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, NegativesMeta, Split, Splits, TargetMeta, bad_weight,
-    first_bad_weight, wrong_target,
+    EdgeAttributes, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList, GivenNegatives, HeldOutEdges,
+    NegativesMeta, Split, Splits, TargetMeta, Targets, bad_weight, check_classes, first_bad_weight, wrong_target,
 };
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
@@ -43,7 +43,7 @@ impl PartFiles<'_> {
             check_num_classes(labels, t.num_classes, "row")
                 .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
         }
-        let targets = t.targets.map(|of_type| targets(dir.join("targets.npy"), rows, of_type)).transpose()?;
+        let targets = t.targets.map(|of_type| targets(dir.join("targets.npy"), rows, of_type, "node")).transpose()?;
         let mut splits = Splits::default();
         for split in Split::ALL {
             let path = dir.join(format!("{}.npy", split.name()));
@@ -103,6 +103,7 @@ impl PartFiles<'_> {
             features: features(dir.join("features.npy"), num_edges, e.feature_dim, e.feature_dtype)?,
             weights: e.has_weights.then(|| weights(dir.join("weights.npy"), num_edges)).transpose()?,
             times: e.has_times.then(|| array(dir.join("times.npy"), &[num_edges])).transpose()?,
+            labels: e.labels.map(|of_type| edge_labels(&dir, num_edges, of_type, e.num_edges)).transpose()?,
         };
         let has_src_times = meta.node_types[src_type.index()].has_times;
         let src_times = has_src_times.then(|| array(dir.join("src_times.npy"), &[num_edges])).transpose()?;
@@ -130,7 +131,8 @@ impl PartFiles<'_> {
             };
             held_out = HeldOutEdges { valid: open("valid")?, test: open("test")? };
         }
-        Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
+        let split_index = SplitIndex::new(attributes.labels.as_ref());
+        Ok(PartEdges { src_type, dst_type, csc, attributes, split_index, src_times, held_out })
     }
 }
 
@@ -196,6 +198,36 @@ fn negatives_of_each(path: PathBuf, shape: [usize; 2], num_nodes: usize) -> Resu
     Ok(GivenNegatives::OfEach { num: shape[1], dst })
 }
 
+/// Maps and checks the labels of the `num_edges` edges of a part, of `num_in_type` edges of the type.
+fn edge_labels(
+    dir: &Path,
+    num_edges: usize,
+    of_type: EdgeLabelsMeta,
+    num_in_type: u64,
+) -> Result<EdgeLabels, GraphError> {
+    let values = match of_type.values {
+        EdgeLabelKind::NumClasses(num_classes) => {
+            let path = dir.join("labels.npy");
+            let of_edges: Buffer<i64> = array(path.clone(), &[num_edges])?;
+            let mut checked = check_classes(&of_edges, num_classes);
+            // As for nodes, only a part that holds all edges can be checked alone.
+            if num_edges as u64 == num_in_type {
+                checked = checked.and_then(|()| check_num_classes(&of_edges, num_classes, "edge"));
+            }
+            checked.map_err(|why| GraphError::format(path, why))?;
+            EdgeLabelValues::Classes { of_edges, num_classes }
+        }
+        EdgeLabelKind::Targets(meta) => {
+            let values = targets(dir.join("targets.npy"), num_edges, meta, "edge")?;
+            EdgeLabelValues::Targets(Targets { values, dim: meta.dim, kind: meta.kind })
+        }
+    };
+    let path = dir.join("splits.npy");
+    let labels = EdgeLabels { values, splits: array(path.clone(), &[num_edges])? };
+    labels.check_splits(num_edges).map_err(|why| GraphError::format(path, why))?;
+    Ok(labels)
+}
+
 fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {
     let labels: Buffer<i64> = array(path.clone(), &[rows])?;
     let classes = i64::try_from(num_classes).unwrap_or(i64::MAX);
@@ -205,10 +237,15 @@ fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>,
     Ok(labels)
 }
 
-fn targets(path: PathBuf, rows: usize, TargetMeta { dim, kind }: TargetMeta) -> Result<Buffer<f32>, GraphError> {
+fn targets(
+    path: PathBuf,
+    rows: usize,
+    TargetMeta { dim, kind }: TargetMeta,
+    item: &str,
+) -> Result<Buffer<f32>, GraphError> {
     let targets: Buffer<f32> = array(path.clone(), &[rows, dim])?;
     match kind.first_wrong(&targets) {
-        Some(at) => Err(GraphError::format(path, wrong_target(at, "node", dim, targets[at], kind))),
+        Some(at) => Err(GraphError::format(path, wrong_target(at, item, dim, targets[at], kind))),
         None => Ok(targets),
     }
 }

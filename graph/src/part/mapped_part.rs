@@ -5,8 +5,10 @@ use super::deferred_features::FeaturesChecksum;
 use super::folders::part_dir;
 use super::map_files::PartFiles;
 use super::meta::Meta;
-use super::{Csc, PartMeta, PartitionBook};
-use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
+use super::{Csc, PartMeta, PartitionBook, SplitIndex};
+use crate::dataset::{
+    EdgeAttributes, EdgeLabelKind, EdgeLabelValues, EdgeLabels, HeldOutEdges, Splits, TargetMeta, Targets,
+};
 use crate::memory::{Buffer, FeatureDtype, FeatureDtypes, Features};
 use crate::{DiskPartId, EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
 use std::ops::Range;
@@ -120,7 +122,9 @@ impl Part {
                     features: none(e.feature_dim, e.feature_dtype),
                     weights: e.has_weights.then(Buffer::default),
                     times: no_times(e.has_times),
+                    labels: e.labels.map(|labels| no_labels(labels.values)),
                 },
+                split_index: SplitIndex::default(),
                 src_times: no_times(meta.node_types[src_type.index()].has_times),
                 held_out: HeldOutEdges::default(),
             })
@@ -133,7 +137,7 @@ impl Part {
     ///
     /// A hop reads edges at random, which is faster from an allocator with huge pages than from the 4 KiB pages of a
     /// mapped file. The copy takes 4 bytes per edge and 12 per node, plus 4 per edge for weights and 8 per edge for
-    /// each kind of times. Processes no longer share these arrays. Features and held-out edges stay mapped. `train`
+    /// each kind of times. Processes no longer share these arrays. Features, labels and held-out edges stay mapped. `train`
     /// leaves the edges mapped if several processes of a machine share the part, so that the machine holds them once
     /// (`trainer/tests/shared_part.rs`).
     pub fn with_edges_in_memory(mut self) -> Self {
@@ -143,6 +147,7 @@ impl Part {
                 features: edges.attributes.features,
                 weights: edges.attributes.weights.map(Buffer::into_memory),
                 times: edges.attributes.times.map(Buffer::into_memory),
+                labels: edges.attributes.labels,
             },
             src_times: edges.src_times.map(Buffer::into_memory),
             ..edges
@@ -266,4 +271,15 @@ impl Part {
         let row = (position < nodes.original_ids.len()).then(|| nodes.row_at(position))?;
         (nodes.original_ids[row] == original).then(|| GlobalNodeId(self.owned(node_type).start + row as u32))
     }
+}
+
+/// Returns the labels of no edges.
+fn no_labels(kind: EdgeLabelKind) -> EdgeLabels {
+    let values = match kind {
+        EdgeLabelKind::NumClasses(num_classes) => EdgeLabelValues::Classes { of_edges: Buffer::default(), num_classes },
+        EdgeLabelKind::Targets(TargetMeta { dim, kind }) => {
+            EdgeLabelValues::Targets(Targets { values: Buffer::default(), dim, kind })
+        }
+    };
+    EdgeLabels { values, splits: Buffer::default() }
 }

@@ -3,7 +3,7 @@
 use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
 use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
-use crate::dataset::{MAX_TARGETS, plan_feature_dtypes};
+use crate::dataset::{MAX_TARGETS, TargetMeta, plan_feature_dtypes};
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
 use crate::{DiskPartId, GraphError, NodeTypeId, TimeUnit, max_classes};
@@ -121,28 +121,11 @@ impl Meta {
                     self.num_parts
                 ));
             }
-            if let Some(targets) = t.targets {
-                if t.has_labels {
-                    return Err(format!("node type {} has both targets and labels", t.name));
-                }
-                if !(1..=MAX_TARGETS).contains(&targets.dim) {
-                    let dim = targets.dim;
-                    return Err(format!(
-                        "node type {} has {dim} targets per node, expected 1 to {MAX_TARGETS}",
-                        t.name
-                    ));
-                }
+            if t.targets.is_some() && t.has_labels {
+                return Err(format!("node type {} has both targets and labels", t.name));
             }
-            let most = max_classes(t.book.num_nodes());
-            if t.num_classes > most {
-                return Err(format!(
-                    "node type {} has {} classes, but its {} nodes allow at most {most} (1000 plus 10 per node): \
-                     partition the graph again with its classes numbered 0, 1, 2 and so on",
-                    t.name,
-                    t.num_classes,
-                    t.book.num_nodes()
-                ));
-            }
+            let of_type = format!("node type {}", t.name);
+            check_labels(&of_type, "node", t.targets, t.num_classes, t.book.num_nodes())?;
         }
         let mut taken = BTreeSet::new();
         if let Some(t) = self.node_types.iter().find(|t| !taken.insert(&t.name)) {
@@ -157,6 +140,11 @@ impl Meta {
                 if !self.node_types.iter().any(|t| &t.name == end) {
                     return Err(format!("edge type {} joins unknown node type {end}", e.relation));
                 }
+            }
+            if let Some(labels) = e.labels {
+                let of_type = format!("edge type {}__{}__{}", e.src_type, e.relation, e.dst_type);
+                let num_edges = usize::try_from(e.num_edges).unwrap_or(usize::MAX);
+                check_labels(&of_type, "edge", labels.values.targets(), labels.values.num_classes(), num_edges)?;
             }
         }
         let names = self.node_types.iter().map(|t| &t.name);
@@ -204,6 +192,9 @@ impl Meta {
                     ("features", e.feature_dim > 0),
                     ("weights", e.has_weights),
                     ("times", e.has_times),
+                    ("labels", e.labels.is_some_and(|labels| labels.values.targets().is_none())),
+                    ("targets", e.labels.is_some_and(|labels| labels.values.targets().is_some())),
+                    ("splits", e.labels.is_some()),
                     ("src_times", src_times),
                     ("valid_edges", held_out),
                     ("test_edges", held_out),
@@ -238,4 +229,25 @@ impl Meta {
         let text = serde_json::to_vec(self).expect("a Meta is always representable as JSON");
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))
     }
+}
+
+/// Checks the number of targets and of classes that the `count` items of a type have.
+fn check_labels(
+    of_type: &str,
+    item: &str,
+    targets: Option<TargetMeta>,
+    num_classes: usize,
+    count: usize,
+) -> Result<(), String> {
+    if let Some(TargetMeta { dim, .. }) = targets.filter(|targets| !(1..=MAX_TARGETS).contains(&targets.dim)) {
+        return Err(format!("{of_type} has {dim} targets per {item}, expected 1 to {MAX_TARGETS}"));
+    }
+    let most = max_classes(count);
+    if num_classes > most {
+        return Err(format!(
+            "{of_type} has {num_classes} classes, but its {count} {item}s allow at most {most} (1000 plus 10 per {item}): \
+             partition the graph again with its classes numbered 0, 1, 2 and so on"
+        ));
+    }
+    Ok(())
 }

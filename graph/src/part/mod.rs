@@ -19,6 +19,7 @@ mod own_files;
 mod provenance;
 mod report;
 mod seed_edges;
+mod split_index;
 mod type_meta;
 mod verify_files;
 
@@ -40,5 +41,6 @@ pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE};
 pub use own_files::{listed_files, possible_files};
 pub use provenance::Provenance;
 pub use report::{PartMeta, Report};
-pub use seed_edges::SeedEdgeEnds;
+pub use seed_edges::{SeedEdgeEnds, SeedEdgeSet};
+pub use split_index::SplitIndex;
 pub use type_meta::{EdgeTypeMeta, NodeTypeMeta, TypeDigests};

@@ -13,12 +13,15 @@ use std::path::Path;
 const NODE_ARRAYS: [&str; 10] =
     ["original_ids", "features", "labels", "targets", "times", "hot_nodes", "hotness", "train", "valid", "test"];
 /// The names of the arrays of an edge type, without the extension.
-const EDGE_ARRAYS: [&str; 12] = [
+const EDGE_ARRAYS: [&str; 15] = [
     "indptr",
     "indices",
     "features",
     "weights",
     "times",
+    "labels",
+    "targets",
+    "splits",
     "src_times",
     "valid_edges",
     "test_edges",
@@ -108,7 +111,14 @@ mod tests {
             (of_type.has_weights, of_type.has_times) = (true, true);
             of_type.negatives = [Some(crate::NegativesMeta::Shared(1)); 2];
         }
-        for name in meta.file_names() {
+        let targets = crate::TargetMeta { dim: 1, kind: crate::TargetKind::Regression };
+        let mut names = BTreeSet::new();
+        for values in [crate::EdgeLabelKind::NumClasses(1), crate::EdgeLabelKind::Targets(targets)] {
+            let labels = crate::EdgeLabelsMeta { values, split_sizes: [0; 3] };
+            meta.edge_types.iter_mut().for_each(|of_type| of_type.labels = Some(labels));
+            names.extend(meta.file_names());
+        }
+        for name in names {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();

@@ -3,8 +3,9 @@
 use super::Part;
 use crate::EdgeTypeId;
 use crate::dataset::{EdgeList, Split};
+use serde::{Deserialize, Serialize};
 
-/// The ends of a seed edge, in global ids, and its time, if it has one.
+/// The ends of a seed edge, in global ids, its time, if it has one, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedEdgeEnds {
     /// The source.
@@ -13,42 +14,67 @@ pub struct SeedEdgeEnds {
     pub dst: u32,
     /// The time.
     pub time: Option<i64>,
+    /// The position among the in-edges of the destination. `None` for a held-out edge.
+    pub position: Option<u32>,
+}
+
+/// The edges of a type that can be seeds together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SeedEdgeSet {
+    /// Edges of link prediction: for [`Split::Train`] all edges that carry messages, for the other splits the held-out
+    /// edges.
+    Links(Split),
+    /// The edges of a split with labels. They carry messages.
+    Labeled(Split),
 }
 
 impl Part {
-    /// Returns the number of edges of a type into the nodes of this part: the edges that carry messages for
-    /// [`Split::Train`], the held-out edges for the other splits.
-    pub fn num_seed_edges(&self, edge_type: EdgeTypeId, split: Split) -> usize {
-        let held_out = self.held_out(edge_type, split);
-        held_out.map_or_else(|| self.edges(edge_type).csc.num_edges(), |list| list.src.len())
+    /// Returns the number of edges of a type and a set into the nodes of this part.
+    pub fn num_seed_edges(&self, edge_type: EdgeTypeId, set: SeedEdgeSet) -> usize {
+        match set {
+            SeedEdgeSet::Links(split) => {
+                let held_out = self.held_out(edge_type, split);
+                held_out.map_or_else(|| self.edges(edge_type).csc.num_edges(), |list| list.src.len())
+            }
+            SeedEdgeSet::Labeled(split) => self.edges(edge_type).split_index.len(split),
+        }
     }
 
-    /// Returns the edge at a position, which must be below [`Part::num_seed_edges`].
+    /// Returns the edge of a set at a position, which must be below [`Part::num_seed_edges`].
     ///
     /// ```
     /// use edgecut_graph::part_writer::write_one_part;
     /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{EdgeTypeId, Part, DiskPartId, Split};
+    /// use edgecut_graph::{EdgeTypeId, Part, DiskPartId, SeedEdgeSet, Split};
     /// # let dir = tempfile::tempdir()?;
     /// # let dir = dir.path();
     /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
     /// let part = Part::open(dir, DiskPartId(0), false)?;
-    /// let edge = part.seed_edge(EdgeTypeId(0), Split::Train, 0);
+    /// let edge = part.seed_edge(EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), 0);
     /// let csc = &part.edges(EdgeTypeId(0)).csc;
     /// assert!(csc.neighbors(edge.dst as usize).contains(&edge.src));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn seed_edge(&self, edge_type: EdgeTypeId, split: Split, position: usize) -> SeedEdgeEnds {
-        if let Some(list) = self.held_out(edge_type, split) {
-            let time = list.times.as_ref().map(|times| times[position]);
-            return SeedEdgeEnds { src: list.src[position], dst: list.dst[position], time };
-        }
+    pub fn seed_edge(&self, edge_type: EdgeTypeId, set: SeedEdgeSet, position: usize) -> SeedEdgeEnds {
         let edges = self.edges(edge_type);
+        let position = match (set, &edges.attributes.labels) {
+            (SeedEdgeSet::Links(split), _) => {
+                if let Some(list) = self.held_out(edge_type, split) {
+                    let time = list.times.as_ref().map(|times| times[position]);
+                    return SeedEdgeEnds { src: list.src[position], dst: list.dst[position], time, position: None };
+                }
+                position
+            }
+            (SeedEdgeSet::Labeled(split), Some(labels)) => edges.split_index.position(labels, split, position),
+            // Without labels, the set is empty, and no position is below its size.
+            (SeedEdgeSet::Labeled(_), None) => position,
+        };
         // The destination of an in-edge is the row whose range of in-edges contains it.
         let row = edges.csc.indptr().partition_point(|&end| end <= position as u64) - 1;
         let dst = self.owned(edges.dst_type).start + row as u32;
         let time = edges.attributes.times.as_ref().map(|times| times[position]);
-        SeedEdgeEnds { src: edges.csc.indices()[position], dst, time }
+        let among = position as u64 - edges.csc.indptr()[row];
+        SeedEdgeEnds { src: edges.csc.indices()[position], dst, time, position: Some(among as u32) }
     }
 
     fn held_out(&self, edge_type: EdgeTypeId, split: Split) -> Option<&EdgeList> {

@@ -1,7 +1,7 @@
 //! The descriptions of node types and edge types in `META.json`.
 
 use super::PartitionBook;
-use crate::dataset::{NegativesMeta, TargetMeta};
+use crate::dataset::{EdgeLabelsMeta, NegativesMeta, TargetMeta};
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,9 @@ pub struct EdgeTypeMeta {
     /// The given negatives of the held-out validation and test edges.
     #[serde(default, skip_serializing_if = "are_none")]
     pub negatives: [Option<NegativesMeta>; 2],
+    /// The labels and the sizes of the splits, if edges have labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<EdgeLabelsMeta>,
     /// The identity of the edges. Parts of earlier versions have none.
     #[serde(default, skip_serializing_if = "TypeDigests::is_empty")]
     pub digests: TypeDigests,
@@ -101,7 +104,7 @@ pub struct EdgeTypeMeta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeDigests {
     /// The digest of all arrays of the type in the original order: features, labels, targets, splits and times of nodes;
-    /// ends, features, weights, times and held-out edges of edges. Features that are built after the parts are not part
+    /// ends, features, weights, times, labels, targets, splits and held-out edges of edges. Features that are built after the parts are not part
     /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,

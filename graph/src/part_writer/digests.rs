@@ -33,6 +33,11 @@ pub(super) fn of_edges(edges: &InEdges, progress: &dyn WriteProgress) -> Result<
     digest.features(edges.attributes.features.as_ref())?;
     digest.optional("weights", edges.attributes.weights.as_deref())?;
     digest.optional("times", edges.attributes.times.as_deref())?;
+    if let Some(labels) = &edges.attributes.labels {
+        digest.optional("labels", labels.values.classes().map(|classes| &classes[..]))?;
+        digest.optional("targets", labels.values.targets().map(|targets| &targets.values[..]))?;
+        digest.array("splits", &labels.splits)?;
+    }
     for (split, list) in edges.held_out.lists() {
         digest.list(split, list)?;
     }

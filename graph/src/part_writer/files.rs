@@ -4,7 +4,7 @@ use super::hotness::RankedNodes;
 use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{NodeData, Split, Targets};
+use crate::dataset::{EdgeLabelValues, NodeData, Split, Targets};
 use crate::memory::Features;
 use crate::npy::{FileMeta, NpyElement, NpyWriter};
 use crate::part::{EdgeTypeMeta, edge_dir, node_dir, part_dir};
@@ -87,6 +87,7 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
         + attributes.features.as_ref().map_or(0, |features| features.dtype().row_bytes(features.dim()))
         + attributes.weights.as_ref().map_or(0, |_| size_of::<f32>())
         + attributes.times.as_ref().map_or(0, |_| size_of::<i64>())
+        + attributes.labels.as_ref().map_or(0, |labels| labels.values.kind().bytes() + size_of::<u8>())
         + src_type.times.as_ref().map_or(0, |_| size_of::<i64>());
     let indptr = (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
     let held_out_edge = 2 * size_of::<u32>() + if edges.held_out.has_times() { size_of::<i64>() } else { 0 };
@@ -173,6 +174,15 @@ pub(super) fn edge_jobs<'a>(
             if let Some(times) = &edges.attributes.times {
                 add("times", Content::Whole(times, rows));
             }
+            if let Some(labels) = &edges.attributes.labels {
+                match &labels.values {
+                    EdgeLabelValues::Classes { of_edges, .. } => add("labels", Content::Whole(of_edges, rows)),
+                    EdgeLabelValues::Targets(Targets { values, dim, .. }) => {
+                        add("targets", Content::Floats(values, Some(*dim), rows));
+                    }
+                }
+                add("splits", Content::Bytes(&labels.splits, rows));
+            }
             if let Some(times) = &node_types[edges.src_type].times {
                 let original = &types[edges.src_type].original;
                 add("src_times", Content::SourceTimes { times, original, sources: slice.indices });
@@ -220,6 +230,8 @@ enum Content<'a> {
     Features(&'a Features, Selection<'a>),
     /// Entries of an integer array of a whole type.
     Whole(&'a [i64], Selection<'a>),
+    /// Entries of a byte array of a whole type.
+    Bytes(&'a [u8], Selection<'a>),
     /// Entries of a float array of a whole type, or rows of a matrix with this number of columns.
     Floats(&'a [f32], Option<usize>, Selection<'a>),
     /// The times of nodes given by global id.
@@ -258,6 +270,7 @@ impl Content<'_> {
                 }
             }
             Self::Whole(values, rows) => gather(path, values, None, rows, meter),
+            Self::Bytes(values, rows) => gather(path, values, None, rows, meter),
             Self::Floats(values, dim, rows) => gather(path, values, dim, rows, meter),
             Self::SourceTimes { times, original, sources } => {
                 let time = |&source: &u32| times[original[source as usize] as usize];

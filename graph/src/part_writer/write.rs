@@ -9,7 +9,7 @@ use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
 use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
-use crate::dataset::{NodeData, Split, Targets};
+use crate::dataset::{EdgeLabels, NodeData, Split, Targets};
 use crate::memory::FeatureDtype;
 use crate::part::{
     EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report, TypeDigests, with_digest,
@@ -149,6 +149,7 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
         held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
         held_out_has_times: edges.held_out.has_times(),
         negatives: edges.held_out.negatives(),
+        labels: attributes.labels.as_ref().map(EdgeLabels::meta),
         digests: TypeDigests::default(),
     }
 }

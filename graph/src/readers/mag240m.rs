@@ -177,7 +177,7 @@ fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: &SeenIds) ->
         name: name.into(),
         num_nodes,
         features: read_features(space, &feature_file, nodes)?,
-        num_classes: labels.as_deref().map_or(Ok(0), |labels| count_classes(&label_file, labels))?,
+        num_classes: labels.as_deref().map_or(Ok(0), |labels| count_classes(&label_file, labels, "node"))?,
         labels,
         times: read_times(space, &year_file, nodes)?,
         ..NodeData::default()

@@ -64,6 +64,8 @@ pub struct EdgeShape {
     pub has_weights: bool,
     /// True if edges have times.
     pub has_times: bool,
+    /// The bytes of the label and the split of each edge, 0 without labels.
+    pub label_bytes: u64,
     /// The number of held-out edges and given negatives.
     pub num_held_out: u64,
 }
@@ -151,11 +153,15 @@ impl GraphShape {
         self
     }
 
-    /// Adds a reverse type for each edge type.
+    /// Adds a reverse type for each edge type, without labels.
     #[must_use]
     pub fn with_reverse_types(mut self) -> Self {
-        let reversed =
-            |edges: &EdgeShape| EdgeShape { src_type: edges.dst_type, dst_type: edges.src_type, ..edges.clone() };
+        let reversed = |edges: &EdgeShape| EdgeShape {
+            src_type: edges.dst_type,
+            dst_type: edges.src_type,
+            label_bytes: 0,
+            ..edges.clone()
+        };
         let reverse: Vec<EdgeShape> = self.edge_types.iter().map(reversed).collect();
         self.edge_types.extend(reverse);
         self
@@ -185,6 +191,7 @@ fn edge_shape(edges: &EdgeData) -> EdgeShape {
         features: edges.attributes.features.as_ref().map(features),
         has_weights: edges.attributes.weights.is_some(),
         has_times: edges.attributes.times.is_some(),
+        label_bytes: edges.attributes.labels.as_ref().map_or(0, |labels| labels.values.kind().bytes() as u64 + 1),
         num_held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64 + negatives(list)).iter().sum(),
     }
 }

@@ -33,10 +33,10 @@ pub(super) fn checked_split(
 /// Returns the number of classes of the labels in `path`, which is one more than the largest label.
 ///
 /// # Errors
-/// Fails if there are many more classes than different labels, and names the node with the largest label.
-pub(super) fn count_classes(path: &Path, labels: &[i64]) -> Result<usize, GraphError> {
+/// Fails if there are many more classes than different labels, and names the `item` with the largest label.
+pub(super) fn count_classes(path: &Path, labels: &[i64], item: &str) -> Result<usize, GraphError> {
     let num_classes = parallel::max(labels).map_or(0, |largest| usize::try_from(largest + 1).unwrap_or(0));
-    match check_num_classes(labels, num_classes, "node") {
+    match check_num_classes(labels, num_classes, item) {
         Ok(()) => Ok(num_classes),
         Err(why) => Err(GraphError::format(path, why)),
     }

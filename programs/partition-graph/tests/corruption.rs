@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// One file of each kind, in the first part.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 18] = [
     "part_0/nodes/paper/original_ids.npy",
     "part_0/nodes/paper/features.npy",
     "part_0/nodes/author/features.npy",
@@ -27,6 +27,8 @@ const KINDS: [&str; 16] = [
     "part_0/nodes/author/times.npy",
     "part_0/nodes/author/hot_nodes.npy",
     "part_0/nodes/author/hotness.npy",
+    "part_0/edges/author__writes__paper/labels.npy",
+    "part_0/edges/author__writes__paper/splits.npy",
 ];
 
 /// The bytes before the data of a file.
@@ -176,7 +178,7 @@ fn rejects_a_damaged_description() {
 #[test]
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 23] = [
+    let cases: [(Edit, &str); 26] = [
         (|m| m["version"] = 3.into(), "version 3 and was written by a newer version of this program"),
         (|m| m["version"] = 0.into(), "version 0, but this build reads versions 1 to 2: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
@@ -212,6 +214,15 @@ fn rejects_descriptions_that_contradict_themselves() {
             |m| m["edge_types"][0]["held_out"] = serde_json::json!([0, 0]),
             "lists the file \"part_0/edges/paper__cites__paper/test_edges.npy\"",
         ),
+        (
+            |m| drop(m["edge_types"][1].as_object_mut().unwrap().remove("labels")),
+            "lists the file \"part_0/edges/author__writes__paper/labels.npy\"",
+        ),
+        (
+            |m| m["edge_types"][1]["labels"]["num_classes"] = 2000.into(),
+            "edge type author__writes__paper has 2000 classes, but its 60 edges allow at most 1600",
+        ),
+        (|m| drop(m["edge_types"][1]["labels"].as_object_mut().unwrap().remove("num_classes")), "EdgeLabelKind"),
         (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not part of this format"),
         (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
         (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
@@ -227,7 +238,7 @@ fn rejects_descriptions_that_contradict_themselves() {
 #[test]
 fn rejects_another_shape_or_type() {
     type Write = fn(&Path);
-    let shapes: [(&str, Write); 10] = [
+    let shapes: [(&str, Write); 12] = [
         (KINDS[0], |path| write_npy(path, &[2], &[0_u32, 1]).unwrap()),
         (KINDS[0], |path| write_npy(path, &[2], &[0_u64, 1]).unwrap()),
         (KINDS[1], |path| write_npy(path, &[3, 2], &[0_f32; 6]).unwrap()),
@@ -238,6 +249,8 @@ fn rejects_another_shape_or_type() {
         (KINDS[10], |path| write_npy(path, &[1], &[0_f32]).unwrap()),
         (KINDS[12], |path| write_npy(path, &[2], &[0_u32, 0]).unwrap()),
         (KINDS[13], |path| write_npy(path, &[1], &[0_i64]).unwrap()),
+        (KINDS[16], |path| write_npy(path, &[1], &[0_i64]).unwrap()),
+        (KINDS[17], |path| write_npy(path, &[1], &[0_i64]).unwrap()),
     ];
     for (file, write) in shapes {
         let parts = Parts::new();
@@ -257,7 +270,7 @@ fn rejects_files_that_contradict_each_other() {
         bytes[128 + entry * N..128 + (entry + 1) * N].copy_from_slice(&value);
     }
     type Damage = fn(&mut Vec<u8>);
-    let cases: [(&str, Damage, &str); 19] = [
+    let cases: [(&str, Damage, &str); 22] = [
         (KINDS[0], |b| words(b, 0, 39_u32.to_le_bytes()), "does not ascend after row 0"),
         (
             KINDS[0],
@@ -291,6 +304,9 @@ fn rejects_files_that_contradict_each_other() {
             },
             "goes to node 39, which this part does not own",
         ),
+        (KINDS[16], |b| words(b, 2, 4_i64.to_le_bytes()), "edge 2 has label 4, outside -1..4"),
+        (KINDS[16], |b| b[128..].fill(0xff), "split, but has no label"),
+        (KINDS[17], |b| words(b, 3, [3]), "edge 3 has split 3, which is not 0, 1, 2 or 255"),
     ];
     for (file, damage, why) in cases {
         let parts = Parts::new();

@@ -215,13 +215,9 @@ const CASES: &[(&str, Change, &str)] = &[
         "nodes.csv: row 1: column id: \"a\" is not a number",
     ),
     (
-        "regression of edges",
-        Replace(
-            "graph.json",
-            "\"weight_col\": \"w\"",
-            "\"labels\": [{\"task_type\": \"regression\", \"label_col\": \"w\"}]",
-        ),
-        "edges[0].labels[0]: regression of edges",
+        "regression of edges without a column",
+        Replace("graph.json", "\"weight_col\": \"w\"", "\"labels\": [{\"task_type\": \"regression\"}]"),
+        "edges[0].labels[0].label_col: it is missing",
     ),
     (
         "unknown transform",

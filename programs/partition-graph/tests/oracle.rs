@@ -2,7 +2,9 @@
 
 use crate::graphs;
 
-use edgecut_graph::{Buffer, Dataset, DiskPartId, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split};
+use edgecut_graph::{
+    Buffer, Dataset, DiskPartId, EdgeLabels, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, Split,
+};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,11 +131,20 @@ fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
                 assert_eq!(weight(&stored.weights, at), weight(&expected.weights, edge), "weight of edge {edge}");
                 let time = |t: &Option<Buffer<i64>>, edge: usize| t.as_ref().map(|t| t[edge]);
                 assert_eq!(time(&stored.times, at), time(&expected.times, edge), "time of edge {edge}");
+                let label = |labels: &Option<EdgeLabels>, edge: usize| labels.as_ref().map(|l| label_of(l, edge));
+                assert_eq!(label(&stored.labels, at), label(&expected.labels, edge), "label of edge {edge}");
                 let src_time = src_times.map(|times| times[original.src[edge] as usize]);
                 assert_eq!(time(&edges.src_times, at), src_time, "time of the source of edge {edge}");
             }
         }
     }
+}
+
+/// Returns the class, the targets and the split of an edge.
+fn label_of(labels: &EdgeLabels, edge: usize) -> (Option<i64>, Option<Vec<u32>>, u8) {
+    let targets =
+        labels.values.targets().map(|targets| targets.row(edge).iter().map(|value| value.to_bits()).collect());
+    (labels.values.classes().map(|classes| classes[edge]), targets, labels.splits[edge])
 }
 
 /// Checks that each held-out edge is at its destination, in the order of the original list.

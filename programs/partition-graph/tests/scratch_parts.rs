@@ -127,6 +127,10 @@ fn parts_of_a_typed_graph_are_those_of_memory() {
         let ends: Vec<i64> = src.chain((0..count).map(|edge| edge * edge % destinations)).collect();
         array(&format!("edges/{name}/edge_index.npy"), &[2, count as usize], &ends);
     }
+    let of_writes = |file: &str| format!("edges/author__writes__paper/{file}.npy");
+    array(&of_writes("edge_label"), &[9000], &(0..9000).map(|edge| edge % 4 - 1).collect::<Vec<_>>());
+    array(&of_writes("edge_train_idx"), &[2000], &(0..2000).map(|at| at * 4 + 1).collect::<Vec<_>>());
+    array(&of_writes("edge_test_mask"), &[9000], &(0..9000).map(|edge| i64::from(edge % 8 == 3)).collect::<Vec<_>>());
     let source = DatasetSource::of_folder(dir.path());
     for method in methods() {
         let options = PartitionOptions { method, ..PartitionOptions::new(3) };

@@ -6,7 +6,7 @@ use crate::table_files;
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, ListBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
-use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, Split, map_npy, write_npy};
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -834,6 +834,71 @@ fn edges_are_held_out_by_shares_or_by_files() {
     assert_eq!(made["edge_types"][0]["held_out"], json!([2, 1]));
     assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
     assert_eq!(made["edge_types"][0]["num_edges"], 497);
+}
+
+/// Returns the label, the targets and the split of each edge of the only edge type by the number in its only feature.
+fn edge_labels(folder: &Folder, out: &str) -> Vec<(Option<i64>, Option<Vec<f32>>, Option<Split>)> {
+    let mut found = std::collections::BTreeMap::new();
+    for part in 0..2 {
+        let part = Part::open(&folder.path(out), DiskPartId(part), true).unwrap();
+        let attributes = &part.edges(EdgeTypeId(0)).attributes;
+        let labels = attributes.labels.as_ref().unwrap();
+        for at in 0..labels.splits.len() {
+            let mut number = [0.0];
+            attributes.features.as_ref().unwrap().copy_row(at, &mut number);
+            let class = labels.values.classes().map(|classes| classes[at]);
+            let targets = labels.values.targets().map(|targets| targets.row(at).to_vec());
+            found.insert(number[0] as u64, (class, targets, Split::of_code(labels.splits[at])));
+        }
+    }
+    found.into_values().collect()
+}
+
+#[test]
+fn edges_have_classes_with_names_or_numbers_and_splits_by_shares_or_by_files() {
+    let folder = Folder::new();
+    let kind = |e: usize| ["fraud", "", "honest"][e % 3];
+    let amount = |e: usize| if e.is_multiple_of(4) { String::new() } else { format!("{}.5", e) };
+    let rows = (0..300).map(|e| format!("u{},v{},{e},{},{}\n", e % 50, e / 10, kind(e), amount(e)));
+    folder.write("edges.csv", rows.fold("s,t,n,kind,amount\n".to_owned(), |text, row| text + &row));
+    let with = |label: Value| {
+        let conf = json!({"edges": [{"relation": ["u", "pays", "v"], "files": "edges.csv", "source_id_col": "s",
+            "dest_id_col": "t", "features": [{"feature_col": "n"}], "labels": [label]}]});
+        folder.write("graph.json", conf.to_string());
+    };
+    with(json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.5, 0.25, 0.25]}));
+    let (made, _) = folder.made("classes", &[]);
+    assert_eq!(made["edge_types"][0]["labels"], json!({"num_classes": 2, "split_sizes": [100, 50, 50]}));
+    assert_eq!(
+        (&made["edge_types"][0]["num_edges"], &made["edge_types"][0]["held_out"]),
+        (&json!(300), &json!([0, 0]))
+    );
+    let saved: Value = serde_json::from_slice(&std::fs::read(folder.path("classes/transforms.json")).unwrap()).unwrap();
+    assert_eq!(saved["edge_types"]["u__pays__v"]["classes"], json!(["fraud", "honest"]));
+    let of_classes = edge_labels(&folder, "classes");
+    for (e, (class, _, split)) in of_classes.iter().enumerate() {
+        assert_eq!((*class, split.is_some()), ([Some(0), Some(-1), Some(1)][e % 3], e % 3 != 1), "edge {e}");
+    }
+    // The same seed makes the same splits, and another seed makes others.
+    folder.made("again", &[]);
+    assert_eq!(edge_labels(&folder, "again"), of_classes);
+    folder.made("other", &["--seed", "8"]);
+    assert_ne!(edge_labels(&folder, "other"), of_classes);
+    with(json!({"task_type": "regression", "label_col": "amount", "custom_split_filenames":
+        {"train": "train.json", "test": "test.json"}}));
+    // The edges 1 and 2, and all edges from u3 to v0: only one.
+    folder.write("train.json", "[\"u1\", \"v0\"]\n[\"u2\",\"v0\"]\n");
+    folder.write("test.json", "[\"u3\", \"v0\"]\n[\"u4\",\"v0\"]\n[\"u9\",\"v9\"]\n");
+    assert!(folder.fails(&[]).contains("test.json: row 3: u9, v9: there is no such edge"));
+    let (made, stderr) = folder.made("numbers", &["--on-bad-rows", "drop"]);
+    let expected = json!({"targets": {"dim": 1, "kind": "regression"}, "split_sizes": [2, 0, 1]});
+    assert_eq!(made["edge_types"][0]["labels"], expected);
+    assert!(stderr.contains("1 of 2 test edges have no label: they are not evaluated"), "{stderr}");
+    let of_numbers = edge_labels(&folder, "numbers");
+    assert_eq!(of_numbers[1], (None, Some(vec![1.5]), Some(Split::Train)));
+    assert_eq!(of_numbers[3], (None, Some(vec![3.5]), Some(Split::Test)));
+    assert!(of_numbers[4].1.as_ref().unwrap()[0].is_nan() && of_numbers[4].2.is_none());
+    assert_eq!(of_numbers[5], (None, Some(vec![5.5]), None));
 }
 
 #[test]

@@ -4,16 +4,18 @@ use super::Context;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
-use super::nodes::MISSING_ID;
+use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
 use super::split_files::read_split;
-use super::splits::{bad_entry, listed_twice};
+use super::splits::{self, bad_entry, listed_twice};
 use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Buffer, EdgeAttributes, EdgeData, GraphError, NodeTypeId, Split};
+use edgecut_graph::{
+    Buffer, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, GraphError, NO_SPLIT, NodeTypeId, Split, Targets,
+};
 use std::collections::{HashMap, HashSet};
 
 /// The edges of a relation, their transforms, and the shares of validation and test edges to hold out.
@@ -61,16 +63,45 @@ pub(super) fn read_edges(
     columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
-    data.attributes = EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times };
+    let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
+    let values = label_values(name, columns.labels.take(), columns.targets.take(), named_classes, &opened[with_ends])?;
+    data.attributes =
+        EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times, labels: None };
     let mut held_out_shares = None;
-    match tables[with_ends].split.as_ref().map(|label| (label, &label.split)) {
-        Some((_, SplitRule::Shares([_, valid, test]))) => {
-            held_out_shares = Some([valid.to_f64(), test.to_f64()]).filter(|shares| *shares != [0.0; 2]);
+    match (tables[with_ends].label.as_ref(), values) {
+        (Some(label), Some(values)) => {
+            let splits = match &label.split {
+                SplitRule::Shares(shares) => {
+                    splits::edges_by_shares(&values, data.src.len(), *shares, context.options.seed, name)
+                }
+                SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
+            };
+            data.attributes.labels = Some(EdgeLabels { values, splits: splits.into() });
         }
-        Some((label, SplitRule::Files(files))) => hold_out_listed(context, label, files, ends, &mut data)?,
-        _ => {}
+        (Some(label), None) => match &label.split {
+            SplitRule::Shares([_, valid, test]) => {
+                held_out_shares = Some([valid.to_f64(), test.to_f64()]).filter(|shares| *shares != [0.0; 2]);
+            }
+            SplitRule::Files(files) => hold_out_listed(context, label, files, ends, &mut data)?,
+        },
+        (None, _) => {}
     }
     Ok(BuiltEdges { data, saved: columns.saved, held_out_shares })
+}
+
+/// Returns the labels of edges from the arrays of their columns, if there are any.
+fn label_values(
+    name: &str,
+    labels: Option<Buffer<i64>>,
+    targets: Option<Targets>,
+    named_classes: usize,
+    of_type: &SpecTable,
+) -> Result<Option<EdgeLabelValues>, TableError> {
+    let Some(of_edges) = labels else { return Ok(targets.map(EdgeLabelValues::Targets)) };
+    check_classes(name, &of_edges, of_type.table.first_path())?;
+    let largest = of_edges.iter().copied().max().unwrap_or(-1);
+    let num_classes = usize::try_from(largest + 1).unwrap_or(0).max(named_classes);
+    Ok(Some(EdgeLabelValues::Classes { of_edges, num_classes }))
 }
 
 /// The ends of the used edges.
@@ -217,20 +248,21 @@ fn collect_ids_of_end(
     })
 }
 
-/// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the split that
-/// lists them.
+/// The splits that list edges, by the ends of the edges.
+type ListedPairs = HashMap<(u32, u32), Split>;
+
+/// Reads the ends of edges that the split files list.
 ///
 /// # Errors
-/// Fails for an entry that is not an edge, or that two splits list, unless such entries are dropped. Also fails if there is a list of training edges
-/// that lacks some: parts cannot tell edges that only carry messages from training edges.
-fn hold_out_listed(
+/// Fails for an entry that is not an edge, or that two splits list, unless such entries are dropped.
+fn listed_pairs(
     context: &mut Context,
     label: &Label,
     files: &SplitFiles,
     ends: &Ends,
-    edges: &mut EdgeData,
-) -> Result<(), TableError> {
-    let mut listed: HashMap<(u32, u32), Split> = HashMap::new();
+    edges: &EdgeData,
+) -> Result<ListedPairs, TableError> {
+    let mut listed = ListedPairs::new();
     let mut entries = Vec::new();
     for (split, number) in Split::ALL.into_iter().zip(0..) {
         for row in read_split(context.conf, &label.at, files, number, 2)? {
@@ -248,22 +280,51 @@ fn hold_out_listed(
             }
         }
     }
-    let mut found = HashSet::new();
-    let mut num_unlisted = 0;
-    let mut first_unlisted = None;
-    for (at, pair) in edges.src.iter().copied().zip(edges.dst.iter().copied()).enumerate() {
-        if listed.contains_key(&pair) {
-            found.insert(pair);
-        } else {
-            num_unlisted += 1;
-            first_unlisted = first_unlisted.or(Some(at));
-        }
-    }
+    let pairs = edges.src.iter().copied().zip(edges.dst.iter().copied());
+    let found: HashSet<(u32, u32)> = pairs.filter(|pair| listed.contains_key(pair)).collect();
     for (pair, row) in &entries {
         if !found.contains(pair) {
             bad_entry(context, label, row, "there is no such edge")?;
         }
     }
+    Ok(listed)
+}
+
+/// Returns the split of each edge with labels: that of the files which list its ends. All edges between the two nodes are in
+/// this split, and edges that are not listed are in none.
+///
+/// # Errors
+/// The errors of [`listed_pairs`].
+fn listed_splits(
+    context: &mut Context,
+    label: &Label,
+    files: &SplitFiles,
+    ends: &Ends,
+    edges: &EdgeData,
+) -> Result<Vec<u8>, TableError> {
+    let listed = listed_pairs(context, label, files, ends, edges)?;
+    let pairs = edges.src.iter().copied().zip(edges.dst.iter().copied());
+    Ok(pairs.map(|pair| listed.get(&pair).map_or(NO_SPLIT, |split| split.code())).collect())
+}
+
+/// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the split that
+/// lists them.
+///
+/// # Errors
+/// The errors of [`listed_pairs`]. Also fails if there is a list of training edges that lacks some: parts cannot tell edges
+/// that only carry messages from training edges.
+fn hold_out_listed(
+    context: &mut Context,
+    label: &Label,
+    files: &SplitFiles,
+    ends: &Ends,
+    edges: &mut EdgeData,
+) -> Result<(), TableError> {
+    let listed = listed_pairs(context, label, files, ends, edges)?;
+    let pairs = edges.src.iter().copied().zip(edges.dst.iter().copied()).enumerate();
+    let mut unlisted = pairs.filter(|(_, pair)| !listed.contains_key(pair)).map(|(at, _)| at);
+    let first_unlisted = unlisted.next();
+    let num_unlisted = unlisted.count() + 1;
     let lists_training_edges = !files.files[0].is_empty();
     if let (true, Some(first)) = (lists_training_edges, first_unlisted) {
         let [src, dst] =

@@ -93,7 +93,7 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
 }
 
 /// Checks that there are not many more classes than different labels.
-fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(), TableError> {
+pub(super) fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(), TableError> {
     let largest = labels.iter().copied().max().unwrap_or(-1);
     let distinct = count_distinct_labels(labels);
     if usize::try_from(largest).is_ok_and(|largest| largest >= max_classes(distinct)) {

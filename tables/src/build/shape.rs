@@ -141,7 +141,9 @@ impl TableShape {
             edges.num_edges = edges.num_edges.max(sampled.num_rows);
             edges.has_times |= table.time_col.is_some();
             edges.has_weights |= table.weight_col.is_some();
-            edges.num_held_out += held_out(context, table.split.as_ref(), sampled.num_rows)?;
+            edges.label_bytes = edges.label_bytes.max(label_bytes(table.label.as_ref(), sampled.target_dim));
+            let held_out_label = table.label.as_ref().filter(|label| label.column.is_none());
+            edges.num_held_out += held_out(context, held_out_label, sampled.num_rows)?;
         }
         edges.features = (dim > 0).then(|| (dim, dtype(tables.iter().flat_map(|table| &table.features))));
         self.fit_bytes = self.fit_bytes.max(fit_bytes);
@@ -153,6 +155,14 @@ impl TableShape {
         self.input_bytes += opened.num_bytes();
         Ok(opened)
     }
+}
+
+/// Returns the bytes of the label and the split of each edge, 0 without labels.
+fn label_bytes(label: Option<&Label>, target_dim: usize) -> u64 {
+    if label.is_none_or(|label| label.column.is_none()) {
+        return 0;
+    }
+    1 + if target_dim > 0 { 4 * target_dim as u64 } else { 8 }
 }
 
 /// Returns the most edges that a label holds out.

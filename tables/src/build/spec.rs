@@ -73,7 +73,7 @@ impl<'a> Spec<'a> {
         Self {
             features: table.features.iter().collect(),
             widths: unknown_widths(&table.features),
-            label: None,
+            label: table.label.as_ref().and_then(|label| label.column.as_ref()),
             target_width: None,
             time: table.time_col.as_ref(),
             weight: table.weight_col.as_deref(),
@@ -231,7 +231,7 @@ fn label_cells(
     Ok((LabelCells::Whole(classes), bad))
 }
 
-/// Decodes numbers to predict, or several labels per node.
+/// Decodes numbers to predict, or several labels per row.
 fn target_cells(
     array: &ArrayRef,
     label: &LabelColumn,
@@ -244,7 +244,7 @@ fn target_cells(
         let is_label = |value: f64| value == 0.0 || value == 1.0 || value.is_nan();
         let wrong = |(row, values): (usize, &[f64])| {
             let value = values.iter().find(|&&value| !is_label(value))?;
-            let why = format!("{value} is not 0 or 1; each node has a 1 for each label that applies to it");
+            let why = format!("{value} is not 0 or 1; each row has a 1 for each label that applies to it");
             Some(BadCell { row, why })
         };
         bad.extend(values.chunks_exact(width).enumerate().filter_map(wrong));

@@ -1,4 +1,4 @@
-//! Splits of nodes: random shares, or ids from files.
+//! Splits of nodes and of labeled edges: random shares, or ids from files.
 
 use super::Context;
 use super::bad_rows::BadKind;
@@ -7,25 +7,53 @@ use crate::conf::{Label, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{Share, Split, Splits};
+use edgecut_graph::{EdgeLabelValues, NO_SPLIT, Share, Split, Splits};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Divides nodes at random. A split has the share of the nodes, rounded down. The order of the nodes is a function of
 /// the seed, the name of the type and the node.
-pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [Share; 3], seed: u64, name: &str) -> Splits {
-    let key = combine(seed, xxh3_64(name.as_bytes()));
-    nodes.par_sort_unstable_by_key(|&node| (CounterRng::new(combine(key, u64::from(node))).next_u64(), node));
-    let counts = shares.map(|share| share.of(nodes.len() as u64) as usize);
-    let mut start = 0;
-    let [train, valid, test] = counts.map(|count| {
-        let end = (start + count).min(nodes.len());
-        let mut ids = nodes[start..end].to_vec();
+pub(super) fn by_shares(nodes: Vec<u32>, shares: [Share; 3], seed: u64, name: &str) -> Splits {
+    let [train, valid, test] = divided(nodes, shares, seed, name).map(|mut ids| {
         ids.sort_unstable();
-        start = end;
         ids.into()
     });
     Splits { train, valid, test }
+}
+
+/// Divides the rows of a type at random, see [`by_shares`].
+fn divided<T: Copy + Ord + Send + Into<u64>>(
+    mut rows: Vec<T>,
+    shares: [Share; 3],
+    seed: u64,
+    name: &str,
+) -> [Vec<T>; 3] {
+    let key = combine(seed, xxh3_64(name.as_bytes()));
+    rows.par_sort_unstable_by_key(|&row| (CounterRng::new(combine(key, row.into())).next_u64(), row));
+    let counts = shares.map(|share| share.of(rows.len() as u64) as usize);
+    let mut start = 0;
+    counts.map(|count| {
+        let end = (start + count).min(rows.len());
+        let of_split = rows[start..end].to_vec();
+        start = end;
+        of_split
+    })
+}
+
+/// Divides labeled edges like [`by_shares`]. Returns the split of each edge of a type.
+pub(super) fn edges_by_shares(
+    labels: &EdgeLabelValues,
+    num_edges: usize,
+    shares: [Share; 3],
+    seed: u64,
+    name: &str,
+) -> Vec<u8> {
+    let labeled: Vec<u64> = (0..num_edges).filter(|&edge| labels.is_known(edge)).map(|edge| edge as u64).collect();
+    let mut splits = vec![NO_SPLIT; num_edges];
+    for (split, edges) in Split::ALL.into_iter().zip(divided(labeled, shares, seed, name)) {
+        edges.into_iter().for_each(|edge| splits[edge as usize] = split.code());
+    }
+    splits
 }
 
 /// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not

@@ -3,12 +3,12 @@
 use super::value::{Item, Object};
 use edgecut_graph::Share;
 
-/// A label of nodes, or the edges to hold out.
+/// A label of nodes or edges, or the edges to hold out.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     /// The path of the label in the configuration, for errors.
     pub(crate) at: String,
-    /// The column of nodes' labels. Edges have none.
+    /// The column of labels. Edges to hold out have none.
     pub(crate) column: Option<LabelColumn>,
     /// The rule that divides nodes or edges over the splits.
     pub(crate) split: SplitRule,
@@ -55,8 +55,7 @@ impl Label {
     /// Reads the labels of an edge table, of which one is used.
     pub(super) fn of_edges(object: &Object, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
         Self::read_list(object, unsupported, |task| match task {
-            "link_prediction" => Ok(true),
-            "classification" | "regression" => Err(format!("{task} of edges: no task trains on labels of edges")),
+            "link_prediction" | "classification" | "regression" => Ok(true),
             "reconstruct_edge_feat" => Err("the task reconstruct_edge_feat".into()),
             _ => Ok(false),
         })
@@ -110,16 +109,16 @@ impl Label {
     }
 
     fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {
-        let is_of_nodes = task != "link_prediction";
+        let has_column = task != "link_prediction";
         let name = super::tables::text(object, "label_col")?;
         let separator = super::tables::text(object, "separator")?;
-        if is_of_nodes && name.is_none() {
+        if has_column && name.is_none() {
             return Err(format!("{}.label_col: it is missing", item.path));
         }
-        if let Some(separator) = object.get("separator").filter(|_| !is_of_nodes) {
-            return separator.wrong("only labels of nodes have a separator");
+        if let Some(separator) = object.get("separator").filter(|_| !has_column) {
+            return separator.wrong("only labels in a column have a separator");
         }
-        let column = name.filter(|_| is_of_nodes).map(|name| {
+        let column = name.filter(|_| has_column).map(|name| {
             let is_regression = task == "regression";
             LabelColumn { name, is_regression, separator }
         });

@@ -38,8 +38,8 @@ pub(crate) struct EdgeTable {
     pub(crate) weight_col: Option<String>,
     /// The features.
     pub(crate) features: Vec<Feature>,
-    /// The edges that are held out for link prediction.
-    pub(crate) split: Option<Label>,
+    /// The label, or the edges that are held out for link prediction.
+    pub(crate) label: Option<Label>,
 }
 
 /// The files of a table.
@@ -112,8 +112,8 @@ impl EdgeTable {
             (None, None) => None,
             _ => return item.wrong("source_id_col and dest_id_col need each other"),
         };
-        let split = Label::of_edges(&object, unsupported)?;
-        if ends.is_none() && split.is_some() {
+        let label = Label::of_edges(&object, unsupported)?;
+        if ends.is_none() && label.is_some() {
             return item.wrong("a table with labels needs source_id_col and dest_id_col");
         }
         Ok(Self {
@@ -124,7 +124,7 @@ impl EdgeTable {
             time_col: TimeColumn::read(&object)?,
             weight_col: text(&object, "weight_col")?,
             features: Feature::read_list(&object, unsupported)?,
-            split,
+            label,
         })
     }
 }

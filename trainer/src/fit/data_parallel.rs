@@ -142,7 +142,7 @@ pub(crate) struct Forward<B: Backend> {
     pub(crate) turn: AutodiffTurn,
 }
 
-fn forward_seeds<B: AutodiffBackend + GnnBackend, M>(
+pub(crate) fn forward_seeds<B: AutodiffBackend + GnnBackend, M>(
     model: &M,
     batch: impl SeedBatch<B, M>,
     mode: Mode,

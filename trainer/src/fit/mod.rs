@@ -28,7 +28,7 @@ pub use crate::loss::SeedTotals;
 pub use crate::metrics::Selection;
 pub(crate) use autodiff_turn::AutodiffTurn;
 pub use data_parallel::{BatchResult, Outputs, SeedBatch, StepGradients, evaluate, step_gradients};
-pub(crate) use data_parallel::{Forward, backward_and_all_reduce, run_evaluation};
+pub(crate) use data_parallel::{Forward, backward_and_all_reduce, forward_seeds, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;

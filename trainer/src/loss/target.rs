@@ -1,7 +1,7 @@
 //! The values that a model learns to predict.
 
 use edgecut_dist_sampler::NodeAttributes;
-use edgecut_graph::{GraphDataset, NodeTypeMeta, TargetKind, TargetMeta};
+use edgecut_graph::{EdgeLabelKind, EdgeTypeMeta, GraphDataset, NodeTypeMeta, TargetKind, TargetMeta};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -103,6 +103,15 @@ impl OutputKind {
             Some(targets) => Some(Self::of_targets(targets)),
             None if nodes.has_labels && nodes.num_classes > 0 => Some(Self::Classes(nodes.num_classes)),
             None => None,
+        }
+    }
+
+    /// Returns the meaning of the labels of an edge type; `None` if it has none.
+    pub fn of_edges(edges: &EdgeTypeMeta) -> Option<Self> {
+        match edges.labels?.values {
+            EdgeLabelKind::Targets(targets) => Some(Self::of_targets(targets)),
+            EdgeLabelKind::NumClasses(0) => None,
+            EdgeLabelKind::NumClasses(num_classes) => Some(Self::Classes(num_classes)),
         }
     }
 

@@ -17,7 +17,7 @@
 //!   `bias`. Of a `GATv2Conv`, `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are `lin_l.weight`,
 //!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
-//!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
+//!   ([`LinkModelConfig`] of a model for links, [`EdgeModelConfig`] of a model for edges, [`GraphNetConfig`] of a model for graphs), so that loading needs no
 //!   further settings. `task` is a [`SavedTask`] as JSON; without it, the configuration tells the task, and the model
 //!   predicts classes or links. `pyg_layers` describes layers that the Python package does
 //!   not know ([`PygLayer`] as JSON). `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
@@ -63,7 +63,7 @@ pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};
 
 #[cfg(doc)]
-use crate::models::{GraphNetConfig, LinkModelConfig, ModelConfig};
+use crate::models::{EdgeModelConfig, GraphNetConfig, LinkModelConfig, ModelConfig};
 #[cfg(doc)]
 use crate::nn::PygLayer;
 

@@ -17,6 +17,8 @@ pub enum ModelTask {
     Node,
     /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
     Link,
+    /// Prediction for edges: the settings are an [`EdgeModelConfig`](crate::models::EdgeModelConfig).
+    Edge,
     /// Prediction for whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
     Graph,
 }
@@ -65,6 +67,7 @@ impl SavedTask {
         }
         let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
         let task = match config {
+            config if config.get("edge_decoder").is_some() => ModelTask::Edge,
             config if config.get("decoder").is_some() => ModelTask::Link,
             config if config.get("conv").is_some() => ModelTask::Graph,
             _ => ModelTask::Node,

@@ -2,7 +2,8 @@
 
 use super::saved_task::ModelTask;
 use crate::models::{
-    GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel, RelationalConfig,
+    EdgeModel, EdgeModelConfig, GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError,
+    NodeModel, RelationalConfig,
 };
 use crate::nn::PygLayer;
 use burn::module::Module;
@@ -130,6 +131,40 @@ impl LoadableConfig for LinkModelConfig {
     }
 
     fn init<B: Backend>(&self, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
+        self.init(0, device)
+    }
+
+    fn embedded(&self) -> (Vec<&str>, usize) {
+        embedded_types(&self.encoder)
+    }
+}
+
+impl ModelSettings for EdgeModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+
+    fn task(&self) -> Option<ModelTask> {
+        Some(ModelTask::Edge)
+    }
+
+    fn pyg_layers(&self) -> Vec<PygLayer> {
+        self.encoder.pyg_layers()
+    }
+}
+
+impl LoadableConfig for EdgeModelConfig {
+    type Model<B: Backend> = EdgeModel<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        EdgeModelConfig::from_json(json)
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<EdgeModel<B>, ModelError> {
         self.init(0, device)
     }
 

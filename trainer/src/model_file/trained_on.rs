@@ -96,8 +96,9 @@ impl TrainedOn {
         });
         let edge_types = meta.edge_types.iter().map(|e| {
             let transforms = fingerprint(&e.digests.transforms, false);
+            let classes = fingerprint(&e.digests.classes, is_told && e.labels.is_some());
             let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
-            (name, TypeIdentity { transforms, ..TypeIdentity::default() })
+            (name, TypeIdentity { transforms, classes, ..TypeIdentity::default() })
         });
         Self { node_types: node_types.collect(), edge_types: edge_types.collect(), ..Self::default() }
     }
@@ -154,7 +155,7 @@ impl TrainedOn {
     }
 
     /// Describes the first difference between the data of the training and a graph, and its remedy. Types whose
-    /// description is missing on a side are not compared. With `reads_classes`, the classes of nodes are compared too.
+    /// description is missing on a side are not compared. With `reads_classes`, classes are compared too.
     pub fn difference(&self, meta: &Meta, reads_classes: bool) -> Option<String> {
         const REMEDY: &str = "make the parts with partition-graph --transforms and the parts of the training";
         let graph = Self::new(meta);
@@ -173,6 +174,9 @@ impl TrainedOn {
                 return Some(format!(
                     "the features of edge type {name} have other transforms or columns than in its training: {REMEDY}"
                 ));
+            }
+            if reads_classes && differ(&trained.classes, &found.classes) {
+                return Some(format!("the classes of edge type {name} are not those of its training: {REMEDY}"));
             }
         }
         None

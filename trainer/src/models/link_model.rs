@@ -63,8 +63,8 @@ impl LinkModelConfig {
     /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
-        if value.get("kind").is_some() {
-            return Err(serde_json::Error::custom("it describes a model for nodes: use it with `train node`"));
+        if value.get("decoder").is_none() {
+            not_of_task(&value)?;
         }
         serde_json::from_value(value)
     }
@@ -117,11 +117,37 @@ impl<B: GnnBackend> LinkModel<B> {
     /// # Errors
     /// The errors of [`RelationalNet::forward_by_type`].
     pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
-        let rows: Vec<Tensor<B, 2>> = self.encoder.forward_by_type(input, mode)?.into_iter().flatten().collect();
-        Ok(match rows.len() {
-            1 => rows.into_iter().next().expect("there is one node type"),
-            0 => Tensor::empty([0, self.encoder.config().hidden_channels], &input.device()),
-            _ => Tensor::cat(rows, 0),
-        })
+        encode(&self.encoder, input, mode)
+    }
+}
+
+/// Computes the rows of the batch's seeds by an encoder without output layers, node type after node type.
+pub(super) fn encode<B: GnnBackend>(
+    encoder: &RelationalNet<B>,
+    input: &ModelInput<B>,
+    mode: Mode,
+) -> Result<Tensor<B, 2>, ModelError> {
+    let rows: Vec<Tensor<B, 2>> = encoder.forward_by_type(input, mode)?.into_iter().flatten().collect();
+    Ok(match rows.len() {
+        1 => rows.into_iter().next().expect("there is one node type"),
+        0 => Tensor::empty([0, encoder.config().hidden_channels], &input.device()),
+        _ => Tensor::cat(rows, 0),
+    })
+}
+
+/// Returns an error that names the task of the model whose settings `value` are, if it is that of nodes, links, edges or
+/// whole graphs.
+pub(super) fn not_of_task(value: &serde_json::Value) -> Result<(), serde_json::Error> {
+    let described = [
+        ("edge_decoder", "edges", "edge"),
+        ("decoder", "links", "link"),
+        ("conv", "whole graphs", "graph"),
+        ("kind", "nodes", "node"),
+    ];
+    match described.into_iter().find(|(entry, ..)| value.get(entry).is_some()) {
+        Some((_, items, task)) => {
+            Err(serde_json::Error::custom(format!("it describes a model for {items}: use it with `train {task}`")))
+        }
+        None => Ok(()),
     }
 }

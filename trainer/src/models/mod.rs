@@ -2,9 +2,10 @@
 //!
 //! [`NodeModel`] classifies nodes. On a homogeneous graph it is a stack of `[convolution, activation, dropout]` that
 //! ends in a convolution to the classes; on a heterogeneous graph it is a [`RelationalNet`]. [`LinkModel`] scores node
-//! pairs, and [`GraphNet`] classifies whole graphs.
+//! pairs, [`EdgeModel`] classifies edges, and [`GraphNet`] classifies whole graphs.
 
 mod conv_stack;
+mod edge_model;
 mod graph_input;
 mod graph_net;
 mod graph_net_config;
@@ -21,6 +22,7 @@ mod relational_net;
 
 pub use crate::nn::{ConvKind, GatSettings, GcnSettings, GinSettings, Mode, RgcnSettings, SageSettings};
 pub use conv_stack::ConvStack;
+pub use edge_model::{EdgeModel, EdgeModelConfig};
 pub use graph_input::{GraphClassifier, GraphInput};
 pub use graph_net::GraphNet;
 pub use graph_net_config::{GraphNetConfig, Readout};

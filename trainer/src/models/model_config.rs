@@ -2,8 +2,8 @@
 
 use burn::tensor::backend::Backend;
 use serde::Serialize;
-use serde::de::Error;
 
+use super::link_model::not_of_task;
 use super::model_error::ModelError;
 use super::node_model::NodeModel;
 use super::node_model_config::NodeModelConfig;
@@ -44,11 +44,8 @@ impl ModelConfig {
     /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
-        if value.get("decoder").is_some() {
-            return Err(serde_json::Error::custom("it describes a model for links: use it with `train link`"));
-        }
-        if value.get("conv").is_some() {
-            return Err(serde_json::Error::custom("it describes a model for whole graphs: use it with `train graph`"));
+        if value.get("kind").is_none() {
+            not_of_task(&value)?;
         }
         if value.get("graph").is_some() {
             serde_json::from_value(value).map(Self::Relational)

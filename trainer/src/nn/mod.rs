@@ -3,6 +3,7 @@
 mod batch_norm;
 mod conv;
 mod dense;
+mod edge_decoder;
 mod link_decoder;
 mod mlp;
 mod mode;
@@ -11,6 +12,10 @@ mod weight_init;
 pub use batch_norm::BatchNorm;
 pub use conv::*;
 pub use dense::Dense;
+pub use edge_decoder::{
+    AnyEdgeDecoder, BilinearEdgeDecoder, DotEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows,
+    MlpEdgeDecoder,
+};
 pub use link_decoder::{DecoderKind, LinkDecoder};
 pub use mlp::Mlp;
 pub use mode::Mode;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::sampling_policy::Temporal;
-use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId};
+use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId, SplitIndex};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -11,7 +11,12 @@ fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> Pa
         src_type: NodeTypeId(0),
         dst_type: NodeTypeId(0),
         csc: Csc::new(vec![0, degree as u64].into(), indices.into(), degree + 1).expect("a star"),
-        attributes: EdgeAttributes { features: None, weights: weights.map(Into::into), times: times.map(Into::into) },
+        attributes: EdgeAttributes {
+            weights: weights.map(Into::into),
+            times: times.map(Into::into),
+            ..EdgeAttributes::default()
+        },
+        split_index: SplitIndex::default(),
         src_times: None,
         held_out: HeldOutEdges::default(),
     }

@@ -50,6 +50,7 @@ fn numbered(num_edges: usize) -> EdgeAttributes {
         features: Some(Features::F32 { values: floats.clone().into(), dim: 1 }),
         weights: Some(floats.into()),
         times: Some((0..num_edges as i64).collect::<Vec<_>>().into()),
+        labels: None,
     }
 }
 

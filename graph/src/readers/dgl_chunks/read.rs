@@ -86,7 +86,7 @@ fn read_nodes(
             "feat" => features = arrays::features(folder, chunks, nodes)?,
             "label" => {
                 let classes = arrays::labels(folder, chunks, nodes)?;
-                num_classes = count_classes(&path, &classes)?;
+                num_classes = count_classes(&path, &classes, "node")?;
                 labels = Some(classes.into());
             }
             "time" => times = Some(arrays::times(folder, chunks, nodes)?.into()),

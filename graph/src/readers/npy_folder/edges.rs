@@ -1,6 +1,7 @@
 //! The edge files in a folder of `.npy` arrays.
 
 use super::attributes::{read_features, read_times, read_weights};
+use super::edge_labels::read_edge_labels;
 use super::files::{
     EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE, VALID_EDGE_FILES,
     VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES, only_file,
@@ -60,6 +61,7 @@ impl EdgeFiles {
             features: read_features(space, &file("edge_attr.npy"), num_edges)?,
             weights: read_weights(space, &file("edge_weight.npy"), num_edges)?,
             times: read_times(space, &file("edge_time.npy"), num_edges)?,
+            labels: read_edge_labels(space, &self.folder, num_edges)?,
         };
         let held_out = HeldOutEdges {
             valid: self.read_held_out(self.valid.as_ref(), &VALID_FILES, counts)?,

@@ -1,10 +1,11 @@
 //! Export of graphs to folders of `.npy` arrays.
 
+use super::edge_labels::SPLIT_PREFIX;
 use super::files::{
-    EDGE_INDEX_FILE, TARGETS_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE,
-    VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES,
+    EDGE_INDEX_FILE, EDGE_LABELS_FILE, EDGE_TARGETS_FILE, TARGETS_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE,
+    TEST_SHARED_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES,
 };
-use crate::dataset::{Dataset, EdgeList, GivenNegatives, Split, Targets};
+use crate::dataset::{Dataset, EdgeLabelValues, EdgeLabels, EdgeList, GivenNegatives, Split, Targets};
 use crate::memory::{FeatureDtype, Features};
 use crate::npy::{NpyElement, NpyWriter};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
@@ -56,6 +57,7 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     write_features(folder, "edge_attr.npy", edges.attributes.features.as_ref())?;
     write_list(folder, "edge_weight.npy", edges.attributes.weights.as_deref())?;
     write_list(folder, "edge_time.npy", edges.attributes.times.as_deref())?;
+    write_edge_labels(folder, edges.attributes.labels.as_ref())?;
     let [valid_file, other_valid_file] = VALID_EDGE_FILES;
     remove(folder, other_valid_file)?;
     let [valid_time_file, other_valid_time_file] = VALID_TIME_FILES;
@@ -77,6 +79,26 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
         }
     }
     write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)
+}
+
+/// Writes the labels of edges, or removes those of another graph.
+fn write_edge_labels(folder: &Path, labels: Option<&EdgeLabels>) -> Result<(), GraphError> {
+    let values = labels.map(|labels| &labels.values);
+    write_list(folder, EDGE_LABELS_FILE, values.and_then(|values| Some(&values.classes()?[..])))?;
+    match values.and_then(EdgeLabelValues::targets) {
+        Some(Targets { values, dim, .. }) => replace(folder, EDGE_TARGETS_FILE, &[values.len() / dim, *dim], values)?,
+        None => remove(folder, EDGE_TARGETS_FILE)?,
+    }
+    for stem in ["train", "valid", "val", "test"] {
+        remove(folder, &format!("{SPLIT_PREFIX}{stem}_idx.npy"))?;
+        remove(folder, &format!("{SPLIT_PREFIX}{stem}_mask.npy"))?;
+    }
+    let Some(labels) = labels else { return Ok(()) };
+    for split in Split::ALL {
+        let mask: Vec<u8> = labels.splits.iter().map(|&code| u8::from(code == split.code())).collect();
+        replace(folder, &format!("{SPLIT_PREFIX}{}_mask.npy", split.name()), &[mask.len()], &mask)?;
+    }
+    Ok(())
 }
 
 fn write_negatives(folder: &Path, [of_each, shared]: [&str; 2], list: &EdgeList) -> Result<(), GraphError> {

@@ -13,6 +13,10 @@ pub(in crate::readers) const EDGE_INDEX_FILE: &str = "edge_index.npy";
 pub(super) const VALID_EDGE_FILES: [&str; 2] = ["valid_edge_index.npy", "val_edge_index.npy"];
 /// The file of numbers to predict.
 pub(super) const TARGETS_FILE: &str = "targets.npy";
+/// The file of the classes of edges.
+pub(super) const EDGE_LABELS_FILE: &str = "edge_label.npy";
+/// The file of numbers to predict for edges.
+pub(super) const EDGE_TARGETS_FILE: &str = "edge_target.npy";
 pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
 /// The accepted names of the file of validation edges' times. The exporter writes the first one.
 pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
@@ -42,11 +46,21 @@ const NODE_ARRAYS: [&str; 13] = [
     "test_mask",
 ];
 /// The names of arrays of edges.
-const EDGE_ARRAYS: [&str; 16] = [
+const EDGE_ARRAYS: [&str; 26] = [
     "edge_index",
     "edge_attr",
     "edge_weight",
     "edge_time",
+    "edge_label",
+    "edge_target",
+    "edge_train_idx",
+    "edge_valid_idx",
+    "edge_val_idx",
+    "edge_test_idx",
+    "edge_train_mask",
+    "edge_valid_mask",
+    "edge_val_mask",
+    "edge_test_mask",
     "valid_edge_index",
     "val_edge_index",
     "test_edge_index",

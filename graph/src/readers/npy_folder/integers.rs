@@ -197,30 +197,27 @@ fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
     all_fit.into_inner().then_some(ids)
 }
 
-/// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's type `bool`, or of a
-/// type of whole numbers with the values 0 and 1.
+/// Returns the shape of a mask and its entries, 0 and 1. Masks are of NumPy's type `bool`, or of a type of whole numbers
+/// with these values.
 ///
 /// # Errors
 /// As [`read_npy`](crate::read_npy), and for a number other than 0 and 1.
-pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
+pub(super) fn read_mask(path: &Path, item: &str) -> Result<(Vec<usize>, Vec<u8>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
     if dtype == "|b1" {
         let array = StoredArray::open_bool(path)?;
         let mask = array.read(0..array.len())?;
-        return Ok((
-            array.shape().to_vec(),
-            parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32)),
-        ));
+        return Ok((array.shape().to_vec(), parallel::map(&mask, |&is_in| u8::from(is_in != 0))));
     }
     let (shape, mask) = Integers::open(path)?;
     let Some(mask) = mask.to_checked_ids(0..mask.len(), 2)? else {
-        let node = mask.position(|value| !(0..=1).contains(&value))?.unwrap_or_default();
+        let at = mask.position(|value| !(0..=1).contains(&value))?.unwrap_or_default();
         let stem = path.file_name().unwrap_or_default().to_string_lossy().replace("_mask.npy", "");
         let why = format!(
-            "entry {node} is {}, but a mask has only 0 and 1; node ids belong in {stem}_idx.npy",
-            mask.get(node)?
+            "entry {at} is {}, but a mask has only 0 and 1; ids of {item}s belong in {stem}_idx.npy",
+            mask.get(at)?
         );
         return Err(GraphError::format(path, why));
     };
-    Ok((shape, parallel::filter_map(mask.len(), |node| (mask[node] == 1).then_some(node as u32))))
+    Ok((shape, parallel::map(&mask, |&is_in| is_in as u8)))
 }

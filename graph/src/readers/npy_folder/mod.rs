@@ -1,6 +1,7 @@
 //! Folders of `.npy` arrays.
 
 mod attributes;
+mod edge_labels;
 mod edges;
 mod export;
 mod files;

@@ -2,12 +2,13 @@
 
 use super::attributes::{read_features, read_times};
 use super::edges::EdgeFiles;
-use super::files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, only_file};
+use super::files::{EDGE_INDEX_FILE, EDGE_TARGETS_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, only_file};
 use super::integers::{Integers, read_mask};
 use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
 use crate::npy::{NpyElement, StoredArray, npy_shape};
+use crate::parallel;
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
 use crate::scan::first_position;
@@ -22,6 +23,10 @@ use std::path::{Path, PathBuf};
 /// | `edge_attr.npy` | `[E, F]`, edge features; optional | floats |
 /// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
 /// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
+/// | `edge_label.npy` | `[E]` or `[E, 1]`, the classes of edges, -1 or NaN if unlabeled; optional | whole numbers or floats |
+/// | `edge_target.npy` | `[E]` or `[E, T]`, numbers to predict for edges, NaN if unknown, in place of `edge_label.npy`; optional | whole numbers, `bool` or floats |
+/// | `edge_train_idx.npy`, `edge_valid_idx.npy` or `edge_val_idx.npy`, `edge_test_idx.npy` | the positions of labeled edges in `edge_index.npy`, in any order, each in at most one of them; each optional | whole numbers |
+/// | `edge_train_mask.npy`, `edge_valid_mask.npy` or `edge_val_mask.npy`, `edge_test_mask.npy` | `[E]`, instead of positions | `bool`, or whole numbers 0 and 1 |
 /// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
 /// | `valid_neg.npy` or `val_neg.npy`, `test_neg.npy` | `[n, K]`, negative destinations of each held-out edge; optional | whole numbers |
 /// | `valid_edge_neg.npy` or `val_edge_neg.npy`, `test_edge_neg.npy` | `[2, M]`, negative pairs of all held-out edges of the split, in place of the former; optional | whole numbers |
@@ -54,7 +59,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Fails for a missing or damaged array, a wrong shape or type, inconsistent counts, ids out of range,
-/// duplicate nodes in a split, training nodes without a label, features that are not finite, and weights that are negative
+/// duplicate nodes in a split, edges in two splits, training nodes or edges without a label, features that are not finite, and weights that are negative
 /// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     read_npy_folder_in(&Workspace::default(), name, folder)
@@ -161,7 +166,7 @@ pub(super) fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> 
 fn node_type(space: &Workspace, folder: &Path, name: &str, nodes: RowCount) -> Result<NodeData, GraphError> {
     let labels_file = folder.join("y.npy");
     let labels = read_labels(space, &labels_file, nodes)?;
-    let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels))?;
+    let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels, "node"))?;
     let targets_file = folder.join(TARGETS_FILE);
     let mut data = NodeData {
         name: name.into(),
@@ -220,42 +225,44 @@ fn per_node_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Reads classes from `path`, one for each of `nodes`, if the file exists.
+/// Reads classes from `path`, one for each of `rows`, if the file exists.
 pub(in crate::readers) fn read_labels(
     space: &Workspace,
     path: &Path,
-    nodes: RowCount,
+    rows: RowCount,
 ) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
     let (shape, dtype) = npy_shape(path)?;
+    let item = rows.item();
     match shape[..] {
         [_] | [_, 1] => {}
         [_, columns] => {
             let why = format!(
-                "it has {columns} columns; expected one class per node; several labels are {TARGETS_FILE} in a folder of arrays"
+                "it has {columns} columns; expected one class per {item}; several labels are {} in a folder of arrays",
+                if item == "edge" { EDGE_TARGETS_FILE } else { TARGETS_FILE }
             );
             return Err(GraphError::format(path, why));
         }
-        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
+        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_{item}s]"))),
     }
-    nodes.check_rows(path, shape[0])?;
+    rows.check_rows(path, shape[0])?;
     let labels = match dtype.as_str() {
-        "<f4" => classes::<f32>(space, path)?,
-        "<f8" => classes::<f64>(space, path)?,
+        "<f4" => classes::<f32>(space, path, item)?,
+        "<f8" => classes::<f64>(space, path, item)?,
         _ => Integers::open(path)?.1.into_i64(space)?,
     };
     let class = |label: i64| (-1..=i64::from(i32::MAX)).contains(&label);
-    if let Some(node) = first_position(&labels, |label| !class(label)) {
-        let why = format!("node {node} has label {}, which is not a class: 0, 1, 2 and so on, or -1", labels[node]);
+    if let Some(at) = first_position(&labels, |label| !class(label)) {
+        let why = format!("{item} {at} has label {}, which is not a class: 0, 1, 2 and so on, or -1", labels[at]);
         return Err(GraphError::format(path, why));
     }
     Ok(Some(labels))
 }
 
 /// Reads floats as classes, and NaN as -1 (unlabeled).
-fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path) -> Result<Buffer<i64>, GraphError> {
+fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path, item: &str) -> Result<Buffer<i64>, GraphError> {
     let array = StoredArray::<T>::open(path)?;
     let not_whole = |v: T| {
         let value: f64 = v.into();
@@ -264,8 +271,8 @@ fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path) -> Result<
     let wrong = array.find_in_pieces(0..array.len(), |start, piece| {
         first_position(piece, not_whole).map(|at| (start + at, piece[at].into()))
     })?;
-    if let Some((node, value)) = wrong {
-        return Err(GraphError::format(path, format!("node {node} has label {value}, which is not a class")));
+    if let Some((at, value)) = wrong {
+        return Err(GraphError::format(path, format!("{item} {at} has label {value}, which is not a class")));
     }
     array.convert_to(space, "converting labels", |&v| {
         let value: f64 = v.into();
@@ -277,27 +284,43 @@ fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path) -> Result<
 pub(in crate::readers) fn read_splits(folder: &Path, nodes: RowCount, data: &NodeData) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for split in Split::ALL {
-        let stems: &[&str] = if split == Split::Valid { &["valid", "val"] } else { &[split.name()] };
-        let names = stems.iter().flat_map(|stem| [format!("{stem}_idx.npy"), format!("{stem}_mask.npy")]);
-        let Some(path) = only_file(names.map(|name| folder.join(name)))? else { continue };
-        let is_mask = path.to_string_lossy().ends_with("_mask.npy");
-        let ids = if is_mask { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
+        let Some(path) = split_file(folder, split, "")? else { continue };
+        let ids = if is_mask(&path) { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
         splits.set(split, checked_split(&path, ids, split, data)?);
     }
     Ok(splits)
 }
 
+/// Returns the file in `folder` of ids or of a mask of a split, if there is one. Its name starts with `prefix`.
+pub(super) fn split_file(folder: &Path, split: Split, prefix: &str) -> Result<Option<PathBuf>, GraphError> {
+    let stems: &[&str] = if split == Split::Valid { &["valid", "val"] } else { &[split.name()] };
+    let names = stems.iter().flat_map(|stem| ["idx", "mask"].map(|form| format!("{prefix}{stem}_{form}.npy")));
+    only_file(names.map(|name| folder.join(name)))
+}
+
+/// Returns true if a file of a split holds a mask and not ids.
+pub(super) fn is_mask(path: &Path) -> bool {
+    path.to_string_lossy().ends_with("_mask.npy")
+}
+
 pub(in crate::readers) fn mask_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
-    let (shape, ids) = read_mask(path)?;
+    let mask = checked_mask(path, nodes)?;
+    Ok(parallel::filter_map(mask.len(), |node| (mask[node] == 1).then_some(node as u32)))
+}
+
+/// Returns the entries of a mask, one for each of `rows`.
+pub(super) fn checked_mask(path: &Path, rows: RowCount) -> Result<Vec<u8>, GraphError> {
+    let item = rows.item();
+    let (shape, mask) = read_mask(path, item)?;
     match shape[..] {
-        [rows] | [rows, 1] => nodes.check_rows(path, rows)?,
+        [found] | [found, 1] => rows.check_rows(path, found)?,
         [_, columns] => {
             let why = format!("it holds {columns} masks; save one of its columns, such as mask[:, 0]");
             return Err(GraphError::format(path, why));
         }
-        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
+        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_{item}s]"))),
     }
-    Ok(ids)
+    Ok(mask)
 }
 
 fn index_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {

@@ -1,8 +1,8 @@
 //! The sizes of graphs in folders of `.npy` arrays, from their headers.
 
 use super::files::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE,
-    VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES,
+    EDGE_INDEX_FILE, EDGE_LABELS_FILE, EDGE_TARGETS_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, TEST_EDGE_FILE,
+    TEST_NEGATIVE_FILE, TEST_SHARED_FILE, VALID_EDGE_FILES, VALID_NEGATIVE_FILES, VALID_SHARED_FILES,
 };
 use super::read::{folders, said_count};
 use super::targets::target_dim;
@@ -55,7 +55,7 @@ fn node_shape(folder: &Path, name: &str, num_nodes: u64) -> Result<NodeShape, Gr
         num_nodes,
         features: feature_shape(&folder.join("x.npy"))?,
         has_labels: has("y"),
-        target_dim: target_dim(&folder.join(TARGETS_FILE))?,
+        target_dim: target_dim(&folder.join(TARGETS_FILE), "node")?,
         has_times: has("node_time"),
         // Masks of different splits have no node in common.
         num_in_splits: if has_masks { num_nodes } else { num_in_splits },
@@ -87,8 +87,17 @@ pub(in crate::readers) fn edge_shape(folder: &Path, [src_type, dst_type]: [usize
         features: feature_shape(&folder.join("edge_attr.npy"))?,
         has_weights: has("edge_weight.npy"),
         has_times: has("edge_time.npy"),
+        label_bytes: label_bytes(folder)?,
         num_held_out,
     })
+}
+
+/// Returns the bytes of the label and the split of each edge, 0 without labels.
+fn label_bytes(folder: &Path) -> Result<u64, GraphError> {
+    let of_class = if folder.join(EDGE_LABELS_FILE).exists() { size_of::<i64>() as u64 } else { 0 };
+    let of_targets = target_dim(&folder.join(EDGE_TARGETS_FILE), "edge")? * size_of::<f32>();
+    let bytes = of_class + of_targets as u64;
+    Ok(if bytes > 0 { bytes + 1 } else { 0 })
 }
 
 /// Returns the number of rows of an array, or 0 if it does not exist.

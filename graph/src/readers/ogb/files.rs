@@ -78,7 +78,7 @@ pub(super) fn read_node_labels(dir: &Path, nodes: RowCount) -> Result<Labels, Gr
     let Some(path) = find_csv(dir, "node-label") else { return Ok(Labels::default()) };
     let labels = read_labels(&path, nodes.number)?;
     nodes.check_rows(&path, labels.len())?;
-    let num_classes = count_classes(&path, &labels)?;
+    let num_classes = count_classes(&path, &labels, "node")?;
     Ok(Labels { labels: Some(labels.into()), num_classes })
 }
 

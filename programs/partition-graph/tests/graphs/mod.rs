@@ -3,8 +3,8 @@
 
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
-    Buffer, Dataset, EdgeAttributes, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits,
-    TargetKind, Targets,
+    Buffer, Dataset, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, EdgeList, Features, HeldOutEdges, NO_SPLIT,
+    NodeData, NodeTypeId, Splits, TargetKind, Targets,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -81,6 +81,7 @@ pub(crate) fn rich() -> Dataset {
         features: Some(Features::F32 { values: (0..120).map(|v| v as f32 / 4.0).collect::<Vec<_>>().into(), dim: 2 }),
         weights: Some((0..60).map(|edge| edge as f32 / 2.0).collect::<Vec<_>>().into()),
         times: Some((0..60).map(|edge| edge * 1_000_000_007).collect::<Vec<i64>>().into()),
+        labels: Some(edge_classes((0..60).map(|edge| edge % 4 - 1).collect(), (0..60).map(|edge| edge % 5).collect())),
     };
     let of = edges(0, "of", 1, (0..30).map(|i| (i, i % 25)).collect());
     Dataset { name: "rich".into(), node_types: vec![paper, author], edge_types: vec![cites, writes, of] }
@@ -191,11 +192,37 @@ pub(crate) fn with_times(held_out: &HeldOutEdges) -> HeldOutEdges {
 fn any_attributes(num_edges: usize) -> impl Strategy<Value = EdgeAttributes> {
     let weights = prop::option::of(prop::collection::vec(0.0..9.0_f32, num_edges));
     let times = prop::option::of(prop::collection::vec(any::<i64>(), num_edges));
-    (any_features(num_edges), weights, times).prop_map(|(features, weights, times)| EdgeAttributes {
-        features,
-        weights: weights.map(Into::into),
-        times: times.map(Into::into),
+    (any_features(num_edges), weights, times, any_edge_labels(num_edges)).prop_map(
+        |(features, weights, times, labels)| EdgeAttributes {
+            features,
+            weights: weights.map(Into::into),
+            times: times.map(Into::into),
+            labels,
+        },
+    )
+}
+
+fn any_edge_labels(num_edges: usize) -> impl Strategy<Value = Option<EdgeLabels>> {
+    let classes = prop::collection::vec(-1..4_i64, num_edges);
+    let targets = prop::collection::vec(-2..3_i8, num_edges * 2);
+    let splits = prop::collection::vec(0..5_u8, num_edges);
+    (prop::option::of(any::<bool>()), classes, targets, splits).prop_map(|(has_classes, classes, targets, splits)| {
+        Some(match has_classes? {
+            true => edge_classes(classes, splits),
+            false => edge_labels(EdgeLabelValues::Targets(any_targets(targets)), splits),
+        })
     })
+}
+
+fn edge_classes(classes: Vec<i64>, splits: Vec<u8>) -> EdgeLabels {
+    edge_labels(EdgeLabelValues::Classes { of_edges: classes.into(), num_classes: 4 }, splits)
+}
+
+/// Returns labels with these splits, as far as edges have labels. Numbers above 2 stand for no split.
+fn edge_labels(values: EdgeLabelValues, splits: Vec<u8>) -> EdgeLabels {
+    let code = |(edge, code): (usize, u8)| if code > 2 || !values.is_known(edge) { NO_SPLIT } else { code };
+    let splits: Vec<u8> = splits.into_iter().enumerate().map(code).collect();
+    EdgeLabels { values, splits: splits.into() }
 }
 
 /// Returns the content of every file below `dir`, by its path.

@@ -101,7 +101,7 @@ fn loader(
         }
         None => (true, Seeds::Split(Split::Train)),
     };
-    let all = EdgeFields { times: true, weights: true, features: true };
+    let all = EdgeFields { times: true, weights: true, features: true, labels: false };
     let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
     let of_edges = if has_attributes { all } else { EdgeFields::default() };
     let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
@@ -238,7 +238,7 @@ impl Npz<'_> {
     fn edges(&mut self, before: &str, edges: &EdgeBatch) -> anyhow::Result<()> {
         self.ids(&format!("{before}indptr"), &edges.indptr)?;
         self.ids(&format!("{before}indices"), &edges.indices)?;
-        let SampledEdgeAttributes { times, weights, features, feature_dim } = &edges.attributes;
+        let SampledEdgeAttributes { times, weights, features, feature_dim, .. } = &edges.attributes;
         if !weights.is_empty() {
             self.array(&format!("{before}edge_weight"), &[weights.len()], weights)?;
         }

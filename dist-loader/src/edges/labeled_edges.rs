@@ -1,0 +1,150 @@
+//! Batches of labeled edges, sampled around their ends.
+
+use crate::batch::cached_rows::CachedRows;
+use crate::batch::collate::{Collation, NodeRows, collate};
+use crate::batch::mini_batch::MiniBatch;
+use crate::bytes_held::bytes_held;
+use crate::links::edge_relations::EdgeRelations;
+use crate::prefetch::seed_loader::SeedBatches;
+use crate::seeds::edge_ends::Ends;
+use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
+use edgecut_dist_sampler::{
+    BatchKey, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampledEdgeAttributes,
+    SampledSubgraph,
+};
+use edgecut_graph::EdgeTypeId;
+use std::sync::Arc;
+
+/// Edges of one type with what models predict for them, and the neighborhood of their ends.
+///
+/// Ends are numbers of nodes in `graph.nodes[type]`. All of them are seeds, that is, among the first `hop_offsets[0]`
+/// nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabeledEdgeBatch {
+    /// The neighborhood. Its `num_seeds` is the number of edges, and its labels and targets are those of the edges.
+    pub graph: MiniBatch,
+    /// The source of each edge.
+    pub src: Vec<u32>,
+    /// The destination of each edge.
+    pub dst: Vec<u32>,
+    /// The requested attributes of the edges, without labels and targets. Attributes that the type lacks are empty.
+    pub attributes: SampledEdgeAttributes,
+}
+
+impl LabeledEdgeBatch {
+    /// Returns the bytes of memory that the arrays hold, including unused capacity.
+    pub fn num_bytes(&self) -> usize {
+        let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
+        let of_edges = bytes_held(times) + bytes_held(weights) + bytes_held(features);
+        self.graph.num_bytes() + bytes_held(&self.src) + bytes_held(&self.dst) + of_edges
+    }
+}
+
+/// The state that turns labeled edges into batches.
+#[derive(Clone)]
+pub(crate) struct LabeledEdges {
+    pub(crate) sampler: Arc<DistNeighborSampler>,
+    pub(crate) edge_type: EdgeTypeId,
+    pub(crate) index: Arc<EdgeIndex>,
+    pub(crate) exclude_seed_edges: bool,
+    pub(crate) relations: Arc<EdgeRelations>,
+    pub(crate) wanted: NodeFields,
+    pub(crate) of_seeds: EdgeFields,
+    pub(crate) cache: Option<Arc<CachedRows>>,
+    pub(crate) rows: NodeRows,
+}
+
+/// The neighborhood of edges, and the numbers of their ends among its seeds.
+struct Sampled {
+    subgraph: SampledSubgraph,
+    edges: Vec<SeedEdge>,
+    ends: [Vec<u32>; 2],
+}
+
+impl LabeledEdges {
+    fn node(&self) -> &Arc<DistGraph> {
+        self.sampler.node()
+    }
+
+    /// Samples the neighborhood of the edges at these positions.
+    async fn sample_edges(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
+        let edges = self.index.edges(self.node(), positions).await?;
+        let maker = self.clone();
+        let of = edges.clone();
+        let number = move || {
+            let excluded = if maker.exclude_seed_edges { maker.relations.excluded(&of) } else { Vec::new() };
+            let mut ends = Ends::new(&maker.sampler, &of, excluded);
+            let numbers = ends.number_both(maker.node().part(), &of);
+            (ends.seeds, numbers)
+        };
+        let (seeds, ends) = self.node().run_on_workers(number).await?;
+        Ok(Sampled { subgraph: self.sampler.sample(seeds, key).await?, edges, ends })
+    }
+
+    /// Returns the requested attributes of the edges.
+    async fn attributes(&self, edges: &[SeedEdge]) -> Result<SampledEdgeAttributes, SampleError> {
+        let meta = &self.node().part().meta().edge_types[self.edge_type.index()];
+        let wanted = EdgeFields {
+            times: self.of_seeds.times && meta.has_times,
+            weights: self.of_seeds.weights && meta.has_weights,
+            features: self.of_seeds.features && meta.feature_dim > 0,
+            labels: self.of_seeds.labels && meta.labels.is_some(),
+        };
+        if !wanted.any() {
+            return Ok(SampledEdgeAttributes::default());
+        }
+        let destinations: Vec<u32> = edges.iter().map(|edge| edge.dst).collect();
+        // All edges have positions: labeled edges carry messages, and listed edges were checked.
+        let positions: Vec<u32> = edges.iter().filter_map(|edge| edge.position).collect();
+        self.node().fetch_edges(self.edge_type, &destinations, &positions, wanted).await
+    }
+}
+
+impl SeedBatches for LabeledEdges {
+    type Batch = LabeledEdgeBatch;
+
+    fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.sampler
+    }
+
+    fn set_cache(&mut self, cache: Arc<CachedRows>) {
+        self.cache = Some(cache);
+    }
+
+    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+        Ok(self.sample_edges(&positions, key).await?.subgraph)
+    }
+
+    async fn make(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LabeledEdgeBatch, SampleError> {
+        if positions.is_empty() {
+            let labels = self.node().part().meta().edge_types[self.edge_type.index()].labels;
+            let targets = labels.filter(|_| self.of_seeds.labels).and_then(|labels| labels.values.targets());
+            let target_dim = targets.map_or(0, |targets| targets.dim);
+            let graph = MiniBatch { target_dim, ..MiniBatch::empty(key) };
+            let attributes = SampledEdgeAttributes::default();
+            return Ok(LabeledEdgeBatch { graph, src: Vec::new(), dst: Vec::new(), attributes });
+        }
+        let Sampled { subgraph, edges, ends: [src, dst] } = self.sample_edges(&positions, key).await?;
+        let filling = Collation {
+            wanted: self.wanted,
+            of_edges: self.sampler.edge_attributes(),
+            positions: self.sampler.keeps_positions(),
+            cache: self.cache.clone(),
+            rows: self.rows.clone(),
+        };
+        let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
+        let mut attributes = self.attributes(&edges).await?;
+        let graph = MiniBatch {
+            seed_positions: positions,
+            labels: std::mem::take(&mut attributes.labels),
+            targets: std::mem::take(&mut attributes.targets),
+            target_dim: std::mem::take(&mut attributes.target_dim),
+            ..graph
+        };
+        Ok(LabeledEdgeBatch { graph, src, dst, attributes })
+    }
+
+    fn num_bytes(batch: &LabeledEdgeBatch) -> usize {
+        batch.num_bytes()
+    }
+}

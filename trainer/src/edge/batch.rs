@@ -1,0 +1,104 @@
+//! A batch of edges with labels as tensors.
+
+use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::embeddings::Embeddings;
+use crate::fit::{Outputs, SeedBatch};
+use crate::memory::feature_cache::FeatureCache;
+use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
+use crate::nn::EdgeRows;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor, TensorData};
+use edgecut_dist_loader::LabeledEdgeBatch;
+use std::sync::Arc;
+
+/// The input of a training step: edges, the neighborhoods of their ends, and their labels. Nodes are identified by their row
+/// in the encoder's output, which holds the seeds of all node types, one type after the other.
+pub struct EdgeTensorBatch<B: Backend> {
+    pub(super) graph: TensorBatch<B>,
+    /// The row of each edge's source.
+    src: Vec<u32>,
+    /// The row of each edge's destination.
+    dst: Vec<u32>,
+    /// `[edges, feature_dim]`, if the model reads the features of edges.
+    features: Option<Tensor<B, 2>>,
+}
+
+/// What batches of a model have in common.
+pub(super) struct EdgeBatchMaker<B: Backend> {
+    pub(super) schema: Arc<GraphSchema>,
+    pub(super) options: BatchOptions,
+    /// The source type and the destination type of the edges.
+    ends: (usize, usize),
+    feature_dim: usize,
+    pub(super) cache: Option<FeatureCache<B>>,
+    device: B::Device,
+}
+
+impl<B: Backend> Clone for EdgeBatchMaker<B> {
+    fn clone(&self) -> Self {
+        Self {
+            schema: Arc::clone(&self.schema),
+            options: self.options,
+            ends: self.ends,
+            feature_dim: self.feature_dim,
+            cache: self.cache.clone(),
+            device: self.device.clone(),
+        }
+    }
+}
+
+impl<B: GnnBackend> EdgeBatchMaker<B> {
+    pub(super) fn new(model: &EdgeModelConfig, options: BatchOptions, device: &B::Device) -> Self {
+        let schema = Arc::new(model.encoder.graph.clone());
+        let ends = schema.edge_ends()[model.edge_type.index()];
+        Self { schema, options, ends, feature_dim: model.edge_feature_dim, cache: None, device: device.clone() }
+    }
+
+    /// Moves a batch to the device.
+    pub(super) fn make(&self, batch: LabeledEdgeBatch) -> Result<EdgeTensorBatch<B>, TrainError> {
+        let LabeledEdgeBatch { graph, mut src, mut dst, attributes } = batch;
+        // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
+        // numbers to rows of the encoder's output.
+        let num_seeds = |t: usize| graph.nodes.get(t).and_then(|nodes| nodes.hop_offsets.first()).copied().unwrap_or(0);
+        let start = |t: usize| (0..t).map(num_seeds).sum::<u32>();
+        let starts = (start(self.ends.0), start(self.ends.1));
+        src.iter_mut().for_each(|row| *row += starts.0);
+        dst.iter_mut().for_each(|row| *row += starts.1);
+        let num_edges = src.len();
+        let features = (self.feature_dim > 0 && num_edges > 0).then(|| {
+            if attributes.features.len() != num_edges * self.feature_dim {
+                let found = attributes.features.len();
+                let expected = self.feature_dim;
+                return Err(TrainError::batch(format!("{found} features of {num_edges} edges with {expected} each")));
+            }
+            let data = TensorData::new(attributes.features, [num_edges, self.feature_dim]);
+            Ok(Tensor::from_data(data, &self.device))
+        });
+        let features = features.transpose()?;
+        let graph = TensorBatch::with_cache(graph, &self.schema, self.options, self.cache.as_ref(), &self.device)?;
+        Ok(EdgeTensorBatch { graph, src, dst, features })
+    }
+}
+
+impl<B: GnnBackend> EdgeTensorBatch<B> {
+    /// Fills in the embeddings of nodes without features.
+    pub(super) fn filled(self, embeddings: &Embeddings, device: &B::Device) -> Result<Self, TrainError> {
+        Ok(Self { graph: embeddings.fill(self.graph, device)?, ..self })
+    }
+}
+
+impl<B: GnnBackend> SeedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {
+    fn compute(mut self, model: &EdgeModel<B>, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
+        let Some(input) = self.graph.take_input() else { return Ok(None) };
+        let rows = model.encode(&input, mode).map_err(TrainError::batch)?;
+        let device = rows.device();
+        let select = |wanted: &[u32]| {
+            let wanted: Vec<i64> = wanted.iter().map(|&row| i64::from(row)).collect();
+            rows.clone().select(0, Tensor::<B, 1, Int>::from_data(&wanted[..], &device))
+        };
+        let rows = EdgeRows { src: select(&self.src), dst: select(&self.dst), features: self.features };
+        Ok(Some(Outputs { values: model.decode(rows, mode), target: self.graph.target }))
+    }
+}

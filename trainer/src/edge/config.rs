@@ -1,0 +1,212 @@
+//! The settings of predictions for edges, and their checks against the graph.
+
+use crate::batch_input::WEIGHTED_GCN;
+use crate::edge_type_name::edge_type;
+use crate::loss::OutputKind;
+use crate::metrics::Metric;
+use crate::models::{EdgeModelConfig, GraphSchema, ModelError};
+use crate::nn::EdgeDecoderKind;
+use crate::objective::Objective;
+use crate::train_error::TrainError;
+use crate::training_config::TrainingConfig;
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
+
+/// The settings of a model for edges and of its training.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::TrainingConfig;
+/// use edgecut_trainer::edge::{EdgeTrainingConfig, TargetEdges};
+/// use edgecut_trainer::models::{ConvKind, SageSettings};
+/// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+/// let config = EdgeTrainingConfig {
+///     training: TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10); 2])),
+///     edge_type: Some("user__pays__shop".into()),
+///     decoder: EdgeDecoderKind::Mlp,
+///     own_features: true,
+///     target_edges: TargetEdges::Exclude,
+///     reverse_types: Vec::new(),
+///     metric: Some("roc-auc".parse()?),
+/// };
+/// # let _ = config;
+/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EdgeTrainingConfig {
+    /// The settings of the encoder and its training.
+    pub training: TrainingConfig,
+    /// The name of the edge type whose labels the model learns. `None` is the only type with labels.
+    pub edge_type: Option<String>,
+    /// The decoder that computes the outputs of an edge.
+    pub decoder: EdgeDecoderKind,
+    /// True if the decoder reads the features of an edge, if its type has any.
+    pub own_features: bool,
+    /// The messages over the edges of a batch.
+    pub target_edges: TargetEdges,
+    /// The names of pairs of edge types that are the reverse of each other, in addition to the pairs `NAME` and
+    /// `rev_NAME`.
+    pub reverse_types: Vec<(String, String)>,
+    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+    pub metric: Option<Metric>,
+}
+
+/// The treatment of the edges of a batch in message passing.
+///
+/// ```
+/// use edgecut_trainer::edge::TargetEdges;
+/// assert_eq!("include".parse(), Ok(TargetEdges::Include));
+/// assert_eq!(TargetEdges::default().to_string(), "exclude");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetEdges {
+    /// They and their reverses carry no messages, in training, evaluation and prediction.
+    #[default]
+    Exclude,
+    /// They carry messages like other edges.
+    Include,
+}
+
+impl std::fmt::Display for TargetEdges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Exclude => "exclude",
+            Self::Include => "include",
+        })
+    }
+}
+
+impl std::str::FromStr for TargetEdges {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "exclude" => Ok(Self::Exclude),
+            "include" => Ok(Self::Include),
+            _ => Err(format!("unknown treatment {word:?} of target edges: expected exclude or include")),
+        }
+    }
+}
+
+impl EdgeTrainingConfig {
+    /// Returns the metric that selects the best epoch of a training on this graph.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the loss or the metric does not fit the labels of the graph.
+    pub fn chosen_metric(&self, meta: &Meta) -> Result<Metric, TrainError> {
+        Ok(objective(meta, self)?.metric)
+    }
+}
+
+/// The error message for a GCN with temporal sampling.
+const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
+    than the target edge: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
+
+/// Returns the edge type that `name` names, or else the only type with labels.
+///
+/// # Errors
+/// [`TrainError::Config`] for an unknown or ambiguous name, for a type without labels, and without a name if not exactly one
+/// type has labels.
+pub fn labeled_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
+    let labeled: Vec<usize> = (0..meta.edge_types.len()).filter(|&e| meta.edge_types[e].labels.is_some()).collect();
+    let names = || labeled.iter().map(|&e| full_name(&meta.edge_types[e])).collect::<Vec<_>>().join(", ");
+    if labeled.is_empty() {
+        return fail("no edge type has labels, which train edge needs".into());
+    }
+    match (name, &labeled[..]) {
+        (Some(name), _) => {
+            let found = edge_type(meta, name)?;
+            if meta.edge_types[found.index()].labels.is_none() {
+                return fail(format!("edge type {name} has no labels: choose one of {} (`edge_type`)", names()));
+            }
+            Ok(found)
+        }
+        (None, &[only]) => Ok(EdgeTypeId(only as u16)),
+        (None, _) => fail(format!("several edge types have labels: choose one of {} (`edge_type`)", names())),
+    }
+}
+
+/// Returns the name of an edge type, such as `user__pays__shop`.
+fn full_name(edges: &EdgeTypeMeta) -> String {
+    format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)
+}
+
+/// Returns the loss and the metric of a configuration, which fit the labels of the edges.
+///
+/// # Errors
+/// [`TrainError::Config`] if they do not, or the graph has no labels of edges.
+pub(super) fn objective(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Objective, TrainError> {
+    let edges = &meta.edge_types[labeled_edge_type(meta, config.edge_type.as_deref())?.index()];
+    let Some(targets) = OutputKind::of_edges(edges) else {
+        let what = format!("dataset {}: no edge of type {} has a label", meta.dataset, full_name(edges));
+        return Err(TrainError::Config { what });
+    };
+    Objective::new(config.training.step.loss.as_ref(), config.metric, targets, &meta.dataset)
+}
+
+/// Returns the pairs of edge types that are declared as the reverse of each other.
+///
+/// # Errors
+/// [`TrainError::Config`] for an unknown or ambiguous name.
+pub(super) fn reverse_edge_types(
+    meta: &Meta,
+    pairs: &[(String, String)],
+) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
+    pairs.iter().map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?))).collect()
+}
+
+/// Returns the model that `config` describes for a graph.
+///
+/// # Errors
+/// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or each
+/// other.
+pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<EdgeModelConfig, TrainError> {
+    let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
+    let num_outputs = objective(meta, config)?.num_outputs();
+    let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
+    let own_features = meta.edge_types[edge_type.index()].feature_dim;
+    let training = &config.training;
+    let model = EdgeModelConfig {
+        encoder: training.relational(GraphSchema::new(meta).map_err(unfit)?, Vec::new()),
+        edge_type,
+        edge_decoder: config.decoder,
+        edge_feature_dim: if config.own_features { own_features } else { 0 },
+        num_outputs,
+    };
+    model.validate().map_err(unfit)?;
+    if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
+        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
+    }
+    if training.kind.needs_gcn_norm() && training.sampler.weighted {
+        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+    }
+    Ok(model)
+}
+
+/// Checks that a saved model fits a graph and the settings of its use.
+///
+/// # Errors
+/// [`TrainError::Config`] with the difference.
+pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize) -> Result<EdgeTypeId, TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what });
+    let found = GraphSchema::new(meta)?;
+    if let Some(what) = model.encoder.graph.difference(&found) {
+        return fail(format!("the model was trained for another graph: this graph has {what}"));
+    }
+    if model.encoder.num_layers != num_layers {
+        let has = model.encoder.num_layers;
+        return fail(format!(
+            "the model has {has} layers, but `num_neighbors` has {num_layers} fan-outs: make them equal"
+        ));
+    }
+    let edges = &meta.edge_types[model.edge_type.index()];
+    if model.edge_feature_dim > 0 && model.edge_feature_dim != edges.feature_dim {
+        return fail(format!(
+            "the model reads {} features of each edge, but edges of type {} have {}",
+            model.edge_feature_dim,
+            full_name(edges),
+            edges.feature_dim
+        ));
+    }
+    Ok(model.edge_type)
+}

@@ -1,0 +1,111 @@
+//! Outputs of a trained model for edges.
+
+use super::batch::EdgeBatchMaker;
+use super::config::{TargetEdges, check_fit, reverse_edge_types};
+use super::task::{batch_options, edge_config};
+use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::fit::SeedBatch;
+use crate::metrics::host_rows;
+use crate::models::{EdgeModel, EdgeModelConfig, Mode};
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, LoaderConfig};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, SamplerConfig};
+use edgecut_graph::Split;
+use std::sync::Arc;
+
+/// A request for outputs of edges.
+#[derive(Clone, Debug)]
+pub struct EdgePredictionConfig {
+    /// The labeled edges of this split, or all edges of the model's type.
+    pub split: Option<Split>,
+    /// The neighborhoods, as in the training.
+    pub sampler: SamplerConfig,
+    /// The number of edges of a batch on each rank.
+    pub batch_size: usize,
+    /// The random seed of sampling.
+    pub seed: u64,
+    /// The most bytes of batches that wait.
+    pub prefetch_bytes: usize,
+    /// The messages over the edges of a batch, as in the training.
+    pub target_edges: TargetEdges,
+    /// The names of pairs of edge types that are the reverse of each other, as in the training.
+    pub reverse_types: Vec<(String, String)>,
+}
+
+/// The outputs of some edges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeOutputs {
+    /// The source of each edge, as a global id.
+    pub src: Vec<u32>,
+    /// The destination of each edge, as a global id.
+    pub dst: Vec<u32>,
+    /// `[edges, num_outputs]`, row-major.
+    pub outputs: Vec<f32>,
+}
+
+/// A batch as tensors, with the global ids of the ends of its edges.
+struct WithEnds<T> {
+    batch: T,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+}
+
+/// Computes the outputs of edges, and calls `visit` with the edges of each batch of this rank. Every rank must call this with
+/// the same arguments. Over all ranks, each edge is visited once.
+///
+/// # Errors
+/// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
+pub fn predict_edges<'s, B: GnnBackend>(
+    (node, world): (&Arc<DistGraph>, &mut ProcessGroup),
+    model: &EdgeModel<B>,
+    model_config: &EdgeModelConfig,
+    saved: impl Into<EmbeddingSource<'s>>,
+    config: &EdgePredictionConfig,
+    device: &B::Device,
+    visit: &mut dyn FnMut(EdgeOutputs) -> Result<(), TrainError>,
+) -> Result<(), TrainError> {
+    let meta = node.part().meta();
+    let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
+    let options = batch_options(model_config, false);
+    let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
+    let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, 0)?;
+    embeddings.load(saved)?;
+    let loader_config = LoaderConfig {
+        batch_size: config.batch_size,
+        even_batches: false,
+        shuffle: false,
+        seed: config.seed,
+        concurrency: 2,
+        prefetch_bytes: config.prefetch_bytes,
+        wanted: options.wanted(),
+        cache: None,
+    };
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.sampler.clone())?);
+    let reverse_types = reverse_edge_types(meta, &config.reverse_types)?;
+    let edges = edge_config(model_config, config.target_edges, reverse_types, false);
+    let seeds = match config.split {
+        Some(split) => EdgeSeeds::Labeled(split, edge_type),
+        None => EdgeSeeds::Split(Split::Train, vec![edge_type]),
+    };
+    let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?;
+    let ends = maker.schema.edge_ends()[edge_type.index()];
+    let prepare = move |batch: LabeledEdgeBatch| {
+        let ids = |node_type: usize, numbers: &[u32]| -> Vec<u32> {
+            numbers.iter().map(|&number| batch.graph.nodes[node_type].input_nodes[number as usize]).collect()
+        };
+        let src = ids(ends.0, &batch.src);
+        let dst = ids(ends.1, &batch.dst);
+        Ok::<_, TrainError>(WithEnds { batch: maker.make(batch)?, src, dst })
+    };
+    for prepared in loader.epoch_map_from(0, 0, prepare) {
+        let WithEnds { batch, src, dst } = prepared??;
+        if let Some(outputs) = batch.filled(&embeddings, device)?.compute(model, Mode::Eval)? {
+            visit(EdgeOutputs { src, dst, outputs: host_rows(&outputs.values) })?;
+        }
+        // Ranks meet at each batch, which bounds the wait for a slow rank.
+        world.barrier()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Predictions for edges as a training task.
+
+use super::batch::{EdgeBatchMaker, EdgeTensorBatch};
+use super::config::{EdgeTrainingConfig, TargetEdges, objective, reverse_edge_types};
+use super::evaluator::EdgeEvaluator;
+use crate::batch_input::BatchOptions;
+use crate::embeddings::Embeddings;
+use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
+use crate::model_file::SavedLoss;
+use crate::models::{EdgeModel, EdgeModelConfig, Mode, ModelConfig};
+use crate::objective::Objective;
+use crate::ops::GnnBackend;
+use crate::step_options::StepOptions;
+use crate::train_error::TrainError;
+use crate::training_config::TrainingConfig;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields};
+use edgecut_graph::{EdgeTypeId, Split};
+use std::sync::Arc;
+
+/// Prediction of the classes, labels or numbers of edges.
+pub struct EdgeTask<B: AutodiffBackend> {
+    loader: DistEdgeNeighborLoader,
+    /// The rest of an epoch that another number of ranks has begun.
+    rest: Option<(u64, DistEdgeNeighborLoader)>,
+    maker: EdgeBatchMaker<B>,
+    embeddings: Embeddings,
+    embedding_lr: f64,
+    step_options: StepOptions,
+    evaluator: EdgeEvaluator<B::InnerBackend>,
+    device: B::Device,
+}
+
+impl<B> EdgeTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the graph has no training edges or settings contradict it; an error from a peer.
+    pub fn new(
+        node: &Arc<DistGraph>,
+        config: &EdgeTrainingConfig,
+        model: &EdgeModelConfig,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let data = EdgeData::new(node, config, model)?;
+        let training = &config.training;
+        let memory = training.device_memory;
+        let options = data.options(training, true);
+        let mut maker = EdgeBatchMaker::new(model, options, device);
+        let embeddings = Embeddings::new(node, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?;
+        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
+        // get the rest of the memory.
+        let left = memory.hold_edges::<B>(node, device)?;
+        let mut loader = split_loader(&data, config, Split::Train, options, world)?;
+        let count = |batches| loader.hotness(0, batches);
+        if let Some(cache) = training.cpu_cache {
+            cache.fill(node, false, count)?;
+        }
+        maker.cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        if let Some(cache) = &maker.cache {
+            loader = loader.with_cache(cache.rows().clone());
+        }
+        if loader.total_seeds() == 0 {
+            let what = format!(
+                "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give shares of a \
+                 split, and partition again",
+                node.part().meta().dataset,
+                model.edge_type_name()
+            );
+            return Err(TrainError::Config { what });
+        }
+        let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;
+        let step_options = StepOptions { loss: Some(loss), ..training.step.clone() };
+        Ok(Self {
+            loader,
+            rest: None,
+            maker,
+            embeddings,
+            embedding_lr: training.embedding_lr(),
+            step_options,
+            evaluator: EdgeEvaluator::new(&data, config, device, world)?,
+            device: device.clone(),
+        })
+    }
+
+    fn loader_of(&self, epoch: u64) -> &DistEdgeNeighborLoader {
+        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
+    }
+}
+
+impl<B> Task<B, EdgeModel<B>> for EdgeTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    type Batch = EdgeTensorBatch<B>;
+    type Evaluator = EdgeEvaluator<B::InnerBackend>;
+
+    fn evaluator(&self) -> &Self::Evaluator {
+        &self.evaluator
+    }
+
+    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<EdgeTensorBatch<B>>, TrainError> {
+        self.epoch_from(epoch, 0, world)
+    }
+
+    fn epoch_from(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        _world: &ProcessGroup,
+    ) -> Result<TrainingEpoch<EdgeTensorBatch<B>>, TrainError> {
+        let loader = self.loader_of(epoch);
+        let maker = self.maker.clone();
+        let batches = loader.epoch_map_from(epoch, first_step, move |batch| maker.make(batch));
+        Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
+    }
+
+    fn continue_epoch(
+        &mut self,
+        epoch: u64,
+        before: &[EpochSegment],
+        world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        model: &EdgeModel<B>,
+        mut batch: EdgeTensorBatch<B>,
+        mode: Mode,
+        world: &mut ProcessGroup,
+    ) -> Result<StepGradients, TrainError> {
+        let (graph, pulled) = self.embeddings.pull_tracked(batch.graph, &self.device)?;
+        batch.graph = graph;
+        let forward = forward_seeds(model, batch, mode, self.step_options.loss.as_ref())?;
+        let embedded = Some((&mut self.embeddings, pulled, self.embedding_lr));
+        backward_and_all_reduce(model, forward, embedded, &self.step_options, world)
+    }
+
+    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        self.evaluator.objective.loss.accuracy(totals)
+    }
+
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        Some(self.evaluator.objective.saved_loss())
+    }
+
+    fn embeddings(&self) -> &Embeddings {
+        &self.embeddings
+    }
+
+    fn embeddings_mut(&mut self) -> &mut Embeddings {
+        &mut self.embeddings
+    }
+
+    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
+        Some(self.loader.sampler())
+    }
+}
+
+/// The part of this rank, the model, and the objective.
+pub(super) struct EdgeData {
+    pub(super) node: Arc<DistGraph>,
+    pub(super) model: EdgeModelConfig,
+    pub(super) objective: Objective,
+}
+
+impl EdgeData {
+    pub(super) fn new(
+        node: &Arc<DistGraph>,
+        config: &EdgeTrainingConfig,
+        model: &EdgeModelConfig,
+    ) -> Result<Self, TrainError> {
+        let objective = objective(node.part().meta(), config)?;
+        Ok(Self { node: Arc::clone(node), model: model.clone(), objective })
+    }
+
+    /// Returns the options of the batches that the model reads.
+    pub(super) fn options(&self, training: &TrainingConfig, for_training: bool) -> BatchOptions {
+        let precision = training.device_memory.precision;
+        BatchOptions { precision, ..batch_options(&self.model, for_training) }
+    }
+}
+
+/// Returns the options of the batches that a model reads. The labels of nodes are not among them.
+pub(super) fn batch_options(model: &EdgeModelConfig, for_training: bool) -> BatchOptions {
+    let encoder = ModelConfig::Relational(model.encoder.clone());
+    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+}
+
+/// Returns the configuration of a loader of edges for a model.
+pub(super) fn edge_config(
+    model: &EdgeModelConfig,
+    target_edges: TargetEdges,
+    reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
+    labels: bool,
+) -> EdgeConfig {
+    EdgeConfig {
+        edge_type: model.edge_type,
+        exclude_seed_edges: target_edges == TargetEdges::Exclude,
+        reverse_types,
+        attributes: EdgeFields { features: model.edge_feature_dim > 0, labels, ..EdgeFields::default() },
+    }
+}
+
+/// Counts the labels of the training edges of all parts by class. Every rank must call this.
+fn count_train_labels(data: &EdgeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
+    if data.node.is_client() {
+        let what = "servers do not count labels: give a number per class (`class_weights`)";
+        return Err(TrainError::Config { what: what.into() });
+    }
+    let part = data.node.part();
+    let labels = part.edges(data.model.edge_type).attributes.labels.as_ref();
+    // Several ranks may hold a part. The last of them counts.
+    let own = part.id().0 as usize;
+    let mut holders = vec![0; part.meta().num_parts as usize];
+    holders[own] = world.rank() as u64;
+    world.all_reduce(&mut holders, ReduceOp::Max)?;
+    let mut counts = vec![0; data.objective.outputs.width()];
+    if let Some(labels) = labels.filter(|_| holders[own] == world.rank() as u64)
+        && let Some(classes) = labels.values.classes()
+    {
+        let is_training = |&(_, &code): &(_, &u8)| code == Split::Train.code();
+        for (&class, _) in classes.iter().zip(labels.splits.iter()).filter(is_training) {
+            // A part opens only if the labels of its splits are classes.
+            counts[class as usize] += 1;
+        }
+    }
+    world.all_reduce(&mut counts, ReduceOp::Sum)?;
+    Ok(counts)
+}
+
+/// Returns the loader of one split: shuffled for training, in order for evaluation.
+pub(super) fn split_loader(
+    data: &EdgeData,
+    config: &EdgeTrainingConfig,
+    split: Split,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> Result<DistEdgeNeighborLoader, TrainError> {
+    let training = &config.training;
+    let wanted = options.wanted();
+    let (sampler_config, loader_config): (_, LoaderConfig) = match split {
+        Split::Train => (training.sampler.clone(), training.train_loader(wanted)),
+        _ => (training.eval_sampler(), training.eval_loader(wanted)),
+    };
+    let sampler = Arc::new(DistNeighborSampler::new(data.node.clone(), sampler_config)?);
+    let reverse_types = reverse_edge_types(data.node.part().meta(), &config.reverse_types)?;
+    let edges = edge_config(&data.model, config.target_edges, reverse_types, true);
+    let seeds = EdgeSeeds::Labeled(split, data.model.edge_type);
+    Ok(DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?)
+}

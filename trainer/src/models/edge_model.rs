@@ -1,0 +1,167 @@
+//! The model for predictions of edges.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use edgecut_graph::EdgeTypeId;
+use serde::{Deserialize, Serialize};
+
+use super::link_model::{encode, not_of_task};
+use super::model_error::ModelError;
+use super::model_input::ModelInput;
+use super::relational_config::RelationalConfig;
+use super::relational_net::RelationalNet;
+use crate::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
+use crate::ops::{GnnBackend, Precision};
+
+/// The constant that separates the seed of the decoder's initial weights from that of the encoder ("edges" in ASCII).
+const DECODER: u64 = 0x6564_6765_7300_0000;
+
+/// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.
+///
+/// ```
+/// use edgecut_trainer::models::{ConvKind, EdgeModelConfig, GraphSchema, RelationalConfig, RelationalOutput, SageSettings};
+/// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
+/// use edgecut_graph::{EdgeTypeId, NodeTypeId};
+/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+/// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 1 };
+/// let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
+/// let config = EdgeModelConfig {
+///     encoder: RelationalConfig { outputs: Vec::new(), ..encoder },
+///     edge_type: EdgeTypeId(0),
+///     edge_decoder: EdgeDecoderKind::Dot,
+///     edge_feature_dim: 4,
+///     num_outputs: 2,
+/// };
+/// assert!(config.validate().is_ok());
+/// // The decoder has a weight for each of 8 channels and 4 features, and a bias, for each output.
+/// assert_eq!(config.num_parameters(), config.encoder.num_parameters().map(|encoder| encoder + 2 * (8 + 4 + 1)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdgeModelConfig {
+    /// Settings of the encoder, which has no output layers.
+    pub encoder: RelationalConfig,
+    /// Type of the edges, as a position in the edge types of the encoder's graph.
+    pub edge_type: EdgeTypeId,
+    /// Kind of the decoder.
+    pub edge_decoder: EdgeDecoderKind,
+    /// Columns of the edges' own features that the decoder reads, 0 if it does not read them.
+    pub edge_feature_dim: usize,
+    /// Columns of the output, for example the number of classes.
+    pub num_outputs: usize,
+}
+
+/// A model for predictions of edges. The encoder computes a row for each node, and the decoder computes the outputs of an
+/// edge from the rows of both ends and the edge's own features.
+#[derive(Module, Debug)]
+pub struct EdgeModel<B: Backend> {
+    /// The network that computes the nodes' rows.
+    pub encoder: RelationalNet<B>,
+    /// The decoder.
+    pub decoder: AnyEdgeDecoder<B>,
+    dropout: f64,
+}
+
+impl EdgeModelConfig {
+    /// Parses the settings from the JSON that serialising writes.
+    ///
+    /// # Errors
+    /// If the text is not JSON or has other entries.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::EdgeModelConfig;
+    /// let error = EdgeModelConfig::from_json(r#"{"kind": "gcn"}"#).expect_err("a model for nodes");
+    /// assert!(error.to_string().contains("it describes a model for nodes"));
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        if value.get("edge_decoder").is_none() {
+            not_of_task(&value)?;
+        }
+        serde_json::from_value(value)
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The errors of [`RelationalConfig::validate`], and an edge type that does not exist.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        self.encoder.validate()?;
+        if self.num_outputs == 0 {
+            return Err(ModelError::Zero { setting: "num_outputs" });
+        }
+        let num_types = self.encoder.graph.edge_types.len();
+        if self.edge_type.index() >= num_types {
+            let what = format!("edge type {} does not exist: there are {num_types}", self.edge_type.index());
+            return Err(ModelError::Schema { what });
+        }
+        self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
+    }
+
+    /// Makes the model with its initial weights, which depend on the seed only.
+    ///
+    /// # Errors
+    /// The errors of [`EdgeModelConfig::validate`].
+    pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<EdgeModel<B>, ModelError> {
+        self.validate()?;
+        let encoder = self.encoder.init(seed, device)?;
+        let mut init = WeightInit::new(seed ^ DECODER);
+        let decoder = AnyEdgeDecoder::new(self.edge_decoder, self.decoder_shape(), &mut init, device);
+        Ok(EdgeModel { encoder, decoder, dropout: self.encoder.dropout })
+    }
+
+    /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
+    pub fn num_parameters(&self) -> Option<usize> {
+        let decoder = WeightInit::count(|init| {
+            let device = Default::default();
+            AnyEdgeDecoder::<burn::backend::NdArray>::new(self.edge_decoder, self.decoder_shape(), init, &device);
+        });
+        self.encoder.num_parameters()?.checked_add(decoder?)
+    }
+
+    /// Returns the name of the edge type, such as `user__pays__shop`.
+    pub fn edge_type_name(&self) -> String {
+        let graph = &self.encoder.graph;
+        let Some(edges) = graph.edge_types.get(self.edge_type.index()) else { return "?".into() };
+        let name = |node_type: usize| graph.node_types.get(node_type).map_or("?", |nodes| nodes.name.as_str());
+        format!("{}__{}__{}", name(edges.src.index()), edges.relation, name(edges.dst.index()))
+    }
+
+    fn decoder_shape(&self) -> EdgeDecoderShape {
+        EdgeDecoderShape {
+            channels: self.encoder.hidden_channels,
+            feature_dim: self.edge_feature_dim,
+            outputs: self.num_outputs,
+        }
+    }
+}
+
+impl<B: Backend> EdgeModel<B> {
+    /// Sets the type in which a GPU multiplies matrices for the encoder (mixed-precision training). The default is
+    /// `f32`, in which the decoder always multiplies.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.encoder.set_precision(precision);
+    }
+}
+
+impl<B: GnnBackend> EdgeModel<B> {
+    /// Computes the rows of the batch's seeds, node type after node type.
+    ///
+    /// # Shapes
+    /// - output: `[seeds of all types, hidden_channels]`
+    ///
+    /// # Errors
+    /// The errors of [`RelationalNet::forward_by_type`].
+    pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        encode(&self.encoder, input, mode)
+    }
+
+    /// Computes the outputs of edges.
+    ///
+    /// # Shapes
+    /// - output: `[edges, num_outputs]`
+    pub fn decode(&self, rows: EdgeRows<B>, mode: Mode) -> Tensor<B, 2> {
+        self.decoder.decode(rows, self.dropout, mode)
+    }
+}
