@@ -3,7 +3,7 @@
 use crate::feature_cache::FeatureCache;
 use crate::feature_rows::{normalize_rows, place_rows};
 use crate::loss::Target;
-use crate::models::{GraphSchema, ModelConfig, ModelInput, NodeInput};
+use crate::models::{GraphSchema, ModelInput, NetworkConfig, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
@@ -48,13 +48,13 @@ impl Default for BatchOptions {
 
 impl BatchOptions {
     /// Returns the options for the model that `config` describes.
-    pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
+    pub fn of_model(config: &NetworkConfig, for_training: bool) -> Self {
         Self {
             labels: true,
-            gcn_norm: config.kind().needs_gcn_norm(),
-            normalize_features: config.normalize_features(),
+            gcn_norm: config.kind.needs_gcn_norm(),
+            normalize_features: config.normalize_features,
             for_training,
-            maps_features: matches!(config, ModelConfig::Relational(_)),
+            maps_features: config.encoders,
             precision: Precision::default(),
         }
     }

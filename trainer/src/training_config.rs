@@ -4,7 +4,7 @@ use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
 use crate::fit::{FitConfig, LearningRate};
 use crate::inference::LayerWiseConfig;
-use crate::models::{ConvKind, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput};
+use crate::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, Readout};
 use crate::nn::RelationAggregation;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
@@ -108,33 +108,21 @@ impl TrainingConfig {
         }
     }
 
-    /// Returns the settings of a stack of convolutions over a homogeneous graph, a layer per hop.
-    pub(crate) fn stack(&self, in_channels: usize, num_classes: usize) -> NodeModelConfig {
-        NodeModelConfig {
-            kind: self.kind,
-            in_channels,
-            hidden_channels: self.hidden_channels,
-            num_classes,
-            num_layers: self.sampler.num_neighbors.num_hops(),
-            residual: self.residual,
-            layer_norm: self.layer_norm,
-            dropout: self.dropout,
-            input_dropout: self.input_dropout,
-            normalize_features: self.normalize_features,
-        }
-    }
-
-    /// Returns the settings of a network over typed edges, a layer per hop.
-    pub(crate) fn relational(&self, graph: GraphSchema, outputs: Vec<RelationalOutput>) -> RelationalConfig {
-        RelationalConfig {
+    /// Returns the settings of a network with a layer per hop.
+    pub(crate) fn network(&self, graph: GraphSchema, outputs: Vec<NetworkOutput>, encoders: bool) -> NetworkConfig {
+        NetworkConfig {
             kind: self.kind,
             graph,
+            encoders,
             outputs,
             hidden_channels: self.hidden_channels,
             num_layers: self.sampler.num_neighbors.num_hops(),
             relation_aggregation: self.relation_aggregation,
             residual: self.residual,
             layer_norm: self.layer_norm,
+            batch_norm: false,
+            readout: Readout::Last,
+            pooling: None,
             dropout: self.dropout,
             input_dropout: self.input_dropout,
             normalize_features: self.normalize_features,

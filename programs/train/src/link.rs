@@ -13,7 +13,6 @@ use edgecut_cli::result;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
-use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
@@ -89,7 +88,7 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
-    let mut settings = args.training.settings_of(&ModelConfig::Relational(model_config.encoder.clone()));
+    let mut settings = args.training.settings_of(&model_config.encoder);
     settings.push(Setting::new("decoder", args.links.decoder, model_config.decoder));
     check_flags(&args.given, path, &settings)?;
     check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;

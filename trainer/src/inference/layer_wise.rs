@@ -6,8 +6,7 @@
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
-use crate::models::LayeredModel;
-use crate::models::{GraphSchema, ModelError, ModelInput};
+use crate::models::{GraphSchema, LayeredModel, ModelError, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;

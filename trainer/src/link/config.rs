@@ -282,7 +282,7 @@ pub(crate) fn reverse_edge_types(
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
     let graph = GraphSchema::new(meta).map_err(unfit)?;
-    let model = LinkModelConfig { encoder: config.training.relational(graph, Vec::new()), decoder: config.decoder };
+    let model = LinkModelConfig { encoder: config.training.network(graph, Vec::new(), true), decoder: config.decoder };
     model.validate().map_err(unfit)?;
     Ok(model)
 }

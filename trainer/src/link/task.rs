@@ -9,7 +9,7 @@ use crate::embeddings::Embeddings;
 use crate::feature_cache::FeatureCache;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::model_file::SavedLoss;
-use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
+use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -180,8 +180,7 @@ where
 
 /// Returns the options of the batches that a model reads.
 pub(super) fn batch_options(model: &LinkModelConfig, for_training: bool) -> BatchOptions {
-    let encoder = ModelConfig::Relational(model.encoder.clone());
-    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+    BatchOptions { labels: false, ..BatchOptions::of_model(&model.encoder, for_training) }
 }
 
 fn training_loader(

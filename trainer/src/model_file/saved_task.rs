@@ -13,11 +13,11 @@ pub(super) const TASK: &str = "task";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelTask {
-    /// Prediction for nodes: the settings are a [`ModelConfig`](crate::models::ModelConfig).
+    /// Prediction for nodes: the settings are a [`NetworkConfig`](crate::models::NetworkConfig).
     Node,
     /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
     Link,
-    /// Prediction for whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
+    /// Prediction for whole graphs: the settings are a [`NetworkConfig`](crate::models::NetworkConfig) with pooling.
     Graph,
 }
 
@@ -66,7 +66,7 @@ impl SavedTask {
         let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
         let task = match config {
             config if config.get("decoder").is_some() => ModelTask::Link,
-            config if config.get("conv").is_some() => ModelTask::Graph,
+            config if config.get("pooling").is_some() => ModelTask::Graph,
             _ => ModelTask::Node,
         };
         Ok(Self { task, loss: None, outputs: None })

@@ -8,7 +8,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
-use crate::nn::GcnNorm;
+use crate::nn::{EdgeData, GcnNorm};
 use crate::ops::Block;
 
 /// The nodes of one type in a batch.
@@ -262,6 +262,12 @@ impl<B: Backend> ModelInput<B> {
     /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
         self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
+    }
+
+    /// Returns the values of the edges of a block.
+    pub(crate) fn edge_data(&self, _edge_type: EdgeTypeId, _layer: usize) -> EdgeData {
+        // All blocks of the only edge type share the normalisation.
+        EdgeData { gcn_norm: self.gcn_norm.clone() }
     }
 
     /// Returns the number of seeds of all node types.

@@ -6,8 +6,9 @@ use burn::tensor::backend::Backend;
 
 use super::registry::{AnyConv, ConvKind};
 use super::relation_aggregation::RelationAggregation;
-use super::{Conv, ConvInput, ConvRole, ConvShape, EdgeData, LayerPass, TypedConv, TypedConvInput};
+use super::{Conv, ConvInput, ConvRole, ConvShape, LayerPass, TypedConv, TypedConvInput};
 use crate::nn::dense::Dense;
+use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Precision};
 
@@ -35,9 +36,10 @@ pub struct HeteroShape<'a> {
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::Mode;
 /// use edgecut_trainer::nn::{
-///     ConvKind, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput, WeightInit,
+///     ConvKind, EdgeData, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
+///     WeightInit,
 /// };
-/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 /// let shape = HeteroShape {
 ///     edge_types: &[(0, 1)],
 ///     num_node_types: 2,
@@ -48,9 +50,11 @@ pub struct HeteroShape<'a> {
 /// let layer = ConvKind::Sage(SageSettings::default()).init_typed::<Cpu>(&shape, &mut WeightInit::new(0), &device);
 /// // A paper with two authors.
 /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block };
+/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block, edges: EdgeData::default() };
 /// let pass = LayerPass::new(Mode::Eval, 0);
-/// let input = TypedConvInput { node_type: 1, x_dst: Tensor::ones([1, 4], &device), incoming: &[writes], pass };
+/// let x = Tensor::ones([1, 4], &device);
+/// let activation = Activation::Identity;
+/// let input = TypedConvInput { node_type: 1, x, num_dst: 1, incoming: &[writes], pass, activation };
 /// assert_eq!(layer.convolve(input).dims(), [1, 4]);
 /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
 /// ```
@@ -103,14 +107,15 @@ impl<B: Backend> TypedConv<B> for HeteroConv<B> {
     where
         B: GnnBackend,
     {
-        let TypedConvInput { node_type, x_dst, incoming, pass } = input;
+        let TypedConvInput { node_type, x, num_dst, incoming, pass, activation } = input;
+        let x_dst = prefix(x, num_dst);
         let mut messages: Option<Tensor<B, 2>> = None;
         for edges in incoming.iter().filter(|edges| edges.has_edges()) {
             let message = self.relations[edges.relation].convolve(ConvInput {
                 x: edges.x.clone(),
                 x_dst: Some(x_dst.clone()),
                 block: &edges.block,
-                edges: EdgeData::default(),
+                edges: edges.edges.clone(),
                 pass: LayerPass { edge_type: Some(edges.relation as u64), ..pass },
                 activation: Activation::Identity,
             });
@@ -124,11 +129,11 @@ impl<B: Backend> TypedConv<B> for HeteroConv<B> {
             messages = messages.map(|sum| sum.mul_scalar(scale));
         }
         let own = self.own[node_type].as_ref().map(|own| own.forward(x_dst.clone(), Activation::Identity));
-        match (messages, own) {
+        activation.apply(match (messages, own) {
             (Some(messages), Some(own)) => messages + own,
             (Some(rows), None) | (None, Some(rows)) => rows,
             (None, None) => x_dst.zeros_like(),
-        }
+        })
     }
 
     fn set_precision(&mut self, precision: Precision) {
