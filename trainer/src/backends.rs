@@ -10,10 +10,8 @@ use crate::inference::{
     GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
-use crate::model_file::{ModelFileError, SavedEmbeddings};
-use crate::models::{
-    EdgeModel, EdgeModelConfig, GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel,
-};
+use crate::model_file::{ModelFileError, ModelTask, SavedEmbeddings};
+use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use crate::ops::GnnBackend;
 use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]
@@ -75,8 +73,8 @@ training_backend! {
     fn evaluate_node(
         node: &Arc<DistGraph>,
         config: &NodeTrainingConfig,
-        model: &NodeModel<Self>,
-        model_config: &ModelConfig,
+        model: &Network<Self>,
+        model_config: &NetworkConfig,
         saved: EmbeddingSource<'_>,
         world: &mut ProcessGroup,
         device: &Device<Self>,
@@ -90,8 +88,8 @@ training_backend! {
     /// The errors of that function.
     fn predict_node(
         job: PredictionJob<'_, '_, Self>,
-        model: &NodeModel<Self>,
-        model_config: &ModelConfig,
+        model: &Network<Self>,
+        model_config: &NetworkConfig,
         saved: EmbeddingSource<'_>,
         config: &PredictionConfig,
     ) -> Result<DistRows, TrainError> {
@@ -163,7 +161,7 @@ training_backend! {
         dataset: &Arc<GraphDataset>,
         graphs: &[u32],
         config: GraphPredictionConfig,
-        model: (&GraphNet<Self>, &GraphNetConfig),
+        model: (&Network<Self>, &NetworkConfig),
         device: &Device<Self>,
     ) -> Result<Vec<f32>, TrainError> {
         inference::predict_graphs(dataset, graphs, config, model, device)
@@ -177,8 +175,8 @@ training_backend! {
         bytes: &[u8],
         path: &Path,
         device: &Device<Self>,
-    ) -> Result<(NodeModel<Self>, ModelConfig, SavedEmbeddings), ModelFileError> {
-        model_file::open_model(bytes, path, device)
+    ) -> Result<(Network<Self>, NetworkConfig, SavedEmbeddings), ModelFileError> {
+        model_file::open_network(bytes, path, ModelTask::Node, device)
     }
 
     /// Calls [`train_link`](crate::link::train_link).
@@ -319,7 +317,7 @@ training_backend! {
         graphs: &Arc<GraphDataset>,
         split: &GraphSplit,
         config: &GraphTrainingConfig,
-        model: (&GraphNet<Self>, &GraphNetConfig),
+        model: (&Network<Self>, &NetworkConfig),
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> {
@@ -334,7 +332,7 @@ training_backend! {
         bytes: &[u8],
         path: &Path,
         device: &Device<Self>,
-    ) -> Result<(GraphNet<Self>, GraphNetConfig), ModelFileError> {
-        model_file::open_model(bytes, path, device).map(|(model, config, _)| (model, config))
+    ) -> Result<(Network<Self>, NetworkConfig), ModelFileError> {
+        model_file::open_network(bytes, path, ModelTask::Graph, device).map(|(model, config, _)| (model, config))
     }
 }

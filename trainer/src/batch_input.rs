@@ -3,7 +3,7 @@
 use crate::loss::Target;
 use crate::memory::feature_cache::FeatureCache;
 use crate::memory::feature_rows::{normalize_rows, place_rows};
-use crate::models::{GraphSchema, ModelConfig, ModelInput, NodeInput};
+use crate::models::{GraphSchema, ModelInput, NetworkConfig, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
@@ -48,13 +48,13 @@ impl Default for BatchOptions {
 
 impl BatchOptions {
     /// Returns the options for the model that `config` describes.
-    pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
+    pub fn of_model(config: &NetworkConfig, for_training: bool) -> Self {
         Self {
             labels: true,
-            gcn_norm: config.kind().needs_gcn_norm(),
-            normalize_features: config.normalize_features(),
+            gcn_norm: config.kind.needs_gcn_norm(),
+            normalize_features: config.normalize_features,
             for_training,
-            maps_features: matches!(config, ModelConfig::Relational(_)),
+            maps_features: config.encoders,
             precision: Precision::default(),
         }
     }
@@ -151,7 +151,7 @@ impl<B: GnnBackend> TensorBatch<B> {
             return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
         let MiniBatch { nodes, edges, labels, targets, target_dim, .. } = batch;
-        let graphs = graphs(schema, &nodes, edges)?;
+        let (graphs, edge_features) = graphs(schema, &nodes, edges)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
         let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| match within_hop[dst].len() {
@@ -168,6 +168,13 @@ impl<B: GnnBackend> TensorBatch<B> {
             let prepare = |(layer, block): (usize, &Block)| B::Kernels::prepare_block(block, layer >= trained, device);
             blocks.par_iter().enumerate().for_each(prepare);
         });
+        for (edges, blocks) in schema.edge_types.iter().zip(&blocks) {
+            if edges.feature_dim > 0 {
+                // Messages depend on weights of the layer, so that all of them have gradients.
+                let of_edges = blocks.par_iter().flat_map_iter(Block::blocks_of_edges);
+                of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training, device));
+            }
+        }
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
         for ((nodes, within_hop), number) in nodes.into_iter().zip(within_hop).zip(0..) {
             let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, cache_slots, .. } = nodes;
@@ -203,6 +210,19 @@ impl<B: GnnBackend> TensorBatch<B> {
             degrees.push(of_type);
         }
         let mut input = ModelInput::typed(Arc::clone(schema), inputs, blocks).map_err(TrainError::batch)?;
+        if schema.has_edge_features() {
+            let mut rows = Vec::with_capacity(edge_features.len());
+            for (edges, values) in schema.edge_types.iter().zip(edge_features) {
+                let dim = edges.feature_dim;
+                rows.push(if dim == 0 {
+                    None
+                } else {
+                    let shape = [values.len() / dim, dim];
+                    Some(place_rows::<B>(values, (shape, options.precision), None, device))
+                });
+            }
+            input = input.with_edge_features(rows).map_err(TrainError::batch)?;
+        }
         if options.gcn_norm {
             let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(TrainError::batch)?;
             B::Kernels::prepare_weights(norm.weights(), device);
@@ -250,12 +270,11 @@ impl<B: Backend> TensorBatch<B> {
     }
 }
 
+/// The graph of each edge type, and the features of its edges that the model reads, row by row.
+type EdgesByType = (Vec<Arc<BatchGraph>>, Vec<Vec<f32>>);
+
 /// Builds the graph of each edge type. Fails if the number of node types or edge types differs from the schema's.
-fn graphs(
-    schema: &GraphSchema,
-    nodes: &[NodeBatch],
-    edges: Vec<EdgeBatch>,
-) -> Result<Vec<Arc<BatchGraph>>, TrainError> {
+fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> Result<EdgesByType, TrainError> {
     let (given, expected) = ((nodes.len(), edges.len()), (schema.node_types.len(), schema.edge_types.len()));
     if given != expected || schema.validate().is_err() {
         return Err(TrainError::batch(format!(
@@ -263,9 +282,23 @@ fn graphs(
             given.0, given.1, expected.0, expected.1
         )));
     }
-    let graph = |(edges, (src, _)): (EdgeBatch, (usize, usize))| {
+    let mut graphs = Vec::with_capacity(edges.len());
+    let mut features = Vec::with_capacity(edges.len());
+    for ((edges, (src, _)), of_type) in edges.into_iter().zip(schema.edge_ends()).zip(&schema.edge_types) {
         let graph = BatchGraph::new(edges.indptr, edges.indices, nodes[src].input_nodes.len());
-        graph.map(Arc::new).map_err(TrainError::batch)
-    };
-    edges.into_iter().zip(schema.edge_ends()).map(graph).collect()
+        let graph = graph.map_err(TrainError::batch)?;
+        let rows = if of_type.feature_dim > 0 { edges.attributes.features } else { Vec::new() };
+        if rows.len() != graph.num_edges() * of_type.feature_dim {
+            return Err(TrainError::batch(format!(
+                "{} features for {} edges of type {}, of which the model reads {} each: set `edge_attributes` of the sampler",
+                rows.len(),
+                graph.num_edges(),
+                of_type.relation,
+                of_type.feature_dim
+            )));
+        }
+        graphs.push(Arc::new(graph));
+        features.push(rows);
+    }
+    Ok((graphs, features))
 }

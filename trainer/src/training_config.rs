@@ -4,11 +4,12 @@ use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
 use crate::memory::cpu_cache::CpuCache;
 use crate::memory::device_memory::DeviceMemory;
-use crate::models::{ConvKind, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput, SageSettings};
+use crate::models::{ConvKind, GraphSchema, ModelError, NetworkConfig, NetworkOutput, Readout, SageSettings};
 use crate::nn::RelationAggregation;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig};
+use edgecut_graph::Meta;
 use edgecut_settings::{Flag, at_least_1, below_1, not_negative, settings};
 
 /// XORed with the run's seed for evaluation, so that it samples other neighborhoods than training does.
@@ -62,6 +63,8 @@ settings! {
         pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1);
         /// Dropout probability of the input features
         pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1);
+        /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
+        pub ignore_edge_features: bool = false => Flag::switch();
         /// Divide each feature row by its sum
         pub normalize_features: bool = false => Flag::switch();
         /// The number of batches that are prefetched concurrently.
@@ -97,33 +100,30 @@ impl TrainingConfig {
         self.embedding_lr.unwrap_or(self.fit.lr)
     }
 
-    /// Returns the settings of a stack of convolutions over a homogeneous graph, a layer per hop.
-    pub(crate) fn stack(&self, in_channels: usize, num_classes: usize) -> NodeModelConfig {
-        NodeModelConfig {
-            kind: self.kind,
-            in_channels,
-            hidden_channels: self.hidden_channels,
-            num_classes,
-            num_layers: self.sampler.num_neighbors.num_hops(),
-            residual: self.residual,
-            layer_norm: self.layer_norm,
-            dropout: self.dropout,
-            input_dropout: self.input_dropout,
-            normalize_features: self.normalize_features,
-        }
+    /// Returns the types and features of a graph that the model reads.
+    ///
+    /// # Errors
+    /// [`ModelError`] if an edge type lacks features that the model needs.
+    pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
+        let schema = GraphSchema::new(meta)?;
+        if self.ignore_edge_features { Ok(schema) } else { schema.with_edge_features(self.kind, meta) }
     }
 
-    /// Returns the settings of a network over typed edges, a layer per hop.
-    pub(crate) fn relational(&self, graph: GraphSchema, outputs: Vec<RelationalOutput>) -> RelationalConfig {
-        RelationalConfig {
+    /// Returns the settings of a network with a layer per hop.
+    pub(crate) fn network(&self, graph: GraphSchema, outputs: Vec<NetworkOutput>, encoders: bool) -> NetworkConfig {
+        NetworkConfig {
             kind: self.kind,
             graph,
+            encoders,
             outputs,
             hidden_channels: self.hidden_channels,
             num_layers: self.sampler.num_neighbors.num_hops(),
             relation_aggregation: self.relation_aggregation,
             residual: self.residual,
             layer_norm: self.layer_norm,
+            batch_norm: false,
+            readout: Readout::Last,
+            pooling: None,
             dropout: self.dropout,
             input_dropout: self.input_dropout,
             normalize_features: self.normalize_features,

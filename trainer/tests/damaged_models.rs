@@ -3,7 +3,7 @@
 use burn_ndarray::NdArray;
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_trainer::model_file::load_model;
-use edgecut_trainer::models::ModelConfig;
+use edgecut_trainer::models::NetworkConfig;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn damaged_models_are_refused_or_read() {
         })
         .collect();
     copies.iter().zip(&contents).for_each(|(copy, bytes)| fs::write(copy, bytes).expect("a copy"));
-    let load = || load_model::<NdArray<f32>, ModelConfig>(&model, &Default::default());
+    let load = || load_model::<NdArray<f32>, NetworkConfig>(&model, &Default::default());
     load().expect("the golden model");
     let mut refused = 0;
     for number in 0..NUM_FILES {

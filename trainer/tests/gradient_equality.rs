@@ -12,8 +12,8 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
 use edgecut_trainer::models::{
-    ConvKind, GatSettings, GcnSettings, GraphSchema, Mode, ModelConfig, NodeModel, NodeModelConfig, RelationalConfig,
-    RelationalOutput, RgcnSettings, SageSettings,
+    ConvKind, GatSettings, GcnSettings, GraphSchema, Mode, Network, NetworkConfig, NetworkOutput, RgcnSettings,
+    SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
@@ -32,11 +32,11 @@ enum Which {
 }
 
 /// A function from a graph's types to the settings of a model.
-type Model = dyn Fn(&GraphSchema) -> ModelConfig + Sync;
+type Model = dyn Fn(&GraphSchema) -> NetworkConfig + Sync;
 
 /// Returns the settings of a stack of two convolutions.
-fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> ModelConfig + Sync {
-    move |_| NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true).into()
+fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> NetworkConfig + Sync {
+    move |_| NetworkConfig { normalize_features: true, ..NetworkConfig::stack(kind, 3, 8, 4, 2) }
 }
 
 /// Returns the gradients of every step of an epoch with Adam on every rank.
@@ -46,8 +46,8 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which:
         let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
         let model_config = model(&schema);
         let options = BatchOptions::of_model(&model_config, true);
-        let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
-        let mut optimizer = adam::<Cpu, NodeModel<Cpu>>(0.0);
+        let mut model: Network<Cpu> = model_config.init(3, &device).expect("a valid model");
+        let mut optimizer = adam::<Cpu, Network<Cpu>>(0.0);
         let seeds = match which {
             Which::Listed(originals) => {
                 Seeds::Listed(node.handle().block_on(node.find_originals(NODES, originals)).expect("seeds exist"))
@@ -189,9 +189,9 @@ fn ranks_together_step_like_one_on_several_types() {
     let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::Basis { num_bases: 2 } });
     for kind in [ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), gat, rgcn] {
         let model = move |schema: &GraphSchema| {
-            let output = RelationalOutput { node_type: NODES, channels: 4 };
-            let config = RelationalConfig::new(kind, schema.clone(), output, 8, 2);
-            RelationalConfig { residual: true, layer_norm: true, ..config }.into()
+            let output = NetworkOutput { node_type: NODES, channels: 4 };
+            let config = NetworkConfig::typed(kind, schema.clone(), output, 8, 2);
+            NetworkConfig { residual: true, layer_norm: true, ..config }
         };
         let one = steps(&dir.path().join("1"), 1, 24, &model, &seeds).remove(0);
         let many = steps(&dir.path().join("3"), 3, 8, &model, &seeds);

@@ -14,7 +14,7 @@ use edgecut_trainer::graph::{
     GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
     train_graph,
 };
-use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, GraphNet, GraphNetConfig, Mode};
+use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, Mode, Network, NetworkConfig};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
@@ -53,9 +53,9 @@ fn loader(graphs: &Arc<GraphDataset>, packing: Packing, world: &ProcessGroup) ->
 /// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Vec<Vec<StepGradients>> {
     let options = GraphBatchOptions { for_training: true, ..Default::default() };
-    let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2) };
+    let config = NetworkConfig { batch_norm: false, ..NetworkConfig::whole_graphs(GIN, graphs.feature_dim(), 8, 2, 2) };
     on_ranks(world_size, |world| {
-        let mut model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let mut model: Network<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
         let mut optimizer = adam(0.0);
         let loader = loader(graphs, Packing::Graphs(batch_size), world);
         let batches = graph_batches(&loader, 1, options, &Default::default());
@@ -98,10 +98,10 @@ fn several_ranks_take_the_steps_of_one() {
 fn metrics_count_every_graph_once() {
     for num_graphs in [5, 61, 64] {
         let graphs = graphs(num_graphs);
-        let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+        let config = NetworkConfig::whole_graphs(GIN, graphs.feature_dim(), 8, 2, 2);
         let totals = |world_size: usize, packing: Packing| {
             let mut all = on_ranks(world_size, |world| {
-                let model: GraphNet<Cpu> = config.init(3, &Default::default()).unwrap();
+                let model: Network<Cpu> = config.init(3, &Default::default()).unwrap();
                 let loader = loader(&graphs, packing, world);
                 let batches = graph_batches(&loader, 0, GraphBatchOptions::default(), &Default::default());
                 evaluate(&model, batches, world).unwrap()
@@ -124,13 +124,13 @@ fn metrics_count_every_graph_once() {
 #[test]
 fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() {
     let graphs = graphs(40);
-    let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+    let config = NetworkConfig::whole_graphs(GIN, graphs.feature_dim(), 8, 2, 2);
     let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let mode = Mode::Train(DropoutKey::new(0, 0, 0));
     // Each share of 24 and 16 graphs first runs as a job of one rank, for the expected gradient and statistics.
     let shares: [Vec<u32>; 2] = [(0..24).collect(), (24..40).collect()];
     let of_share = |share: &[u32], world: &mut ProcessGroup| {
-        let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let model: Network<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
         let batch = GraphTensorBatch::new(GraphBatch::new(&graphs, share.to_vec()), options, &Default::default());
         (step_gradients(&model, batch.unwrap(), mode, world).unwrap(), model)
     };
@@ -271,10 +271,10 @@ fn test_graphs_of_a_fold_do_not_change_its_training() {
 #[test]
 fn a_rank_without_a_batch_does_not_pull_the_running_statistics_back() {
     let graphs = graphs(30);
-    let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+    let config = NetworkConfig::whole_graphs(GIN, graphs.feature_dim(), 8, 2, 2);
     let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let statistics = on_ranks(3, |world| {
-        let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let model: Network<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
         let mut own = 0;
         // All graphs form a single batch, on rank 0.
         for batch in graph_batches(&loader(&graphs, Packing::Nodes(100_000), world), 0, options, &Default::default()) {

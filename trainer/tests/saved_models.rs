@@ -11,7 +11,7 @@ use edgecut_partition::Method;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
 };
-use edgecut_trainer::models::{ConvKind, GraphSchema, ModelConfig, NodeModel, NodeModelConfig, SageSettings};
+use edgecut_trainer::models::{ConvKind, GraphSchema, Network, NetworkConfig, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     BestModel, EmbeddingTable, Embeddings, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
@@ -68,7 +68,7 @@ impl Scratch {
         on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |node, world| {
             let path = self.model();
             let bytes = read_network(&path).expect("a model");
-            let (_, _, saved) = open_model::<Cpu, ModelConfig>(&bytes, &path, &Default::default()).expect("a model");
+            let (_, _, saved) = open_model::<Cpu, NetworkConfig>(&bytes, &path, &Default::default()).expect("a model");
             let schema = GraphSchema::new(node.part().meta()).expect("a graph");
             let mut embeddings = Embeddings::new(&node, &schema, DIM, 999).expect("embeddings");
             world.barrier().expect("all have embeddings");
@@ -108,7 +108,7 @@ impl Save {
         world.barrier()?;
         if self.is_wrong {
             let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-            config = NodeModelConfig::new(kind, 1, 1, 2, 1).into();
+            config = NetworkConfig::stack(kind, 1, 1, 2, 1);
         }
         let improved = BestModel {
             epoch: self.epoch,
@@ -126,7 +126,7 @@ impl Save {
     }
 }
 
-fn model_of(node: &DistGraph) -> (NodeModel<Cpu>, ModelConfig) {
+fn model_of(node: &DistGraph) -> (Network<Cpu>, NetworkConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
     let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
@@ -159,7 +159,7 @@ fn each_rank_writes_its_rows_and_any_number_of_ranks_reads_them() {
                 assert!(loaded.expect("the embeddings") == *tables, "{num_parts} parts on {ranks} ranks");
             }
         }
-        let (_, _, whole) = load_model::<Cpu, ModelConfig>(&scratch.model(), &Default::default()).expect("a model");
+        let (_, _, whole) = load_model::<Cpu, NetworkConfig>(&scratch.model(), &Default::default()).expect("a model");
         assert!(whole == *tables);
     }
 }

@@ -12,13 +12,14 @@ use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
-use edgecut_trainer::models::{ConvKind, GinSettings, GraphNet, GraphNetConfig, Mode};
+use edgecut_trainer::models::{ConvKind, GinSettings, Mode, Network, NetworkConfig};
 use edgecut_trainer::ops::{DropoutKey, Precision};
 use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
 
 type Cpu = Autodiff<NdArray<f32>>;
-const OPTIONS: GraphBatchOptions = GraphBatchOptions { gcn_norm: false, for_training: true, precision: Precision::F32 };
+const OPTIONS: GraphBatchOptions =
+    GraphBatchOptions { gcn_norm: false, edge_features: false, for_training: true, precision: Precision::F32 };
 
 pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let options = FakeGraphsOptions { num_graphs: args.num_graphs as usize, ..FakeGraphsOptions::default() };
@@ -82,9 +83,9 @@ fn epoch(
     let conv = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: false });
     let dim = graphs.feature_dim();
     let classes = graphs.classes().len();
-    let config = GraphNetConfig::new(conv, dim, args.hidden as usize, classes, 2);
+    let config = NetworkConfig::whole_graphs(conv, dim, args.hidden as usize, classes, 2);
     let device = Default::default();
-    let mut model: GraphNet<Cpu> = config.init(0, &device)?;
+    let mut model: Network<Cpu> = config.init(0, &device)?;
     let mut optimizer = adam(0.0);
     let loading = GraphLoaderConfig { concurrency, ..GraphLoaderConfig::new(args.batch_size as usize) };
     let all = (0..args.num_graphs).collect();

@@ -7,7 +7,7 @@ use burn::optim::Optimizer;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
-use edgecut_trainer::models::{ConvKind, GraphSchema, Mode, ModelConfig, NodeModel, SageSettings};
+use edgecut_trainer::models::{ConvKind, GraphSchema, Mode, Network, NetworkConfig, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 /// A GraphSAGE model in training.
 pub(crate) struct Trainee<O> {
-    config: ModelConfig,
+    config: NetworkConfig,
     schema: Arc<GraphSchema>,
     // `None` only while the optimizer updates the model: moving it out avoids a copy.
-    model: Option<NodeModel<Grad>>,
+    model: Option<Network<Grad>>,
     optimizer: O,
     lr: f64,
 }
@@ -40,17 +40,17 @@ pub(crate) fn trainee(
     num_neighbors: &[Fanout],
     hidden_channels: usize,
     batch_size: usize,
-) -> anyhow::Result<Trainee<impl Optimizer<NodeModel<Grad>, Grad> + use<>>> {
+) -> anyhow::Result<Trainee<impl Optimizer<Network<Grad>, Grad> + use<>>> {
     let training = training_config(num_neighbors, hidden_channels, batch_size);
     let config = model_config(&job.node, &training)?;
     let training = training.training;
     let model = config.init::<Grad>(training.fit.seed, &Default::default())?;
-    let optimizer = adam::<Grad, NodeModel<Grad>>(training.fit.weight_decay);
-    let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);
+    let optimizer = adam::<Grad, Network<Grad>>(training.fit.weight_decay);
+    let schema = Arc::new(config.graph.clone());
     Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.fit.lr })
 }
 
-impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
+impl<O: Optimizer<Network<Grad>, Grad>> Trainee<O> {
     /// Converts a batch to the model's input.
     pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
         Ok(TensorBatch::new(batch, &self.schema, self.options(), &Default::default())?)

@@ -20,10 +20,8 @@ except ImportError as error:
     raise ImportError(f"edgecut.torch needs PyTorch, PyG and safetensors: {install} ({error})") from error
 
 from .blocks import Block, blocks
-from .conv_stack import ConvStack
-from .graph_net import GraphNet
 from .link_model import LinkModel
 from .model_file import load_model, save_model
-from .relational_net import RelationalNet
+from .network import ConvStack, GraphNet, RelationalNet
 
 __all__ = ["Block", "ConvStack", "GraphNet", "LinkModel", "RelationalNet", "blocks", "load_model", "save_model"]

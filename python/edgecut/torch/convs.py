@@ -14,9 +14,7 @@ import torch_geometric.nn
 from torch import Tensor
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv
 
-from .settings import Settings
-
-__all__ = ["NamedTensors", "make_gat", "make_gat_layer", "make_gin", "make_layer", "tensors_of"]
+__all__ = ["NamedTensors", "make_gat", "make_gin", "make_layer", "tensors_of"]
 
 NamedTensors = Iterator[tuple[str, Tensor]]
 
@@ -99,19 +97,6 @@ def make_gat(
     if out_channels % heads != 0:
         raise ValueError(f"{heads} heads do not divide {out_channels} channels")
     return (GATConv if version == "v1" else GATv2Conv)(in_channels, out_channels // heads, heads=heads, **more)
-
-
-def make_gat_layer(settings: Settings, in_channels: int, out_channels: int, is_last: bool) -> torch.nn.Module:
-    """Return a layer of graph attention with the settings of a model file. The last layer has one head."""
-    heads = settings.positive("heads")
-    version = settings["version"]
-    dropout = settings.probability("attention_dropout")
-    heads = 1 if is_last else heads
-    conv = make_gat(version, in_channels, out_channels, heads, dropout=dropout, add_self_loops=False)
-    if not settings.get("projection_bias", False) and version == "v2":
-        conv.lin_l.bias = None
-        conv.lin_r.bias = None
-    return conv
 
 
 def make_layer(description: dict[str, Any]) -> torch.nn.Module:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch_geometric.nn import GCN, GATConv, GATv2Conv, GCNConv, GraphSAGE, SAGEConv
 
-from .conv_stack import ConvStack
+from .network import ConvStack
 
 __all__ = ["from_pyg"]
 
@@ -52,11 +52,15 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
             "normalize_features": normalize_features,
         }
     )
-    for ours, theirs in zip([*stack.convs, *stack.norms], [*model.convs, *norms]):
+    for ours, theirs in zip(_modules(stack), [*model.convs, *norms]):
         if ours.state_dict().keys() != theirs.state_dict().keys():
             raise ValueError(f"{theirs} cannot be saved: in `train` it has the parameters {', '.join(ours.state_dict())}")
         ours.load_state_dict(theirs.state_dict())
     return stack
+
+
+def _modules(stack: ConvStack) -> list[torch.nn.Module]:
+    return [*(layer.conv for layer in stack.layers), *(norm for norms in stack.norms_before for norm in norms)]
 
 
 def _kind(model: torch.nn.Module) -> Any:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .convs import NamedTensors
-from .relational_net import RelationalNet
+from .network import RelationalNet
 from .settings import Settings
 
 __all__ = ["LinkModel"]

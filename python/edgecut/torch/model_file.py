@@ -14,16 +14,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
-from .conv_stack import ConvStack
 from .embeddings import PREFIX, read_embeddings
 from .from_pyg import from_pyg
-from .graph_net import GraphNet
 from .link_model import LinkModel
-from .relational_net import RelationalNet
+from .network import ConvStack, GraphNet, Network, RelationalNet
+from .settings import current
 
 __all__ = ["load_model", "save_model"]
 
-Model = ConvStack | RelationalNet | LinkModel | GraphNet
+Model = Network | LinkModel
 
 _FORMAT = {"format": "edgecut-model", "version": "1"}
 _PYG_LAYERS = "pyg_layers"
@@ -126,7 +125,7 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
         model = model.module
     if isinstance(model, (GraphSAGE, GCN, GAT)):
         model = from_pyg(model, normalize_features)
-    elif not isinstance(model, (ConvStack, RelationalNet, LinkModel, GraphNet)):
+    elif not isinstance(model, (Network, LinkModel)):
         raise TypeError(
             f"a {type(model).__name__} cannot be saved: use a model of edgecut.torch, or GraphSAGE, GCN or GAT of PyG"
         )
@@ -156,14 +155,15 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
     if "decoder" in config:
         return LinkModel(config, num_nodes, pyg_layers)
-    if "conv" in config:
-        return GraphNet(config, pyg_layers)
-    if "graph" in config:
-        return RelationalNet(config, num_nodes, pyg_layers)
-    return ConvStack(config, pyg_layers)
+    config = current(config)
+    made = ConvStack
+    if config.get("pooling") is not None:
+        made = GraphNet
+    elif config.get("encoders", True):
+        made = RelationalNet
+    return made(config, num_nodes, pyg_layers)
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:
     """Return the tensors of a model and its embeddings by their names in a file."""
-    embeddings = model.named_embeddings() if isinstance(model, (RelationalNet, LinkModel)) else ()
-    return {**dict(model.named_tensors()), **dict(embeddings)}
+    return {**dict(model.named_tensors()), **dict(model.named_embeddings())}

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["Settings", "normalized_rows"]
+__all__ = ["Settings", "current", "normalized_rows"]
 
 
 class Settings:
@@ -49,6 +49,13 @@ class Settings:
             raise ValueError(f"`{name}` of a {self._what} is {value!r}, but must be at least 0 and less than 1")
         return float(value)
 
+    def choice(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """Return an entry that is one of the words. Files lack an entry with its default."""
+        value = self[name] if default is None else self.get(name, default)
+        if value not in choices:
+            raise ValueError(f"`{name}` of a {self._what} is {value!r}: choose from {', '.join(choices)}")
+        return value
+
     def kind(self, name: str) -> tuple[str, dict[str, Any]]:
         """Return an entry that is a kind of layers: its name and its own entries."""
         value = self[name]
@@ -64,6 +71,31 @@ class Settings:
         """Check that no entry is unknown."""
         if self._unread:
             raise ValueError(f"the configuration of a {self._what} has the unknown entry `{min(self._unread)}`")
+
+
+def current(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a network in their current form.
+
+    In earlier versions, a network without encoders had ``in_channels`` and ``num_classes`` in place of ``graph``,
+    ``outputs`` and ``encoders``. A network for whole graphs also had ``conv`` in place of ``kind``, and its dropout was on
+    the pooled rows.
+    """
+    if "graph" in config:
+        return config
+    config = dict(config)
+    nodes = {"name": "node", "feature_dim": config.pop("in_channels")}
+    edges = {"src": 0, "relation": "edge", "dst": 0}
+    form = {
+        "graph": {"node_types": [nodes], "edge_types": [edges]},
+        "encoders": False,
+        "outputs": [{"node_type": 0, "channels": config.pop("num_classes")}],
+        "relation_aggregation": "sum",
+    }
+    if "conv" in config:
+        form["kind"] = config.pop("conv")
+        form["pooling"] = {"aggregation": config.pop("pooling"), "dropout": config.pop("dropout")}
+        form |= {"dropout": 0.0, "input_dropout": 0.0, "normalize_features": False}
+    return {"residual": False, "layer_norm": False, **config, **form}
 
 
 def normalized_rows(x: Tensor) -> Tensor:

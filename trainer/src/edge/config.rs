@@ -167,7 +167,7 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let own_features = meta.edge_types[edge_type.index()].feature_dim;
     let training = &config.training;
     let model = EdgeModelConfig {
-        encoder: training.relational(GraphSchema::new(meta).map_err(unfit)?, Vec::new()),
+        encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
         edge_type,
         edge_decoder: config.decoder,
         edge_feature_dim: if config.own_features { own_features } else { 0 },
@@ -189,7 +189,7 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
 /// [`TrainError::Config`] with the difference.
 pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize) -> Result<EdgeTypeId, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
-    let found = GraphSchema::new(meta)?;
+    let found = GraphSchema::read_by(&model.encoder.graph, meta)?;
     if let Some(what) = model.encoder.graph.difference(&found) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
     }

@@ -11,7 +11,7 @@ use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, LoaderConfig};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, SamplerConfig};
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
         wanted: options.wanted(),
         cache: None,
     };
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.sampler.clone())?);
+    let sampler = maker.schema.sampler(node, config.sampler.clone())?;
     let reverse_types = reverse_edge_types(meta, &config.reverse_types)?;
     let edges = edge_config(model_config, config.target_edges, reverse_types, false);
     let seeds = match config.split {

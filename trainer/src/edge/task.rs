@@ -7,7 +7,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
 use crate::model_file::SavedLoss;
-use crate::models::{EdgeModel, EdgeModelConfig, Mode, ModelConfig};
+use crate::models::{EdgeModel, EdgeModelConfig, Mode};
 use crate::objective::Objective;
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
@@ -194,8 +194,7 @@ impl EdgeData {
 
 /// Returns the options of the batches that a model reads. The labels of nodes are not among them.
 pub(super) fn batch_options(model: &EdgeModelConfig, for_training: bool) -> BatchOptions {
-    let encoder = ModelConfig::Relational(model.encoder.clone());
-    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+    BatchOptions { labels: false, ..BatchOptions::of_model(&model.encoder, for_training) }
 }
 
 /// Returns the configuration of a loader of edges for a model.
@@ -254,7 +253,7 @@ pub(super) fn split_loader(
         Split::Train => (training.sampler.clone(), training.train_loader(wanted)),
         _ => (training.eval_sampler(), training.eval_loader(wanted)),
     };
-    let sampler = Arc::new(DistNeighborSampler::new(data.node.clone(), sampler_config)?);
+    let sampler = data.model.encoder.graph.sampler(&data.node, sampler_config)?;
     let reverse_types = reverse_edge_types(data.node.part().meta(), &config.reverse_types)?;
     let edges = edge_config(&data.model, config.target_edges, reverse_types, true);
     let seeds = EdgeSeeds::Labeled(split, data.model.edge_type);

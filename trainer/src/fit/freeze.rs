@@ -88,21 +88,21 @@ pub(super) fn layers<S: AsRef<str>>(tensors: impl IntoIterator<Item = S>) -> Vec
 mod tests {
     use super::*;
     use crate::gradients::{flatten_parameters, num_trained_parameters};
-    use crate::models::{ConvKind, GraphSchema, RelationalConfig, RelationalNet, RelationalOutput, SageSettings};
+    use crate::models::{ConvKind, GraphSchema, Network, NetworkConfig, NetworkOutput, SageSettings};
     use crate::nn::Aggregation;
     use burn::backend::{Autodiff, NdArray};
     use edgecut_graph::NodeTypeId;
 
     type Grad = Autodiff<NdArray>;
 
-    fn model() -> RelationalNet<Grad> {
+    fn model() -> Network<Grad> {
         let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-        let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
-        let config = RelationalConfig::new(kind, GraphSchema::homogeneous(4), output, 5, 11);
+        let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
+        let config = NetworkConfig::typed(kind, GraphSchema::homogeneous(4), output, 5, 11);
         config.init(0, &Default::default()).expect("a model")
     }
 
-    fn frozen(names: &[&str]) -> Result<RelationalNet<Grad>, TrainError> {
+    fn frozen(names: &[&str]) -> Result<Network<Grad>, TrainError> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         freeze(model(), &mut Embeddings::default(), &names)
     }

@@ -3,7 +3,7 @@
 use crate::fit::{Outputs, SeedBatch};
 use crate::loss::Target;
 use crate::memory::feature_rows::place_rows;
-use crate::models::{GraphClassifier, GraphInput, Mode};
+use crate::models::{GraphClassifier, GraphInput, Mode, NetworkConfig};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
 use crate::train_error::TrainError;
@@ -16,10 +16,20 @@ use std::sync::Arc;
 pub struct GraphBatchOptions {
     /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv).
     pub gcn_norm: bool,
+    /// True to include the features of edges.
+    pub edge_features: bool,
     /// True to prepare the data that only a backward pass reads.
     pub for_training: bool,
     /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
+}
+
+impl GraphBatchOptions {
+    /// Returns the options for the model that `config` describes.
+    pub fn of_model(config: &NetworkConfig, for_training: bool) -> Self {
+        let edge_features = config.graph.has_edge_features();
+        Self { gcn_norm: config.kind.needs_gcn_norm(), edge_features, for_training, ..Self::default() }
+    }
 }
 
 /// Returns the batches of an epoch as tensors. The conversion runs on the loader's thread.
@@ -63,7 +73,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             return Ok(Self { input: None, target: Target::default() });
         }
         let num_nodes = batch.num_nodes();
-        let GraphBatch { node_offsets, indptr, indices, features, feature_dim, .. } = batch;
+        let GraphBatch { node_offsets, indptr, indices, features, feature_dim, edge_features, edge_dim, .. } = batch;
         let target = Target::new(batch.labels, batch.targets, batch.target_dim);
         let degrees: Vec<u32> =
             if options.gcn_norm { indptr.windows(2).map(|ends| ends[1] - ends[0]).collect() } else { Vec::new() };
@@ -74,6 +84,11 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             || B::Kernels::prepare_block(&block, options.for_training, device),
             || B::Kernels::prepare_block(segments.block(), options.for_training, device),
         );
+        if options.edge_features {
+            for of_edges in block.blocks_of_edges() {
+                B::Kernels::prepare_block(of_edges, options.for_training, device);
+            }
+        }
         if features.len() != num_nodes * feature_dim {
             let given = features.len();
             return Err(TrainError::batch(format!(
@@ -88,6 +103,11 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         let mut input = GraphInput::new(features, block, segments).map_err(TrainError::batch)?;
         if let Some(norm) = norm.map_err(TrainError::batch)? {
             input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
+        }
+        if options.edge_features && edge_dim > 0 {
+            let shape = [edge_features.len() / edge_dim, edge_dim];
+            let rows = place_rows::<B>(edge_features, (shape, options.precision), None, device);
+            input = input.with_edge_features(rows).map_err(TrainError::batch)?;
         }
         Ok(Self { input: Some(input), target })
     }

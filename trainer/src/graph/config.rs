@@ -3,7 +3,7 @@
 use crate::fit::{FitConfig, LrSchedule};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{ConvKind, GinSettings, GraphNetConfig, Readout};
+use crate::models::{ConvKind, GinSettings, GraphSchema, NetworkConfig, Pooling, Readout};
 use crate::nn::Aggregation;
 use crate::objective::Objective;
 use crate::step_options::StepOptions;
@@ -39,6 +39,8 @@ settings! {
         pub pooling: Aggregation = Aggregation::Sum => Flag::new("sum|mean|max");
         /// Node representations to pool
         pub readout: Readout = Readout::JumpingKnowledge => Flag::new("READOUT");
+        /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
+        pub ignore_edge_features: bool = false => Flag::switch();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
         /// Dropout probability of the pooled vectors
@@ -86,10 +88,10 @@ impl GraphTrainingConfig {
     /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
     /// let graphs = load_graphs(&GraphSource::new("fake-graphs", "data"))?.with_degrees_as_labels();
     /// let model = GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings)).model_config(&graphs)?;
-    /// assert_eq!((model.in_channels, model.num_classes), (graphs.feature_dim(), graphs.classes().len()));
+    /// assert_eq!((model.graph.node_types[0].feature_dim, model.num_outputs()), (graphs.feature_dim(), graphs.classes().len()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn model_config(&self, graphs: &GraphDataset) -> Result<GraphNetConfig, TrainError> {
+    pub fn model_config(&self, graphs: &GraphDataset) -> Result<NetworkConfig, TrainError> {
         let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) };
         if graphs.feature_dim() == 0 {
             let what =
@@ -97,14 +99,25 @@ impl GraphTrainingConfig {
             return Err(fail(what.into()));
         }
         let outputs = self.objective(graphs)?.num_outputs();
-        let model = GraphNetConfig {
-            pooling: self.pooling,
+        let unfit = |source| TrainError::Dataset { dataset: graphs.name().to_owned(), source };
+        let mut graph = GraphSchema::homogeneous(graphs.feature_dim());
+        if !self.ignore_edge_features {
+            graph.set_edge_features(self.conv, &[graphs.edge_dim()]).map_err(unfit)?;
+        }
+        let model = NetworkConfig {
+            graph,
+            pooling: Some(Pooling { aggregation: self.pooling, dropout: self.dropout }),
             readout: self.readout,
             batch_norm: self.batch_norm,
-            dropout: self.dropout,
-            ..GraphNetConfig::new(self.conv, graphs.feature_dim(), self.hidden_channels, outputs, self.num_layers)
+            ..NetworkConfig::whole_graphs(
+                self.conv,
+                graphs.feature_dim(),
+                self.hidden_channels,
+                outputs,
+                self.num_layers,
+            )
         };
-        model.validate().map_err(|source| TrainError::Dataset { dataset: graphs.name().to_owned(), source })?;
+        model.validate().map_err(unfit)?;
         Ok(model)
     }
 

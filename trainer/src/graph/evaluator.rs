@@ -36,13 +36,12 @@ impl<B: GnnBackend> GraphEvaluator<B> {
         device: &B::Device,
         world: &ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let gcn_norm = config.conv.needs_gcn_norm();
         let loader = |graph_ids: &[u32]| {
             let graph_ids = graph_ids.to_vec();
             GraphDataLoader::new(Arc::clone(graphs), graph_ids, config.eval_loader(), world.rank(), world.size())
         };
         Ok(Self {
-            options: GraphBatchOptions { gcn_norm, ..GraphBatchOptions::default() },
+            options: GraphBatchOptions::of_model(&config.model_config(graphs)?, false),
             objective: config.objective(graphs)?,
             valid: loader(&split.valid)?,
             test: loader(&split.test)?,

@@ -17,7 +17,7 @@ pub use task::GraphTask;
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::check_model_memory;
-use crate::models::{GraphNet, GraphNetConfig};
+use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
 use crate::ops::GnnBackend;
@@ -28,7 +28,7 @@ use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
 /// A trained model for whole graphs.
-pub type FittedGraphModel<B> = Fitted<GraphNet<B>, GraphNetConfig, SeedResult>;
+pub type FittedGraphModel<B> = Fitted<Network<B>, NetworkConfig, SeedResult>;
 
 /// Trains a model on this rank's share of the training graphs, and tests the model of the best validation epoch. Every
 /// rank calls this function and gets the same model and the same result.
@@ -51,7 +51,7 @@ where
     let model_config = config.model_config(graphs)?;
     task::check_share(graphs, split, world)?;
     check_model_memory::<B>(model_config.num_parameters(), None, world)?;
-    let mut model: GraphNet<B> = model_config.init(config.fit.seed, device)?;
+    let mut model: Network<B> = model_config.init(config.fit.seed, device)?;
     model.set_precision(config.step.precision);
     let task = GraphTask::new(graphs, split, config, device, world)?;
     fit(task, model, model_config, &config.fit, world, observer)
@@ -65,24 +65,27 @@ pub fn evaluate_graph<B: GnnBackend>(
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
-    (model, model_config): (&GraphNet<B>, &GraphNetConfig),
+    (model, model_config): (&Network<B>, &NetworkConfig),
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<SeedResult, TrainError> {
-    let given = model_config;
+    let ignore_edge_features = !model_config.graph.has_edge_features();
+    let config = GraphTrainingConfig { conv: model_config.kind, ignore_edge_features, ..config.clone() };
     let expected = config.model_config(graphs)?;
-    if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
+    if let Some(what) = model_config.graph.difference(&expected.graph).filter(|_| !ignore_edge_features) {
+        return Err(TrainError::Config { what: format!("the model was trained for other graphs: these have {what}") });
+    }
+    let features = model_config.graph.node_types[0].feature_dim;
+    if (features, &model_config.outputs) != (graphs.feature_dim(), &expected.outputs) {
         let what = format!(
-            "the model has {} features and {} outputs, but the graphs of {} have {} and {}",
-            given.in_channels,
-            given.num_classes,
+            "the model has {features} features and {} outputs, but the graphs of {} have {} and {}",
+            model_config.num_outputs(),
             graphs.name(),
-            expected.in_channels,
-            expected.num_classes
+            graphs.feature_dim(),
+            expected.num_outputs()
         );
         return Err(TrainError::Config { what });
     }
-    let config = GraphTrainingConfig { conv: model_config.conv, ..config.clone() };
     let evaluator = GraphEvaluator::new(graphs, split, &config, device, world)?;
     evaluator.evaluate_trained(model, &Embeddings::default(), world)
 }

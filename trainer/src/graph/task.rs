@@ -7,7 +7,7 @@ use super::split::GraphSplit;
 use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::model_file::SavedLoss;
-use crate::models::{ConvKind, GcnSettings, GraphClassifier, Mode};
+use crate::models::{GraphClassifier, Mode};
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -49,7 +49,6 @@ where
     ) -> Result<Self, TrainError> {
         check_share(graphs, split, world)?;
         let loss = config.objective(graphs)?.loss;
-        let gcn_norm = config.conv == ConvKind::Gcn(GcnSettings);
         let train = split.train.clone();
         let train_labels = || {
             let mut counts = vec![0; graphs.classes().len()];
@@ -59,7 +58,7 @@ where
         Ok(Self {
             loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
             rest: None,
-            options: GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() },
+            options: GraphBatchOptions::of_model(&config.model_config(graphs)?, true),
             packing: config.packing,
             step_options: StepOptions { loss: Some(loss.for_data(train_labels)?), ..config.step.clone() },
             embeddings: Embeddings::default(),

@@ -1,7 +1,7 @@
 //! Rows of whole graphs, computed by a trained model.
 
 use crate::graph::{GraphBatchOptions, graph_batches};
-use crate::models::{GraphClassifier, GraphNet, GraphNetConfig, Mode};
+use crate::models::{GraphClassifier, Mode, Network, NetworkConfig};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
@@ -48,13 +48,13 @@ pub fn predict_graphs<B: GnnBackend>(
     dataset: &Arc<GraphDataset>,
     graphs: &[u32],
     config: GraphPredictionConfig,
-    (model, model_config): (&GraphNet<B>, &GraphNetConfig),
+    (model, model_config): (&Network<B>, &NetworkConfig),
     device: &B::Device,
 ) -> Result<Vec<f32>, TrainError> {
-    if model_config.in_channels != dataset.feature_dim() {
+    let in_channels = model_config.graph.node_types[0].feature_dim;
+    if in_channels != dataset.feature_dim() {
         let what = format!(
-            "the model was trained for other graphs: it reads {} features per node, but the graphs of {} have {}",
-            model_config.in_channels,
+            "the model was trained for other graphs: it reads {in_channels} features per node, but the graphs of {} have {}",
             dataset.name(),
             dataset.feature_dim()
         );
@@ -68,14 +68,13 @@ pub fn predict_graphs<B: GnnBackend>(
         ..GraphLoaderConfig::new(1)
     };
     let loader = GraphDataLoader::new(dataset.clone(), graphs.to_vec(), loader_config, 0, 1)?;
-    let gcn_norm = model_config.conv.needs_gcn_norm();
-    let options = GraphBatchOptions { gcn_norm, ..GraphBatchOptions::default() };
+    let options = GraphBatchOptions::of_model(model_config, false);
     let mut values = Vec::new();
     for batch in graph_batches::<B>(&loader, 0, options, device) {
         let batch = batch??;
         let Some(input) = batch.input() else { continue };
         let rows = match config.wanted {
-            WantedGraphRows::Logits => model.forward(input, Mode::Eval),
+            WantedGraphRows::Logits => GraphClassifier::forward(model, input, Mode::Eval),
             WantedGraphRows::Pooled => model.pooled(input, Mode::Eval),
         };
         values.extend(rows.map_err(TrainError::batch)?.into_data().iter::<f32>());
@@ -85,11 +84,11 @@ pub fn predict_graphs<B: GnnBackend>(
 }
 
 /// Returns the number of nodes of a batch, for batches within the memory. The largest graph always fits.
-fn nodes_per_batch(dataset: &GraphDataset, graphs: &[u32], memory_bytes: usize, model: &GraphNetConfig) -> usize {
+fn nodes_per_batch(dataset: &GraphDataset, graphs: &[u32], memory_bytes: usize, model: &NetworkConfig) -> usize {
     // A node holds its features, its rows after each layer, and about as much within a layer. An edge takes its source
     // and its place in the transposed block.
     const EDGE: usize = 16;
-    let columns = model.in_channels + 2 * model.hidden_channels * (model.num_layers + 1);
+    let columns = model.graph.node_types[0].feature_dim + 2 * model.hidden_channels * (model.num_layers + 1);
     let degree = dataset.num_edges().div_ceil(dataset.num_nodes().max(1));
     let of_node = columns * size_of::<f32>() + degree * EDGE;
     let largest = graphs.iter().map(|&graph| dataset.num_nodes_of(graph as usize)).max();

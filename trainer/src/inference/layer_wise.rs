@@ -6,14 +6,13 @@
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
-use crate::models::LayeredModel;
-use crate::models::{GraphSchema, ModelError, ModelInput};
+use crate::models::{GraphSchema, LayeredModel, ModelError, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, Fanout, RowsWriter, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistRows, Fanout, RowsWriter, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +53,8 @@ impl Default for LayerWiseConfig {
 pub struct LayerWiseInput<'a> {
     /// The graph.
     pub node: &'a Arc<DistGraph>,
+    /// The schema of the model.
+    pub schema: &'a GraphSchema,
     /// The form of the batches.
     pub options: BatchOptions,
     /// The embeddings of nodes without features.
@@ -102,7 +103,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
     }
     let meta = node.part().meta();
     let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
-    let features = Arc::new(GraphSchema::new(meta)?);
+    let features = Arc::new(GraphSchema::read_by(input.schema, meta)?);
     let mut rows: Vec<Option<Arc<DistRows>>> = Vec::new();
     for (pass, needed) in needed.iter().enumerate() {
         let schema = if pass == 0 { features.clone() } else { Arc::new(schema_of_rows(&features, &rows)) };
@@ -182,7 +183,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         let reads_neighbors = self.model.reads_neighbors(self.number);
         let width = self.model.width(self.number, self.node_type);
         let fanouts = if reads_neighbors { vec![Fanout::All] } else { Vec::new() };
-        let sampler = Arc::new(DistNeighborSampler::new(input.node.clone(), SamplerConfig::new(fanouts))?);
+        let sampler = self.schema.sampler(input.node, SamplerConfig::new(fanouts))?;
         let options = BatchOptions {
             labels: false,
             normalize_features: input.options.normalize_features && reads_features,
@@ -232,7 +233,7 @@ impl<B: GnnBackend> Pass<'_, B> {
             let entering = self.schema.edge_types.iter().zip(&meta.edge_types);
             for (ends, edges) in entering.filter(|(ends, _)| ends.dst == self.node_type) {
                 let degree = edges.num_edges as f64 / num_nodes;
-                bytes += degree * (F32 * width_of(ends.src.index()) + EDGE);
+                bytes += degree * (F32 * (width_of(ends.src.index()) + ends.feature_dim as f64) + EDGE);
             }
         }
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;

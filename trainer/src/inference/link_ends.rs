@@ -4,8 +4,7 @@ use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise_types};
 use super::predict::{PredictionJob, Trained};
 use crate::edge_type_name::edge_type;
 use crate::embeddings::EmbeddingSource;
-use crate::models::LayeredModel;
-use crate::models::{LinkModel, LinkModelConfig};
+use crate::models::{LayeredModel, LinkModel, LinkModelConfig};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
@@ -35,13 +34,14 @@ pub fn encode_link_ends<'s, B: GnnBackend>(
     limits: &LayerWiseConfig,
 ) -> Result<LinkEnds, TrainError> {
     let PredictionJob { node, world, device, progress } = job;
-    let trained = Trained::of_link(model, model_config);
+    let trained = Trained::new(&model.encoder, &model_config.encoder);
     let embeddings = trained.embeddings(node, saved)?;
     let edges = node.part().edges(edge_type);
     let mut ends = vec![edges.src_type, edges.dst_type];
     ends.dedup();
-    let input = LayerWiseInput { node, options: trained.options, embeddings: &embeddings, progress };
-    let passes = LayeredModel::<B>::num_passes(trained.model);
+    let (schema, options) = (&model_config.encoder.graph, trained.options);
+    let input = LayerWiseInput { node, schema, options, embeddings: &embeddings, progress };
+    let passes = trained.model.num_passes();
     let rows = layer_wise_types(&input, trained.model, (&ends, passes), limits, world, device)?;
     let mut rows = rows.into_iter().map(Arc::new);
     let missing = || TrainError::Config { what: "the rows of an edge type are missing".into() };

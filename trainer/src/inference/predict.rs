@@ -4,16 +4,15 @@ use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows}
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::models::LayeredModel;
 use crate::models::{
-    GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel, RelationalNet,
+    GraphSchema, LayeredModel, LinkModel, LinkModelConfig, Mode, Network, NetworkConfig, NodeClassifier,
 };
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, RowsWriter, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter, SamplerConfig};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
@@ -78,20 +77,12 @@ pub struct PredictionJob<'a, 'b, B: Backend> {
 /// failure of the job.
 pub fn predict_node<'s, B: GnnBackend>(
     job: PredictionJob<'_, '_, B>,
-    model: &NodeModel<B>,
-    model_config: &ModelConfig,
+    model: &Network<B>,
+    model_config: &NetworkConfig,
     saved: impl Into<EmbeddingSource<'s>>,
     config: &PredictionConfig,
 ) -> Result<DistRows, TrainError> {
-    let options = BatchOptions::of_model(model_config, false);
-    let (expected, hidden_channels, classified) = match model_config {
-        ModelConfig::Stack(model) => (GraphSchema::homogeneous(model.in_channels), 0, Some(NodeTypeId(0))),
-        ModelConfig::Relational(model) => {
-            let classified = model.outputs.first().map(|output| output.node_type);
-            (model.graph.clone(), model.hidden_channels, classified)
-        }
-    };
-    let trained = Trained { model, options, expected, hidden_channels, classified };
+    let trained = Trained::new(model, model_config);
     let (sampler, time, batch_size, seed, files) = match &config.neighborhoods {
         Neighborhoods::LayerWise(limits) => return trained.layer_wise(job, saved, config, limits),
         Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
@@ -104,14 +95,15 @@ pub fn predict_node<'s, B: GnnBackend>(
     let embeddings = trained.embeddings(node, saved)?;
     let target = trained.node_type(node, config.node_type.as_deref())?;
     trained.check_classified(node, target, &config.wanted)?;
-    if sampler.num_neighbors.num_hops() != trained.num_layers() {
-        let layers = trained.num_layers();
+    let layers = model_config.num_layers;
+    if sampler.num_neighbors.num_hops() != layers {
         let hops = sampler.num_neighbors.num_hops();
         let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
         return Err(TrainError::Config { what });
     }
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler.clone())?);
-    let options = BatchOptions { labels: false, ..options };
+    let schema = Arc::new(GraphSchema::read_by(&model_config.graph, node.part().meta())?);
+    let sampler = schema.sampler(node, sampler.clone())?;
+    let options = BatchOptions { labels: false, ..trained.options };
     let loader_config = LoaderConfig {
         batch_size: *batch_size,
         even_batches: false,
@@ -126,10 +118,9 @@ pub fn predict_node<'s, B: GnnBackend>(
     let loader = DistNeighborLoader::new(sampler, target, seeds, loader_config, world)?;
     let width = model.width(model.num_passes() - 1, target);
     let writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
-    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
     let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
     let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
-    let compute = |input| model.forward(input, Mode::Eval);
+    let compute = |input| NodeClassifier::forward(model, input, Mode::Eval);
     let rows = write_rows((&embeddings, device), batches, compute, writer, (progress, first), world)?;
     world.barrier()?;
     Ok(rows)
@@ -147,7 +138,7 @@ pub fn predict_link_rows<'s, B: GnnBackend>(
     saved: impl Into<EmbeddingSource<'s>>,
     config: &PredictionConfig,
 ) -> Result<DistRows, TrainError> {
-    let trained = Trained::of_link(model, model_config);
+    let trained = Trained::new(&model.encoder, &model_config.encoder);
     let wrong = match (&config.wanted, &config.neighborhoods) {
         (WantedRows::Logits, _) => "a model for links has embeddings of nodes and no classes: ask for embeddings",
         (_, Neighborhoods::Sampled { .. }) => {
@@ -158,47 +149,25 @@ pub fn predict_link_rows<'s, B: GnnBackend>(
     Err(TrainError::Config { what: wrong.into() })
 }
 
-/// A trained model, and the graph that it expects.
-pub(super) struct Trained<'a, M> {
-    pub(super) model: &'a M,
+/// A trained network and its settings.
+pub(super) struct Trained<'a, B: GnnBackend> {
+    pub(super) model: &'a Network<B>,
+    config: &'a NetworkConfig,
     pub(super) options: BatchOptions,
-    expected: GraphSchema,
-    /// The width of embeddings of nodes without features.
-    hidden_channels: usize,
-    /// The node type that the model classifies.
-    classified: Option<NodeTypeId>,
 }
 
-impl<'a, B: GnnBackend> Trained<'a, RelationalNet<B>> {
-    /// Returns the encoder of a model for links.
-    pub(super) fn of_link(model: &'a LinkModel<B>, config: &LinkModelConfig) -> Self {
-        let encoder = &config.encoder;
-        let options = BatchOptions {
-            normalize_features: encoder.normalize_features,
-            maps_features: true,
-            ..BatchOptions::default()
-        };
-        Self {
-            model: &model.encoder,
-            options,
-            expected: encoder.graph.clone(),
-            hidden_channels: encoder.hidden_channels,
-            classified: None,
-        }
+impl<'a, B: GnnBackend> Trained<'a, B> {
+    pub(super) fn new(model: &'a Network<B>, config: &'a NetworkConfig) -> Self {
+        Self { model, config, options: BatchOptions::of_model(config, false) }
     }
-}
 
-impl<M> Trained<'_, M> {
-    fn layer_wise<'s, B: GnnBackend>(
+    fn layer_wise<'s>(
         &self,
         job: PredictionJob<'_, '_, B>,
         saved: impl Into<EmbeddingSource<'s>>,
         config: &PredictionConfig,
         limits: &LayerWiseConfig,
-    ) -> Result<DistRows, TrainError>
-    where
-        M: LayeredModel<B>,
-    {
+    ) -> Result<DistRows, TrainError> {
         let PredictionJob { node, world, device, progress } = job;
         let embeddings = self.embeddings(node, saved)?;
         let target = self.node_type(node, config.node_type.as_deref())?;
@@ -207,8 +176,14 @@ impl<M> Trained<'_, M> {
             WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
         };
         self.check_classified(node, target, &config.wanted)?;
-        let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings, progress };
+        let (schema, options) = (&self.config.graph, self.options);
+        let input = LayerWiseInput { node, schema, options, embeddings: &embeddings, progress };
         layer_wise(&input, self.model, (target, num_passes), limits, world, device)
+    }
+
+    /// Returns the node type that the model predicts for.
+    fn classified(&self) -> Option<NodeTypeId> {
+        self.config.outputs.first().map(|output| output.node_type)
     }
 
     /// Checks that the graph is one that the model can read, and loads the embeddings.
@@ -217,20 +192,12 @@ impl<M> Trained<'_, M> {
         node: &Arc<DistGraph>,
         saved: impl Into<EmbeddingSource<'s>>,
     ) -> Result<Embeddings, TrainError> {
-        let found = GraphSchema::new(node.part().meta())?;
-        let same = if self.expected.is_homogeneous() && found.is_homogeneous() {
-            // The names of the types of a homogeneous graph do not matter.
-            let expected = self.expected.node_types[0].feature_dim;
-            let given = found.node_types[0].feature_dim;
-            (expected != given).then(|| format!("nodes with {given} features instead of {expected}"))
-        } else {
-            self.expected.difference(&found)
-        };
-        if let Some(what) = same {
+        let found = GraphSchema::read_by(&self.config.graph, node.part().meta())?;
+        if let Some(what) = self.config.graph.difference(&found) {
             let what = format!("the model was trained for another graph: this graph has {what}");
             return Err(TrainError::Config { what });
         }
-        let mut embeddings = Embeddings::new(node, &found, self.hidden_channels, 0)?;
+        let mut embeddings = Embeddings::new(node, &found, self.config.hidden_channels, 0)?;
         embeddings.load(saved)?;
         Ok(embeddings)
     }
@@ -240,7 +207,7 @@ impl<M> Trained<'_, M> {
         let names = || types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
         let found = match name {
             Some(name) => types.iter().position(|nodes| nodes.name == name).map(|t| NodeTypeId(t as u16)),
-            None => self.classified.or((types.len() == 1).then_some(NodeTypeId(0))),
+            None => self.classified().or((types.len() == 1).then_some(NodeTypeId(0))),
         };
         found.ok_or_else(|| {
             let what = match name {
@@ -253,7 +220,7 @@ impl<M> Trained<'_, M> {
 
     /// Checks that the model classifies the nodes of a type if logits are wanted.
     fn check_classified(&self, node: &DistGraph, target: NodeTypeId, wanted: &WantedRows) -> Result<(), TrainError> {
-        if *wanted != WantedRows::Logits || Some(target) == self.classified {
+        if *wanted != WantedRows::Logits || Some(target) == self.classified() {
             return Ok(());
         }
         let name = &node.part().meta().node_types[target.index()].name;
@@ -261,29 +228,15 @@ impl<M> Trained<'_, M> {
         Err(TrainError::Config { what })
     }
 
-    /// Returns the number of layers that read neighbors.
-    fn num_layers<B: GnnBackend>(&self) -> usize
-    where
-        M: LayeredModel<B>,
-    {
-        (0..self.model.num_passes()).filter(|&pass| self.model.reads_neighbors(pass)).count()
-    }
-
     /// Returns the number of passes up to a layer.
-    fn passes_of_layer<B: GnnBackend>(&self, layer: Option<usize>) -> Result<usize, TrainError>
-    where
-        M: LayeredModel<B>,
-    {
-        let layers = self.num_layers();
-        let has_encoder = !self.model.reads_neighbors(0);
-        let has_output = self.model.num_passes() > layers + usize::from(has_encoder);
-        // The last layer of a stack without an output layer computes logits.
-        let is_stack = !has_encoder && !has_output;
-        let last = layers - usize::from(is_stack);
-        let first = usize::from(!has_encoder);
+    fn passes_of_layer(&self, layer: Option<usize>) -> Result<usize, TrainError> {
+        let NetworkConfig { num_layers, encoders, .. } = *self.config;
+        // The rows before the first layer are features if there are no encoders, and the last layer may compute logits.
+        let first = usize::from(!encoders);
+        let last = if self.config.ends_in_logits() { num_layers - 1 } else { num_layers };
         let layer = layer.unwrap_or(last);
         if (first..=last).contains(&layer) {
-            return Ok(layer + usize::from(has_encoder));
+            return Ok(layer + usize::from(encoders));
         }
         let what = if first > last {
             "the only layer of the model computes logits, so there are no embeddings".to_owned()

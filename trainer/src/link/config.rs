@@ -1,7 +1,7 @@
 //! The settings of link prediction, and their checks against the graph.
 
 use crate::edge_type_name::edge_type;
-use crate::models::{GraphSchema, LinkModelConfig, ModelError};
+use crate::models::{LinkModelConfig, ModelError};
 use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -293,8 +293,8 @@ pub(crate) fn reverse_edge_types(
 /// [`TrainError::Dataset`] if settings contradict the graph or each other.
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
-    let graph = GraphSchema::new(meta).map_err(unfit)?;
-    let model = LinkModelConfig { encoder: config.training.relational(graph, Vec::new()), decoder: config.decoder };
+    let graph = config.training.schema(meta).map_err(unfit)?;
+    let model = LinkModelConfig { encoder: config.training.network(graph, Vec::new(), true), decoder: config.decoder };
     model.validate().map_err(unfit)?;
     Ok(model)
 }

@@ -84,7 +84,8 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let ranking = match config.eval_negatives {
             LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
                 let sampler = config.training.eval_sampler();
-                Ranking::Batches(sampled_edges(node, (sampler, options.wanted()), config, num, world)?)
+                let sampler = schema.sampler(node, sampler)?;
+                Ranking::Batches(sampled_edges((sampler, options.wanted()), config, num, world)?)
             }
             evaluation => {
                 let edge_types = target_edge_types(node.part().meta(), config)?;
@@ -92,8 +93,9 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                 let candidates = match evaluation {
                     LinkEvaluation::Sampled(num) => {
                         let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
-                        let no_rows = (no_neighbors, NodeFields::default());
-                        Candidates::Sampled(sampled_edges(node, no_rows, config, num, world)?)
+                        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), no_neighbors)?);
+                        let no_rows = (sampler, NodeFields::default());
+                        Candidates::Sampled(sampled_edges(no_rows, config, num, world)?)
                     }
                     LinkEvaluation::Given => Candidates::Given(GivenRanking::new(node, config)?),
                     LinkEvaluation::Filtered if !node.is_even() => {
@@ -245,15 +247,14 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     }
 }
 
-/// Creates the loaders of held-out edges with `num` sampled destinations each, and neighborhoods with these fan-outs.
+/// Creates the loaders of held-out edges with `num` sampled destinations each, and neighborhoods of a sampler.
 fn sampled_edges(
-    node: &Arc<DistGraph>,
-    (neighborhoods, wanted): (SamplerConfig, NodeFields),
+    (sampler, wanted): (Arc<DistNeighborSampler>, NodeFields),
     config: &LinkTrainingConfig,
     num: usize,
     world: &mut ProcessGroup,
 ) -> Result<SampledEdges, TrainError> {
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), neighborhoods)?);
+    let node = sampler.node();
     let edge_types = target_edge_types(node.part().meta(), config)?;
     let reverse_types = reverse_edge_types(node.part().meta(), config)?;
     let mut loader = |split: Split| {

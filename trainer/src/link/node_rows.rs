@@ -12,7 +12,7 @@ use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, RowsWriter};
+use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl NodeEncoder {
         let neighborhoods = match &training.eval_layer_wise {
             Some(limits) => Neighborhoods::LayerWise(limits.clone()),
             None => {
-                let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.eval_sampler())?);
+                let sampler = schema.sampler(node, training.eval_sampler())?;
                 let mut loaders = BTreeMap::new();
                 for &node_type in &node_types {
                     let loader_config = training.eval_loader(options.wanted());
@@ -90,7 +90,8 @@ impl NodeEncoder {
     ) -> Result<NodeRows, TrainError> {
         let (loaders, files) = match &self.neighborhoods {
             Neighborhoods::LayerWise(limits) => {
-                let input = LayerWiseInput { node: &self.node, options: self.options, embeddings, progress: &() };
+                let (node, schema, options) = (&self.node, &*self.schema, self.options);
+                let input = LayerWiseInput { node, schema, options, embeddings, progress: &() };
                 let passes = model.encoder.num_passes();
                 let rows = layer_wise_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
                 let by_type = self.node_types.iter().copied().zip(rows).collect();

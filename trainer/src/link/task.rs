@@ -9,7 +9,7 @@ use crate::embeddings::Embeddings;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
-use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
+use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -64,7 +64,7 @@ where
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
         let left = memory.hold_edges::<B>(node, device)?;
-        let mut loader = training_loader(node, config, options, world)?;
+        let mut loader = training_loader((node, &schema), config, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
             cache.fill(node, false, count)?;
@@ -180,19 +180,18 @@ where
 
 /// Returns the options of the batches that a model reads.
 pub(super) fn batch_options(model: &LinkModelConfig, for_training: bool) -> BatchOptions {
-    let encoder = ModelConfig::Relational(model.encoder.clone());
-    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+    BatchOptions { labels: false, ..BatchOptions::of_model(&model.encoder, for_training) }
 }
 
 fn training_loader(
-    node: &Arc<DistGraph>,
+    (node, schema): (&Arc<DistGraph>, &GraphSchema),
     config: &LinkTrainingConfig,
     options: BatchOptions,
     world: &mut ProcessGroup,
 ) -> Result<DistLinkNeighborLoader, TrainError> {
     let training = &config.training;
     let meta = node.part().meta();
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
+    let sampler = schema.sampler(node, training.sampler.clone())?;
     let loader_config = training.train_loader(options.wanted());
     let reverse_types = reverse_edge_types(meta, config)?;
     let link = LinkConfig { negatives: config.negative_sampling(), exclude_seed_edges: true, reverse_types };

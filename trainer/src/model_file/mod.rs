@@ -16,8 +16,8 @@
 //!   `weight_self` is `lin_r.weight` and `bias` is `lin_l.bias`. Of a `GCNConv`, `weight` is `lin.weight` and `bias` is
 //!   `bias`. Of a `GATv2Conv`, `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are `lin_l.weight`,
 //!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
-//! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
-//!   ([`LinkModelConfig`] of a model for links, [`EdgeModelConfig`] of a model for edges, [`GraphNetConfig`] of a model for graphs), so that loading needs no
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`NetworkConfig`] as JSON
+//!   ([`LinkModelConfig`] of a model for links, [`EdgeModelConfig`] of a model for edges), so that loading needs no
 //!   further settings. `task` is a [`SavedTask`] as JSON; without it, the configuration tells the task, and the model
 //!   predicts classes or links. `pyg_layers` describes layers that the Python package does
 //!   not know ([`PygLayer`] as JSON). `origin` is a [`ModelOrigin`] as JSON. `trained_on` is a [`TrainedOn`] as JSON. `embeddings` lists the tables
@@ -51,6 +51,7 @@ pub use embedding_table::EmbeddingTable;
 pub use error::ModelFileError;
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
+pub(crate) use read::open_network;
 pub use read::{Loaded, load_model, open_model, parse_model, read_network};
 pub(crate) use saved_embeddings::WantedRows;
 pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
@@ -63,7 +64,7 @@ pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};
 
 #[cfg(doc)]
-use crate::models::{EdgeModelConfig, GraphNetConfig, LinkModelConfig, ModelConfig};
+use crate::models::{EdgeModelConfig, LinkModelConfig, NetworkConfig};
 #[cfg(doc)]
 use crate::nn::PygLayer;
 

@@ -3,10 +3,11 @@
 use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
-use super::saved_task::TASK;
-use super::settings::LoadableConfig;
+use super::saved_task::{ModelTask, TASK};
+use super::settings::{LoadableConfig, ModelSettings};
 use super::tensor_name::ModulePath;
 use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, TrainedOn, VERSION, embedding_name};
+use crate::models::{ModelError, NetworkConfig};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -17,12 +18,10 @@ use std::path::Path;
 /// A model, its settings and its embeddings.
 pub type Loaded<B, C, E> = (<C as LoadableConfig>::Model<B>, C, E);
 
-/// Reads a model with its settings, and all its embeddings into memory. `C` are the settings: [`ModelConfig`] of a node
-/// classifier, [`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for whole graphs, or your own.
+/// Reads a model with its settings, and all its embeddings into memory. `C` are the settings: [`NetworkConfig`] of a model
+/// for nodes or whole graphs, [`LinkModelConfig`] of a model for links, or your own.
 ///
-/// [`ModelConfig`]: crate::models::ModelConfig
 /// [`LinkModelConfig`]: crate::models::LinkModelConfig
-/// [`GraphNetConfig`]: crate::models::GraphNetConfig
 ///
 /// # Errors
 /// [`ModelFileError`] with the file and the tensor, if the file has another format, or if tensors are missing,
@@ -95,6 +94,27 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     let (embedded, dim) = config.embedded();
     let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
     Ok((model, config, embeddings))
+}
+
+/// Opens a model for nodes or whole graphs as [`open_model`] does.
+///
+/// # Errors
+/// The errors of [`load_model`], and a model for another task.
+pub(crate) fn open_network<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    task: ModelTask,
+    device: &B::Device,
+) -> Result<Loaded<B, NetworkConfig, SavedEmbeddings>, ModelFileError> {
+    let loaded = open_model::<B, NetworkConfig>(bytes, path, device)?;
+    let what = match loaded.1.task() {
+        Some(ModelTask::Graph) if task != ModelTask::Graph => {
+            "it describes a model for whole graphs: use it with `train graph`"
+        }
+        Some(ModelTask::Node) if task != ModelTask::Node => "it describes a model for nodes: use it with `train node`",
+        _ => return Ok(loaded),
+    };
+    Err(ModelFileError::Model { path: path.to_owned(), source: ModelError::Settings { what: what.into() } })
 }
 
 /// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.

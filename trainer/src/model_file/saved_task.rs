@@ -13,13 +13,13 @@ pub(super) const TASK: &str = "task";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelTask {
-    /// Prediction for nodes: the settings are a [`ModelConfig`](crate::models::ModelConfig).
+    /// Prediction for nodes: the settings are a [`NetworkConfig`](crate::models::NetworkConfig).
     Node,
     /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
     Link,
     /// Prediction for edges: the settings are an [`EdgeModelConfig`](crate::models::EdgeModelConfig).
     Edge,
-    /// Prediction for whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
+    /// Prediction for whole graphs: the settings are a [`NetworkConfig`](crate::models::NetworkConfig) with pooling.
     Graph,
 }
 
@@ -69,7 +69,7 @@ impl SavedTask {
         let task = match config {
             config if config.get("edge_decoder").is_some() => ModelTask::Edge,
             config if config.get("decoder").is_some() => ModelTask::Link,
-            config if config.get("conv").is_some() => ModelTask::Graph,
+            config if config.get("pooling").is_some() => ModelTask::Graph,
             _ => ModelTask::Node,
         };
         Ok(Self { task, loss: None, outputs: None })

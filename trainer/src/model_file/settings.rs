@@ -1,10 +1,7 @@
 //! The settings of a model that its file stores.
 
 use super::saved_task::ModelTask;
-use crate::models::{
-    EdgeModel, EdgeModelConfig, GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError,
-    NodeModel, RelationalConfig,
-};
+use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, ModelError, Network, NetworkConfig};
 use crate::nn::PygLayer;
 use burn::module::Module;
 use burn::tensor::backend::Backend;
@@ -60,48 +57,37 @@ pub trait LoadableConfig: ModelSettings + Sized {
     fn embedded(&self) -> (Vec<&str>, usize);
 }
 
-/// Returns the node types without features, and the width of their embeddings.
-fn embedded_types(config: &RelationalConfig) -> (Vec<&str>, usize) {
-    (config.graph.embedded_types(), config.hidden_channels)
-}
-
-impl ModelSettings for ModelConfig {
+impl ModelSettings for NetworkConfig {
     fn num_parameters(&self) -> Option<usize> {
         Some(self.num_parameters().unwrap_or(usize::MAX))
     }
 
     fn task(&self) -> Option<ModelTask> {
-        Some(ModelTask::Node)
+        Some(if self.pooling.is_some() { ModelTask::Graph } else { ModelTask::Node })
     }
 
     fn pyg_layers(&self) -> Vec<PygLayer> {
-        match self {
-            Self::Stack(config) => config.pyg_layers(),
-            Self::Relational(config) => config.pyg_layers(),
-        }
+        self.pyg_layers()
     }
 }
 
-impl LoadableConfig for ModelConfig {
-    type Model<B: Backend> = NodeModel<B>;
+impl LoadableConfig for NetworkConfig {
+    type Model<B: Backend> = Network<B>;
 
     fn from_json(json: &str) -> serde_json::Result<Self> {
-        ModelConfig::from_json(json)
+        NetworkConfig::from_json(json)
     }
 
     fn validate(&self) -> Result<(), ModelError> {
         self.validate()
     }
 
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<Network<B>, ModelError> {
         self.init(0, device)
     }
 
     fn embedded(&self) -> (Vec<&str>, usize) {
-        match self {
-            Self::Stack(_) => (Vec::new(), 0),
-            Self::Relational(config) => embedded_types(config),
-        }
+        (self.graph.embedded_types(), self.hidden_channels)
     }
 }
 
@@ -135,7 +121,7 @@ impl LoadableConfig for LinkModelConfig {
     }
 
     fn embedded(&self) -> (Vec<&str>, usize) {
-        embedded_types(&self.encoder)
+        self.encoder.embedded()
     }
 }
 
@@ -169,40 +155,6 @@ impl LoadableConfig for EdgeModelConfig {
     }
 
     fn embedded(&self) -> (Vec<&str>, usize) {
-        embedded_types(&self.encoder)
-    }
-}
-
-impl ModelSettings for GraphNetConfig {
-    fn num_parameters(&self) -> Option<usize> {
-        Some(self.num_parameters().unwrap_or(usize::MAX))
-    }
-
-    fn task(&self) -> Option<ModelTask> {
-        Some(ModelTask::Graph)
-    }
-
-    fn pyg_layers(&self) -> Vec<PygLayer> {
-        self.pyg_layers()
-    }
-}
-
-impl LoadableConfig for GraphNetConfig {
-    type Model<B: Backend> = GraphNet<B>;
-
-    fn from_json(json: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(json)
-    }
-
-    fn validate(&self) -> Result<(), ModelError> {
-        self.validate()
-    }
-
-    fn init<B: Backend>(&self, device: &B::Device) -> Result<GraphNet<B>, ModelError> {
-        self.init(0, device)
-    }
-
-    fn embedded(&self) -> (Vec<&str>, usize) {
-        (Vec::new(), 0)
+        self.encoder.embedded()
     }
 }

@@ -61,6 +61,13 @@ impl ModulePath {
     pub(crate) fn enter(&mut self, name: &str, container_type: &str) {
         let segment = match container_type.strip_prefix("Enum:") {
             None => Segment { name: name.to_owned(), is_named: true },
+            Some("AnyTypedConv") if name == "Direct" => {
+                // A layer with a single convolution has the names of the convolution, without the field `conv`.
+                if let Some(field) = self.0.last_mut() {
+                    field.is_named = false;
+                }
+                Segment { name: name.to_owned(), is_named: false }
+            }
             Some("AnyTypedConv") if name != "PerEdgeType" => Segment { name: name.to_lowercase(), is_named: true },
             Some(_) => Segment { name: name.to_owned(), is_named: false },
         };

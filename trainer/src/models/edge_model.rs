@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::link_model::{encode, not_of_task};
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use super::relational_config::RelationalConfig;
-use super::relational_net::RelationalNet;
+use super::network::Network;
+use super::network_config::NetworkConfig;
 use crate::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
 use crate::ops::{GnnBackend, Precision};
 
@@ -20,14 +20,14 @@ const DECODER: u64 = 0x6564_6765_7300_0000;
 /// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{ConvKind, EdgeModelConfig, GraphSchema, RelationalConfig, RelationalOutput, SageSettings};
+/// use edgecut_trainer::models::{ConvKind, EdgeModelConfig, GraphSchema, NetworkConfig, NetworkOutput, SageSettings};
 /// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
 /// use edgecut_graph::{EdgeTypeId, NodeTypeId};
 /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-/// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 1 };
-/// let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
+/// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
+/// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);
 /// let config = EdgeModelConfig {
-///     encoder: RelationalConfig { outputs: Vec::new(), ..encoder },
+///     encoder: NetworkConfig { outputs: Vec::new(), ..encoder },
 ///     edge_type: EdgeTypeId(0),
 ///     edge_decoder: EdgeDecoderKind::Dot,
 ///     edge_feature_dim: 4,
@@ -41,7 +41,7 @@ const DECODER: u64 = 0x6564_6765_7300_0000;
 #[serde(deny_unknown_fields)]
 pub struct EdgeModelConfig {
     /// Settings of the encoder, which has no output layers.
-    pub encoder: RelationalConfig,
+    pub encoder: NetworkConfig,
     /// Type of the edges, as a position in the edge types of the encoder's graph.
     pub edge_type: EdgeTypeId,
     /// Kind of the decoder.
@@ -57,7 +57,7 @@ pub struct EdgeModelConfig {
 #[derive(Module, Debug)]
 pub struct EdgeModel<B: Backend> {
     /// The network that computes the nodes' rows.
-    pub encoder: RelationalNet<B>,
+    pub encoder: Network<B>,
     /// The decoder.
     pub decoder: AnyEdgeDecoder<B>,
     dropout: f64,
@@ -85,7 +85,7 @@ impl EdgeModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// The errors of [`RelationalConfig::validate`], and an edge type that does not exist.
+    /// The errors of [`NetworkConfig::validate`], and an edge type that does not exist.
     pub fn validate(&self) -> Result<(), ModelError> {
         self.encoder.validate()?;
         if self.num_outputs == 0 {
@@ -152,7 +152,7 @@ impl<B: GnnBackend> EdgeModel<B> {
     /// - output: `[seeds of all types, hidden_channels]`
     ///
     /// # Errors
-    /// The errors of [`RelationalNet::forward_by_type`].
+    /// The errors of [`Network::forward_by_type`].
     pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         encode(&self.encoder, input, mode)
     }

@@ -4,8 +4,8 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
 use super::model_error::ModelError;
-use crate::nn::GcnNorm;
-use crate::nn::Mode;
+use super::model_input::ModelInput;
+use crate::nn::{GcnNorm, Mode};
 use crate::ops::{Block, GnnBackend, Segments};
 use burn::module::Module;
 
@@ -31,10 +31,8 @@ use burn::module::Module;
 /// ```
 #[derive(Debug, Clone)]
 pub struct GraphInput<B: Backend> {
-    features: Tensor<B, 2>,
-    block: Block,
+    nodes: ModelInput<B>,
     segments: Segments,
-    gcn_norm: Option<GcnNorm>,
 }
 
 impl<B: Backend> GraphInput<B> {
@@ -51,19 +49,26 @@ impl<B: Backend> GraphInput<B> {
         if given.iter().any(|&nodes| nodes != rows) {
             return Err(ModelError::Graphs { given });
         }
-        Ok(Self { features, block, segments, gcn_norm: None })
+        Ok(Self { nodes: ModelInput::new(features, vec![block])?, segments })
     }
 
     /// Adds the normalisation that a GCN needs.
     ///
     /// # Errors
     /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
-    pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
-        if !norm.weights().fits(self.block.graph()) {
-            return Err(ModelError::ForeignNorm);
-        }
-        self.gcn_norm = Some(norm);
-        Ok(self)
+    pub fn with_gcn_norm(self, norm: GcnNorm) -> Result<Self, ModelError> {
+        Ok(Self { nodes: self.nodes.with_gcn_norm(norm)?, ..self })
+    }
+
+    /// Adds features of the edges, in the order of the block's edges.
+    ///
+    /// # Shapes
+    /// - `rows`: `[num_edges, edge_dim]`
+    ///
+    /// # Errors
+    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    pub fn with_edge_features(self, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
+        Ok(Self { nodes: self.nodes.with_edge_features(vec![Some(rows)])?, ..self })
     }
 
     /// Returns the features of all nodes.
@@ -71,12 +76,17 @@ impl<B: Backend> GraphInput<B> {
     /// # Shapes
     /// - output: `[num_nodes, in_channels]`
     pub fn features(&self) -> Tensor<B, 2> {
-        self.features.clone()
+        self.nodes.features()
     }
 
     /// Returns the edges of all graphs. Every layer works on the same block.
     pub fn block(&self) -> &Block {
-        &self.block
+        &self.nodes.blocks()[0]
+    }
+
+    /// Returns the nodes and edges of all graphs as one graph, with the block of every layer.
+    pub fn nodes(&self) -> &ModelInput<B> {
+        &self.nodes
     }
 
     /// Returns the segments: the range of nodes of each graph.
@@ -94,7 +104,7 @@ impl<B: Backend> GraphInput<B> {
     /// # Errors
     /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
-        self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
+        self.nodes.gcn_norm()
     }
 
     /// Checks that the features have `in_channels` columns.
@@ -102,10 +112,7 @@ impl<B: Backend> GraphInput<B> {
     /// # Errors
     /// [`ModelError::FeatureWidth`] if not.
     pub fn check(&self, in_channels: usize) -> Result<(), ModelError> {
-        match self.features.dims() {
-            [_, given] if given != in_channels => Err(ModelError::FeatureWidth { given, expected: in_channels }),
-            _ => Ok(()),
-        }
+        self.nodes.check(1, in_channels)
     }
 }
 

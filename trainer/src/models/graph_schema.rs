@@ -1,9 +1,12 @@
 //! The schema of a graph: its node types and edge types, as a model knows them.
 
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SampleError, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use super::model_error::ModelError;
+use crate::nn::{ConvKind, EdgeFeatureUse};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 ///
@@ -13,7 +16,7 @@ use super::model_error::ModelError;
 /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
 /// let schema = GraphSchema {
 ///     node_types: vec![node_type("author", 0), node_type("paper", 128)],
-///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+///     edge_types: vec![EdgeTypeSchema::new(NodeTypeId(0), "writes", NodeTypeId(1))],
 /// };
 /// assert!(schema.validate().is_ok());
 /// assert_eq!(schema.edge_ends(), [(0, 1)]);
@@ -52,7 +55,7 @@ pub struct NodeTypeSchema {
 /// use edgecut_graph::NodeTypeId;
 /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema};
 /// // The source is a node type that does not exist.
-/// let edges = EdgeTypeSchema { src: NodeTypeId(1), relation: "writes".into(), dst: NodeTypeId(0) };
+/// let edges = EdgeTypeSchema::new(NodeTypeId(1), "writes", NodeTypeId(0));
 /// let schema = GraphSchema { edge_types: vec![edges], ..GraphSchema::homogeneous(8) };
 /// assert!(schema.validate().is_err());
 /// ```
@@ -65,10 +68,24 @@ pub struct EdgeTypeSchema {
     pub relation: String,
     /// Node type of the destinations.
     pub dst: NodeTypeId,
+    /// Columns of the features of edges that a model reads. 0 if edges have none, or if the model ignores them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub feature_dim: usize,
+}
+
+fn is_zero(dim: &usize) -> bool {
+    *dim == 0
+}
+
+impl EdgeTypeSchema {
+    /// Makes an edge type without features.
+    pub fn new(src: NodeTypeId, relation: impl Into<String>, dst: NodeTypeId) -> Self {
+        Self { src, relation: relation.into(), dst, feature_dim: 0 }
+    }
 }
 
 impl GraphSchema {
-    /// Reads the schema of a partitioned graph.
+    /// Reads the schema of a partitioned graph, without the features of edges.
     ///
     /// # Errors
     /// [`ModelError::Schema`] if an edge type names a node type that does not exist.
@@ -85,12 +102,74 @@ impl GraphSchema {
         let edge_type = |edges: &edgecut_graph::EdgeTypeMeta| {
             let src = id(&edges.src_type)?;
             let dst = id(&edges.dst_type)?;
-            Ok(EdgeTypeSchema { src, relation: edges.relation.clone(), dst })
+            Ok(EdgeTypeSchema::new(src, &edges.relation, dst))
         };
         Ok(Self {
             node_types: meta.node_types.iter().map(node_type).collect(),
             edge_types: meta.edge_types.iter().map(edge_type).collect::<Result<_, ModelError>>()?,
         })
+    }
+
+    /// Adds the features of edges that a convolution reads.
+    ///
+    /// # Errors
+    /// [`ModelError::Settings`] for a convolution that needs features, if an edge type has none.
+    pub fn with_edge_features(mut self, kind: ConvKind, meta: &Meta) -> Result<Self, ModelError> {
+        let dims: Vec<usize> = meta.edge_types.iter().map(|edges| edges.feature_dim).collect();
+        self.set_edge_features(kind, &dims)?;
+        Ok(self)
+    }
+
+    /// Sets the features of edges that a convolution reads. `dims` has the columns of each edge type.
+    pub(crate) fn set_edge_features(&mut self, kind: ConvKind, dims: &[usize]) -> Result<(), ModelError> {
+        let of_kind = kind.edge_features();
+        for (edges, &dim) in self.edge_types.iter_mut().zip(dims) {
+            if of_kind == EdgeFeatureUse::Required && dim == 0 {
+                let what = format!(
+                    "{} reads features of edges, but edges of type {} have none: store some, or choose another model",
+                    kind.model_name(),
+                    edges.relation
+                );
+                return Err(ModelError::Settings { what });
+            }
+            edges.feature_dim = if of_kind == EdgeFeatureUse::Ignored { 0 } else { dim };
+        }
+        Ok(())
+    }
+
+    /// Reads the schema of a partitioned graph with the features of edges if `model` reads some. `model` is the schema of a
+    /// model.
+    ///
+    /// # Errors
+    /// The errors of [`GraphSchema::new`].
+    pub fn read_by(model: &Self, meta: &Meta) -> Result<Self, ModelError> {
+        let mut schema = Self::new(meta)?;
+        if model.has_edge_features() {
+            for (edges, of_type) in schema.edge_types.iter_mut().zip(&meta.edge_types) {
+                edges.feature_dim = of_type.feature_dim;
+            }
+        }
+        Ok(schema)
+    }
+
+    /// Returns whether a model of this schema reads features of edges.
+    pub fn has_edge_features(&self) -> bool {
+        self.edge_types.iter().any(|edges| edges.feature_dim > 0)
+    }
+
+    /// Makes a sampler whose batches have the features of edges that a model of this schema reads.
+    pub(crate) fn sampler(
+        &self,
+        node: &Arc<DistGraph>,
+        config: SamplerConfig,
+    ) -> Result<Arc<DistNeighborSampler>, SampleError> {
+        let config = config.with_edge_attributes(self.edge_fields());
+        Ok(Arc::new(DistNeighborSampler::new(Arc::clone(node), config)?))
+    }
+
+    /// Returns the attributes of edges that batches for a model of this schema need.
+    pub fn edge_fields(&self) -> EdgeFields {
+        EdgeFields { features: self.has_edge_features(), ..EdgeFields::default() }
     }
 
     /// Makes the schema of a graph with one node type and one edge type.
@@ -100,7 +179,7 @@ impl GraphSchema {
     /// assert!(GraphSchema::homogeneous(128).is_homogeneous());
     /// ```
     pub fn homogeneous(feature_dim: usize) -> Self {
-        let edges = EdgeTypeSchema { src: NodeTypeId(0), relation: "edge".into(), dst: NodeTypeId(0) };
+        let edges = EdgeTypeSchema::new(NodeTypeId(0), "edge", NodeTypeId(0));
         Self { node_types: vec![NodeTypeSchema { name: "node".into(), feature_dim }], edge_types: vec![edges] }
     }
 
@@ -142,9 +221,14 @@ impl GraphSchema {
                     format!("nodes with {} features", nodes.feature_dim)
                 }
             });
-            let edges = schema.edge_types.iter().filter(|_| names).map(|edges| {
+            let edges = schema.edge_types.iter().filter(|edges| names || edges.feature_dim > 0).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
-                format!("edge type {}__{}__{}", name(edges.src), edges.relation, name(edges.dst))
+                let ends = if names {
+                    format!("edge type {}__{}__{}", name(edges.src), edges.relation, name(edges.dst))
+                } else {
+                    "edges".to_owned()
+                };
+                if edges.feature_dim > 0 { format!("{ends} with {} features", edges.feature_dim) } else { ends }
             });
             nodes.chain(edges).collect::<Vec<_>>()
         };

@@ -2,9 +2,6 @@
 
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use super::node_model::NodeModel;
-use super::relational_net::RelationalNet;
-use crate::nn::Mode;
 use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
 use edgecut_graph::NodeTypeId;
@@ -30,64 +27,4 @@ pub trait LayeredModel<B: GnnBackend> {
     /// # Errors
     /// [`ModelError`] if the input does not match the model.
     fn run_pass(&self, pass: usize, node_type: NodeTypeId, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError>;
-}
-
-impl<B: GnnBackend> LayeredModel<B> for NodeModel<B> {
-    fn num_passes(&self) -> usize {
-        match self {
-            Self::Stack(model) => model.layers.len(),
-            Self::Relational(model) => model.num_passes(),
-        }
-    }
-
-    fn reads_neighbors(&self, pass: usize) -> bool {
-        match self {
-            Self::Stack(_) => true,
-            Self::Relational(model) => model.reads_neighbors(pass),
-        }
-    }
-
-    fn width(&self, pass: usize, node_type: NodeTypeId) -> usize {
-        match self {
-            Self::Stack(model) => model.width(pass),
-            Self::Relational(model) => model.width(pass, node_type),
-        }
-    }
-
-    fn run_pass(&self, pass: usize, node_type: NodeTypeId, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
-        match self {
-            Self::Stack(model) => model.forward_layer(pass, input),
-            Self::Relational(model) => model.run_pass(pass, node_type, input),
-        }
-    }
-}
-
-/// The passes are the encoders, the layers, and the output layers if there are any.
-impl<B: GnnBackend> LayeredModel<B> for RelationalNet<B> {
-    fn num_passes(&self) -> usize {
-        1 + self.layers.len() + usize::from(!self.config().outputs.is_empty())
-    }
-
-    fn reads_neighbors(&self, pass: usize) -> bool {
-        (1..=self.layers.len()).contains(&pass)
-    }
-
-    fn width(&self, pass: usize, node_type: NodeTypeId) -> usize {
-        let config = self.config();
-        let output = config.outputs.iter().find(|output| output.node_type == node_type);
-        match output.filter(|_| pass > self.layers.len()) {
-            Some(output) => output.channels,
-            None => config.hidden_channels,
-        }
-    }
-
-    fn run_pass(&self, pass: usize, node_type: NodeTypeId, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
-        let t = node_type.index();
-        let rows = match pass {
-            0 => self.encode(input, Mode::Eval)?.swap_remove(t),
-            _ if self.reads_neighbors(pass) => self.forward_layer(pass - 1, input).swap_remove(t),
-            _ => input.nodes()[t].features.clone().map(|rows| self.output(t, rows)),
-        };
-        Ok(rows.unwrap_or_else(|| Tensor::zeros([0, self.width(pass, node_type)], &input.device())))
-    }
 }

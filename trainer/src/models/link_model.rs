@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use super::relational_config::RelationalConfig;
-use super::relational_net::RelationalNet;
-use crate::nn::Mode;
-use crate::nn::{DecoderKind, LinkDecoder, WeightInit};
+use super::network::Network;
+use super::network_config::NetworkConfig;
+use crate::nn::{DecoderKind, LinkDecoder, Mode, WeightInit};
 use crate::ops::{GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
@@ -20,13 +19,13 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, RelationalConfig, RelationalOutput, SageSettings};
-/// use edgecut_trainer::nn::{Aggregation, DecoderKind};
 /// use edgecut_graph::NodeTypeId;
-/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-/// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 1 };
-/// let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
-/// let encoder = RelationalConfig { outputs: Vec::new(), ..encoder };
+/// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput, SageSettings};
+/// use edgecut_trainer::nn::DecoderKind;
+/// let kind = ConvKind::Sage(SageSettings::default());
+/// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
+/// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);
+/// let encoder = NetworkConfig { outputs: Vec::new(), ..encoder };
 /// let config = LinkModelConfig { encoder, decoder: DecoderKind::DistMult };
 /// assert!(config.validate().is_ok());
 /// // The decoder has a row of 8 values for the only edge type.
@@ -35,8 +34,8 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModelConfig {
-    /// Settings of the encoder, which has no output layers.
-    pub encoder: RelationalConfig,
+    /// Settings of the encoder, which has encoders of features and no outputs.
+    pub encoder: NetworkConfig,
     /// Kind of the decoder.
     pub decoder: DecoderKind,
 }
@@ -45,7 +44,7 @@ pub struct LinkModelConfig {
 #[derive(Module, Debug)]
 pub struct LinkModel<B: Backend> {
     /// The network that computes the nodes' rows.
-    pub encoder: RelationalNet<B>,
+    pub encoder: Network<B>,
     /// The decoder that scores pairs of rows.
     pub decoder: LinkDecoder<B>,
 }
@@ -72,8 +71,12 @@ impl LinkModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// The errors of [`RelationalConfig::validate`].
+    /// The errors of [`NetworkConfig::validate`].
     pub fn validate(&self) -> Result<(), ModelError> {
+        if !self.encoder.outputs.is_empty() || !self.encoder.encoders || self.encoder.pooling.is_some() {
+            let what = "the encoder of a model for links has encoders of features, and neither outputs nor pooling";
+            return Err(ModelError::Settings { what: what.into() });
+        }
         self.encoder.validate()
     }
 
@@ -82,6 +85,7 @@ impl LinkModelConfig {
     /// # Errors
     /// The errors of [`LinkModelConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
+        self.validate()?;
         let encoder = self.encoder.init(seed, device)?;
         let edge_types = self.encoder.graph.edge_types.len();
         let channels = self.encoder.hidden_channels;
@@ -115,7 +119,7 @@ impl<B: GnnBackend> LinkModel<B> {
     /// - output: `[seeds of all types, hidden_channels]`
     ///
     /// # Errors
-    /// The errors of [`RelationalNet::forward_by_type`].
+    /// The errors of [`Network::forward_by_type`].
     pub fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         encode(&self.encoder, input, mode)
     }
@@ -123,7 +127,7 @@ impl<B: GnnBackend> LinkModel<B> {
 
 /// Computes the rows of the batch's seeds by an encoder without output layers, node type after node type.
 pub(super) fn encode<B: GnnBackend>(
-    encoder: &RelationalNet<B>,
+    encoder: &Network<B>,
     input: &ModelInput<B>,
     mode: Mode,
 ) -> Result<Tensor<B, 2>, ModelError> {

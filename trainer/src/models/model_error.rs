@@ -5,8 +5,8 @@ use thiserror::Error;
 /// An error of a model's settings, or of a batch that does not match a model.
 ///
 /// ```
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NodeModelConfig};
-/// let error = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 16, 0, 3, 2).validate();
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NetworkConfig};
+/// let error = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 0, 3, 2).validate();
 /// assert_eq!(error, Err(ModelError::Zero { setting: "hidden_channels" }));
 /// ```
 #[derive(Debug, Error, PartialEq)]
@@ -52,6 +52,16 @@ pub enum ModelError {
         /// Columns of the features.
         given: usize,
         /// Input columns of the model.
+        expected: usize,
+    },
+    /// Features of edges whose number of rows is not the number of edges.
+    #[error("{given} rows of features for {expected} edges of type {relation}")]
+    EdgeFeatures {
+        /// Relation of the edge type.
+        relation: String,
+        /// Rows of the features.
+        given: usize,
+        /// Edges of the batch.
         expected: usize,
     },
     /// An invalid schema of a graph.

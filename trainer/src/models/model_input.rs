@@ -8,7 +8,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
-use crate::nn::GcnNorm;
+use crate::nn::{EdgeData, GcnNorm, prefix};
 use crate::ops::Block;
 
 /// The nodes of one type in a batch.
@@ -48,6 +48,8 @@ pub struct ModelInput<B: Backend> {
     /// By edge type and layer.
     blocks: Vec<Vec<Block>>,
     gcn_norm: Option<GcnNorm>,
+    /// By edge type, the features of all edges of the batch. The edges of a block are the first ones.
+    edge_features: Vec<Option<Tensor<B, 2>>>,
 }
 
 impl<B: Backend> ModelInput<B> {
@@ -144,7 +146,7 @@ impl<B: Backend> ModelInput<B> {
                 }
             }
         }
-        Ok(Self { schema, nodes, blocks, gcn_norm: None })
+        Ok(Self { schema, nodes, blocks, gcn_norm: None, edge_features: Vec::new() })
     }
 
     /// Adds the normalisation that a GCN needs.
@@ -262,6 +264,40 @@ impl<B: Backend> ModelInput<B> {
     /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
         self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
+    }
+
+    /// Adds the features of edges, by edge type, and their columns to the schema. The edges of each type are all edges of its
+    /// widest block, row by row.
+    ///
+    /// # Shapes
+    /// - each of `rows`: `[num_edges, edge_dim]`
+    ///
+    /// # Errors
+    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    pub fn with_edge_features(mut self, rows: Vec<Option<Tensor<B, 2>>>) -> Result<Self, ModelError> {
+        for (edge_type, (blocks, rows)) in self.blocks.iter().zip(&rows).enumerate() {
+            let expected = blocks.first().map_or(0, Block::num_edges);
+            let [given, dim] = rows.as_ref().map_or([expected, 0], Tensor::dims);
+            let edges = &self.schema.edge_types[edge_type];
+            if given != expected {
+                return Err(ModelError::EdgeFeatures { relation: edges.relation.clone(), given, expected });
+            }
+            if edges.feature_dim != dim {
+                Arc::make_mut(&mut self.schema).edge_types[edge_type].feature_dim = dim;
+            }
+        }
+        self.edge_features = rows;
+        Ok(self)
+    }
+
+    /// Returns the values of the edges of a block.
+    pub(crate) fn edge_data(&self, edge_type: EdgeTypeId, layer: usize) -> EdgeData<B> {
+        let mut features = self.edge_features.get(edge_type.index()).cloned().flatten();
+        if let (Some(rows), Some(block)) = (&mut features, self.blocks_of(edge_type).get(layer)) {
+            *rows = prefix(rows.clone(), block.num_edges());
+        }
+        // All blocks of the only edge type share the normalisation.
+        EdgeData { gcn_norm: self.gcn_norm.clone(), features }
     }
 
     /// Returns the number of seeds of all node types.

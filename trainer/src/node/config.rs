@@ -3,7 +3,7 @@
 use crate::batch_input::WEIGHTED_GCN;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{GraphSchema, ModelConfig, ModelError, NodeModelConfig, RelationalOutput};
+use crate::models::{ModelError, NetworkConfig, NetworkOutput};
 use crate::objective::Objective;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -109,29 +109,25 @@ pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> R
     })
 }
 
-/// Returns the model that `config` describes for the graph of `node`. A homogeneous graph with features gets a stack of
-/// convolutions, unless the model has an encoder and decoder, has no hops, or is an R-GCN. All others get a network
-/// over typed edges.
+/// Returns the model that `config` describes for the graph of `node`. It has encoders, unless the graph is homogeneous and
+/// has features, and the model has convolutions that read them.
 ///
 /// # Errors
 /// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or
 /// each other.
-pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
+pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<NetworkConfig, TrainError> {
     let meta = node.part().meta();
     let outputs = objective(meta, config)?.num_outputs();
     let config = &config.training;
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
-    let graph = GraphSchema::new(meta).map_err(unfit)?;
-    let is_relational = config.encoder_decoder
+    let graph = config.schema(meta).map_err(unfit)?;
+    let encoders = config.encoder_decoder
         || config.kind.is_typed()
         || config.sampler.num_neighbors.num_hops() == 0
+        || !graph.is_homogeneous()
         || !graph.embedded_types().is_empty();
-    let node_type = seed_type(meta)?;
-    let model: ModelConfig = if graph.is_homogeneous() && !is_relational {
-        config.stack(graph.node_types[0].feature_dim, outputs).into()
-    } else {
-        config.relational(graph, vec![RelationalOutput { node_type, channels: outputs }]).into()
-    };
+    let output = NetworkOutput { node_type: seed_type(meta)?, channels: outputs };
+    let model = config.network(graph, vec![output], encoders);
     model.validate().map_err(unfit)?;
     if config.kind.needs_gcn_norm() && config.sampler.temporal.is_some() {
         return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
@@ -143,55 +139,36 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Mod
 }
 
 /// Checks that a saved model matches this graph and these fan-outs.
-pub(crate) fn check_fit(node: &DistGraph, config: &NodeTrainingConfig, model: &ModelConfig) -> Result<(), TrainError> {
+pub(crate) fn check_fit(
+    node: &DistGraph,
+    config: &NodeTrainingConfig,
+    model: &NetworkConfig,
+) -> Result<(), TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
     // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
     // shapes that are compared below.
-    let (hidden_channels, encoder_decoder) = match model {
-        ModelConfig::Stack(model) => (model.hidden_channels, false),
-        ModelConfig::Relational(model) => (model.hidden_channels, true),
-    };
     let training = TrainingConfig {
-        kind: model.kind(),
-        hidden_channels,
-        encoder_decoder,
+        kind: model.kind,
+        hidden_channels: model.hidden_channels,
+        encoder_decoder: model.encoders,
+        ignore_edge_features: !model.graph.has_edge_features(),
         residual: false,
         layer_norm: false,
         ..config.training.clone()
     };
     let asked = NodeTrainingConfig { training, metric: config.metric };
-    match (self::model_config(node, &asked)?, model) {
-        (ModelConfig::Stack(expected), ModelConfig::Stack(model)) => {
-            let fit = |c: &NodeModelConfig| (c.in_channels, c.num_classes, c.num_layers);
-            if fit(&expected) == fit(model) {
-                return Ok(());
-            }
-            fail(format!(
-                "the model has {} features, {} outputs and {} layers, but the graph and the fan-outs have {}, {} and \
-                 {}",
-                model.in_channels,
-                model.num_classes,
-                model.num_layers,
-                expected.in_channels,
-                expected.num_classes,
-                expected.num_layers
-            ))
-        }
-        (ModelConfig::Relational(expected), ModelConfig::Relational(model)) => {
-            if let Some(what) = model.graph.difference(&expected.graph) {
-                return fail(format!("the model was trained for another graph: this graph has {what}"));
-            }
-            if (&model.outputs[..], model.num_layers) == (&expected.outputs[..], expected.num_layers) {
-                return Ok(());
-            }
-            fail(format!(
-                "the model has outputs {:?} and {} layers, but the graph and the fan-outs have {:?} and {}",
-                model.outputs, model.num_layers, expected.outputs, expected.num_layers
-            ))
-        }
-        _ => fail(
-            "the model is for graphs with one node type, with features, and one edge type, but this graph differs"
-                .into(),
-        ),
+    let expected = self::model_config(node, &asked)?;
+    if let Some(what) = model.graph.difference(&expected.graph) {
+        return fail(format!("the model was trained for another graph: this graph has {what}"));
     }
+    if (&model.outputs, model.num_layers) == (&expected.outputs, expected.num_layers) {
+        return Ok(());
+    }
+    fail(format!(
+        "the model has {} outputs and {} layers, but the graph and the fan-outs have {} and {}",
+        model.num_outputs(),
+        model.num_layers,
+        expected.num_outputs(),
+        expected.num_layers
+    ))
 }

@@ -6,7 +6,7 @@ use crate::embeddings::Embeddings;
 use crate::fit::{BatchResult, Outputs, SeedBatch};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::loss::Target;
-use crate::models::Mode;
+use crate::models::{GraphSchema, Mode};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -23,6 +23,7 @@ const BLOCK: usize = 1 << 14;
 /// The layer-wise evaluation of a graph's nodes.
 pub(super) struct LayerWise {
     node: Arc<DistGraph>,
+    schema: Arc<GraphSchema>,
     seed_type: NodeTypeId,
     limits: LayerWiseConfig,
 }
@@ -49,7 +50,7 @@ impl LayerWise {
                         nodes at once: evaluate sampled batches (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         }
-        Ok(Some(Self { node: data.node.clone(), seed_type: data.seed_type, limits }))
+        Ok(Some(Self { node: data.node.clone(), schema: data.schema.clone(), seed_type: data.seed_type, limits }))
     }
 
     /// Computes the outputs for all nodes. Every rank must call this.
@@ -65,7 +66,7 @@ impl LayerWise {
                         (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         };
-        let input = LayerWiseInput { node: &self.node, options, embeddings, progress: &() };
+        let input = LayerWiseInput { node: &self.node, schema: &self.schema, options, embeddings, progress: &() };
         let passes = layered.num_passes();
         layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
     }

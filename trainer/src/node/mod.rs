@@ -13,7 +13,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
-use crate::models::{ModelConfig, NodeModel};
+use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
 use crate::ops::GnnBackend;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use task::NodeData;
 
 /// A trained model for nodes.
-pub type FittedNodeModel<B> = Fitted<NodeModel<B>, ModelConfig, SeedResult>;
+pub type FittedNodeModel<B> = Fitted<Network<B>, NetworkConfig, SeedResult>;
 
 /// Trains one of this crate's models on this rank's share of the training nodes, and tests the model of the best
 /// validation epoch. Every rank calls this function and gets the same model and the same result.
@@ -47,14 +47,9 @@ where
     let model_config = model_config(node, config)?;
     check_num_classes(node, world)?;
     let data = NodeData::new(node, config)?;
-    let embedded = match &model_config {
-        ModelConfig::Stack(_) => None,
-        ModelConfig::Relational(model) => {
-            Some(EmbeddedNodes { node, schema: &data.schema, dim: model.hidden_channels })
-        }
-    };
-    check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;
-    let mut model: NodeModel<B> = model_config.init(config.training.fit.seed, device)?;
+    let embedded = EmbeddedNodes { node, schema: &data.schema, dim: model_config.hidden_channels };
+    check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
+    let mut model: Network<B> = model_config.init(config.training.fit.seed, device)?;
     model.set_precision(config.training.step.precision);
     let task = NodeTask::new(node, config, BatchOptions::of_model(&model_config, true), device, world)?;
     fit(task, model, model_config, &config.training.fit, world, observer)
@@ -67,22 +62,20 @@ where
 pub fn evaluate_node<'a, B: GnnBackend>(
     node: &Arc<DistGraph>,
     config: &NodeTrainingConfig,
-    model: &NodeModel<B>,
-    model_config: &ModelConfig,
+    model: &Network<B>,
+    model_config: &NetworkConfig,
     saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<SeedResult, TrainError> {
     check_fit(node, config, model_config)?;
     check_num_classes(node, world)?;
-    let data = NodeData::new(node, config)?;
-    let mut embeddings = match model_config {
-        ModelConfig::Stack(_) => Embeddings::default(),
-        ModelConfig::Relational(model) => {
-            Embeddings::new(node, &data.schema, model.hidden_channels, config.training.fit.seed)?
-        }
-    };
+    let mut config = config.clone();
+    config.training.kind = model_config.kind;
+    config.training.ignore_edge_features = !model_config.graph.has_edge_features();
+    let data = NodeData::new(node, &config)?;
+    let mut embeddings = Embeddings::new(node, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;
-    let evaluator = NodeEvaluator::new(&data, config, BatchOptions::of_model(model_config, false), device, world)?;
+    let evaluator = NodeEvaluator::new(&data, &config, BatchOptions::of_model(model_config, false), device, world)?;
     evaluator.evaluate_trained(model, &embeddings, world)
 }

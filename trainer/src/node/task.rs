@@ -180,7 +180,7 @@ pub(super) struct NodeData {
 impl NodeData {
     pub(super) fn new(node: &Arc<DistGraph>, config: &NodeTrainingConfig) -> Result<Self, TrainError> {
         let meta = node.part().meta();
-        let schema = GraphSchema::new(meta)?;
+        let schema = config.training.schema(meta)?;
         let objective = objective(meta, config)?;
         Ok(Self { node: Arc::clone(node), schema: Arc::new(schema), seed_type: seed_type(meta)?, objective })
     }
@@ -223,6 +223,6 @@ pub(super) fn split_loader(
         Split::Train => (training.sampler.clone(), training.train_loader(options.wanted())),
         _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
     };
-    let sampler = Arc::new(DistNeighborSampler::new(data.node.clone(), sampler_config)?);
+    let sampler = data.schema.sampler(&data.node, sampler_config)?;
     Ok(DistNeighborLoader::new(sampler, data.seed_type, Seeds::Split(split), loader_config, world)?)
 }

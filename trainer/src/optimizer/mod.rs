@@ -25,10 +25,11 @@ pub type AdamOf<B, M> = OptimizerAdaptor<Adam, M, B>;
 /// ```
 /// use burn::backend::{Autodiff, NdArray};
 /// use edgecut_trainer::adam;
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, NodeModel, NodeModelConfig};
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, Network, NetworkConfig};
 /// type Grad = Autodiff<NdArray>;
-/// let model: NodeModel<Grad> = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 4, 8, 2, 2).init(0, &Default::default())?;
-/// let optimizer = adam::<Grad, NodeModel<Grad>>(5e-4);
+/// let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 4, 8, 2, 2);
+/// let model: Network<Grad> = config.init(0, &Default::default())?;
+/// let optimizer = adam::<Grad, Network<Grad>>(5e-4);
 /// # let _ = (model, optimizer);
 /// # Ok::<(), edgecut_trainer::models::ModelError>(())
 /// ```

@@ -10,9 +10,7 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, evaluate_link, link_model_config};
-use edgecut_trainer::models::{
-    ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, RgcnSettings, SageSettings,
-};
+use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, RgcnSettings, SageSettings};
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
 use std::collections::HashSet;
@@ -198,7 +196,7 @@ fn encoded(
         let model: LinkModel<Cpu> = model_config.init(7, &device).expect("a model");
         let schema = Arc::new(GraphSchema::new(&meta).expect("types"));
         let embeddings = Embeddings::new(&node, &schema, config.training.hidden_channels, 7).expect("embeddings");
-        let options = BatchOptions::of_model(&ModelConfig::Relational(model_config.encoder.clone()), false);
+        let options = BatchOptions::of_model(&model_config.encoder, false);
         let options = BatchOptions { labels: false, ..options };
         let sampler = DistNeighborSampler::new(node.clone(), config.training.sampler.clone()).expect("a sampler");
         let sampler = Arc::new(sampler);

@@ -6,25 +6,27 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
+use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::num_parameters;
 use edgecut_trainer::models::{
-    ConvKind, GraphNetConfig, GraphSchema, NodeModelConfig, RelationalConfig, RelationalOutput,
+    ConvKind, GraphClassifier, GraphInput, GraphSchema, LayeredModel, ModelInput, NetworkConfig, NetworkOutput,
+    NodeClassifier, NodeInput, Readout,
 };
 use edgecut_trainer::nn::{
-    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GraphConv,
-    GraphConvSettings, LayerPass, Mode, ModelName, Network, WeightInit,
+    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
+    GraphConvSettings, LayerForm, LayerPass, Mode, ModelName, WeightInit,
 };
-use edgecut_trainer::ops::{Activation, BatchGraph, Block};
+use edgecut_trainer::ops::{Activation, BatchGraph, Block, DropoutKey, Segments};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
 
-const NETWORKS: [Network; 3] = [Network::Stack, Network::Typed, Network::WholeGraphs];
+const FORMS: [LayerForm; 2] = [LayerForm::Direct, LayerForm::Typed];
 
 /// Returns all models of the registry with the defaults of their flags.
 fn all_kinds() -> Vec<(&'static str, ConvKind)> {
     let mut kinds = Vec::new();
-    for model in NETWORKS.into_iter().flat_map(ConvKind::model_names) {
+    for model in FORMS.into_iter().flat_map(ConvKind::model_names) {
         let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
         if !kinds.contains(&(model.name, kind)) {
             kinds.push((model.name, kind));
@@ -48,31 +50,105 @@ fn settings_survive_flags_and_model_files() {
     assert!(serde_json::from_str::<ConvKind>(r#"{"sage":{"aggregation":"mean","heads":1}}"#).is_err());
 }
 
+/// Returns networks of all forms, with a convolution and all blocks that they can have.
+fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
+    let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
+    let mut graph = GraphSchema::homogeneous(5);
+    graph.edge_types[0].feature_dim = if kind.edge_features() == EdgeFeatureUse::Ignored { 0 } else { 2 };
+    let stack = NetworkConfig { graph: graph.clone(), ..NetworkConfig::stack(kind, 5, 8, 3, 3) };
+    let whole = NetworkConfig { graph: graph.clone(), ..NetworkConfig::whole_graphs(kind, 5, 8, 3, 3) };
+    let typed = NetworkConfig::typed(kind, graph, output, 8, 3);
+    let pooled = NetworkConfig { encoders: true, ..whole.clone() };
+    let mut networks = Vec::new();
+    for network in [stack, whole, typed, pooled] {
+        if kind.check(network.form(), 8).is_err() {
+            continue;
+        }
+        for readout in [Readout::Last, Readout::JumpingKnowledge] {
+            for (layer_norm, batch_norm) in [(false, false), (true, false), (false, true)] {
+                for residual in [false, true] {
+                    networks.push(NetworkConfig { readout, layer_norm, batch_norm, residual, ..network.clone() });
+                }
+            }
+        }
+    }
+    networks
+}
+
+/// Returns the features of a block's edges that a network reads.
+fn edge_features(config: &NetworkConfig, block: &Block) -> Option<Tensor<Plain, 2>> {
+    let dim = config.graph.edge_types[0].feature_dim;
+    if dim > 0 { Some(Draws(10).matrix(block.num_edges(), dim)) } else { None }
+}
+
+/// Makes the edges, the normalisation and the features of a graph with 12 nodes.
+fn whole_graph() -> (Block, GcnNorm, Tensor<Plain, 2>) {
+    let graph = Arc::new(random_graph(&mut Draws(8), 12, 12, 3));
+    let degrees: Vec<u32> = graph.indptr().windows(2).map(|ends| ends[1] - ends[0]).collect();
+    let block = Block::new(Arc::clone(&graph), 12, 12).expect("a block");
+    let norm = GcnNorm::new(&graph, &degrees).expect("a normalisation");
+    (block, norm, Draws(9).matrix(12, 5))
+}
+
 #[test]
-fn every_network_has_the_parameters_that_it_counts() {
+fn every_network_has_all_blocks_and_counts_its_parameters() {
     let device = Default::default();
-    for network in NETWORKS {
-        for model in ConvKind::model_names(network) {
-            let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
-            let (counted, made) = match network {
-                Network::Stack => {
-                    let config = NodeModelConfig::new(kind, 5, 8, 3, 3).with_layer_norm(true);
-                    let model = config.init::<NdArray>(0, &device).expect("a valid model");
-                    (config.num_parameters(), num_parameters(&model))
+    let (block, norm, x) = whole_graph();
+    let mode = Mode::Train(DropoutKey::new(3, 0, 0));
+    for (name, kind) in all_kinds() {
+        for config in networks(kind) {
+            let config = NetworkConfig { dropout: 0.1, ..config };
+            let model = config.init::<Plain>(0, &device).expect("a valid model");
+            assert_eq!(config.num_parameters(), Some(num_parameters(&model)), "{name} {config:?}");
+            let json = serde_json::to_string(&config).expect("JSON");
+            assert_eq!(NetworkConfig::from_json(&json).expect("settings"), config);
+            let output = if config.pooling.is_some() {
+                let segments = Segments::new(vec![0, 5, 12]).expect("segments");
+                let mut input = GraphInput::new(x.clone(), block.clone(), segments).expect("a batch");
+                if let Some(rows) = edge_features(&config, &block) {
+                    input = input.with_edge_features(rows).expect("a row per edge");
                 }
-                Network::Typed => {
-                    let output = RelationalOutput { node_type: edgecut_graph::NodeTypeId(0), channels: 3 };
-                    let config = RelationalConfig::new(kind, GraphSchema::homogeneous(5), output, 8, 2);
-                    let model = config.init::<NdArray>(0, &device).expect("a valid model");
-                    (config.num_parameters(), num_parameters(&model))
-                }
-                Network::WholeGraphs => {
-                    let config = GraphNetConfig::new(kind, 5, 8, 3, 2);
-                    let model = config.init::<NdArray>(0, &device).expect("a valid model");
-                    (config.num_parameters(), num_parameters(&model))
-                }
+                GraphClassifier::forward(&model, &input.with_gcn_norm(norm.clone()).expect("a batch"), mode)
+            } else {
+                let input = ModelInput::new(x.clone(), vec![block.clone(); 3]).expect("a batch");
+                let input = input.with_edge_features(vec![edge_features(&config, &block)]).expect("a row per edge");
+                NodeClassifier::forward(&model, input.with_gcn_norm(norm.clone()).expect("a batch"), mode)
             };
-            assert_eq!(counted, Some(made), "{network:?} {}", model.name);
+            let output = output.expect("a batch that fits");
+            assert_eq!(output.dims(), [if config.pooling.is_some() { 2 } else { 12 }, 3], "{name} {config:?}");
+            assert!(values(output).iter().all(|value| value.is_finite()), "{name} {config:?}");
+        }
+    }
+}
+
+#[test]
+fn layers_one_after_the_other_compute_the_same_as_the_network() {
+    let device = Default::default();
+    let (block, norm, x) = whole_graph();
+    for (name, kind) in all_kinds() {
+        for config in networks(kind).into_iter().filter(|config| config.pooling.is_none()) {
+            let model = config.init::<Plain>(0, &device).expect("a valid model");
+            let input = ModelInput::new(x.clone(), vec![block.clone(); 3]).expect("a batch");
+            let input = input.with_gcn_norm(norm.clone()).expect("a batch");
+            let input = input.with_edge_features(vec![edge_features(&config, &block)]).expect("a row per edge");
+            let expected = NodeClassifier::forward(&model, input, Mode::Eval).expect("a batch that fits");
+            let mut rows = x.clone();
+            for pass in 0..model.num_passes() {
+                let reads_neighbors = model.reads_neighbors(pass);
+                let mut schema = config.graph.clone();
+                schema.node_types[0].feature_dim = rows.dims()[1];
+                let within_hop = if reads_neighbors { vec![12, 12] } else { vec![12] };
+                let nodes = NodeInput { features: Some(rows), within_hop };
+                let blocks = if reads_neighbors { vec![block.clone()] } else { vec![] };
+                let mut input = ModelInput::typed(Arc::new(schema), vec![nodes], vec![blocks]).expect("a batch");
+                if reads_neighbors {
+                    input = input.with_gcn_norm(norm.clone()).expect("a batch");
+                    input = input.with_edge_features(vec![edge_features(&config, &block)]).expect("a row per edge");
+                }
+                rows = model.run_pass(pass, NodeTypeId(0), &input).expect("a batch that fits");
+                assert_eq!(rows.dims()[1], model.width(pass, NodeTypeId(0)), "{name} {config:?}");
+            }
+            assert_close(&values(rows), &values(expected), 1e-12, &format!("{name} {config:?}"));
         }
     }
 }
@@ -129,7 +205,7 @@ fn destinations_without_edges_have_no_message() {
     // Destination 0 has two neighbors, destination 1 has none.
     let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2, 2], vec![0, 2], 3).expect("a graph")), 2, 3);
     let block = block.expect("a block");
-    for model in ConvKind::model_names(Network::Typed) {
+    for model in ConvKind::model_names(LayerForm::Typed) {
         let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
         if kind.is_typed() {
             continue;
@@ -160,12 +236,12 @@ fn destinations_without_edges_have_no_message() {
 
 /// Returns the row of the guide's table for a model.
 fn row_of_guide(name: &ModelName) -> String {
-    let is_of = |network: Network| ConvKind::model_names(network).contains(&name);
-    let graphs = match NETWORKS.map(is_of) {
-        [true, true, true] => "all",
-        [true, false, true] => "homogeneous, whole graphs",
-        [false, true, false] => "homogeneous, heterogeneous",
-        other => unreachable!("{} has a combination of networks that the guide does not know: {other:?}", name.name),
+    let is_of = |form: LayerForm| ConvKind::model_names(form).contains(&name);
+    let graphs = match FORMS.map(is_of) {
+        [true, true] => "all",
+        [true, false] => "homogeneous, whole graphs",
+        [false, true] => "homogeneous, heterogeneous",
+        other => unreachable!("{} has a combination of forms that the guide does not know: {other:?}", name.name),
     };
     let flags = ConvKind::flags_of(name.name).iter().map(|flag| format!("`--{}`", flag.name.replace('_', "-")));
     let flags: Vec<String> = flags.collect();
@@ -183,7 +259,7 @@ fn the_guide_lists_all_convolutions() {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/nodes.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
     for (name, _) in all_kinds() {
-        let names = NETWORKS.into_iter().flat_map(ConvKind::model_names);
+        let names = FORMS.into_iter().flat_map(ConvKind::model_names);
         let row = row_of_guide(names.into_iter().find(|other| other.name == name).expect("a listed name"));
         assert!(guide.contains(&row), "docs/src/nodes.md lacks this row in its table of models:\n{row}");
     }

@@ -9,7 +9,7 @@ use burn::tensor::activation::{leaky_relu, relu, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_trainer::nn::{
     AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GatConv, GineConv,
-    LayerPass, Mode, Network, TransformerConv, WeightInit,
+    LayerForm, LayerPass, Mode, TransformerConv, WeightInit,
 };
 use edgecut_trainer::ops::{Activation, AttentionVersion, Block};
 
@@ -211,7 +211,7 @@ fn all_values(layer: &AnyConv<Grad>, x: &Matrix, compute: impl Fn(Matrix) -> Mat
 fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
     let device = Default::default();
     let mut compared = 0;
-    for model in ConvKind::model_names(Network::Stack) {
+    for model in ConvKind::model_names(LayerForm::Direct) {
         let mut flags = FlagValues::new();
         if model.name == "gine" {
             flags.insert("learn_epsilon".into(), true.into());
@@ -255,7 +255,7 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
 #[test]
 fn edge_features_change_the_output() {
     let device = Default::default();
-    for model in ConvKind::model_names(Network::Stack) {
+    for model in ConvKind::model_names(LayerForm::Direct) {
         let kind = ConvKind::from_flags(model.name, FlagValues::new()).expect("defaults are valid");
         let reads = kind.edge_features() != EdgeFeatureUse::Ignored;
         let rows = Rows::new(33, 8, false);

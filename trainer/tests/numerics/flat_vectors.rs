@@ -9,7 +9,7 @@ use edgecut_trainer::adam;
 use edgecut_trainer::gradients::*;
 use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{
-    ConvKind, GcnSettings, Mode, ModelInput, NodeClassifier, NodeModel, NodeModelConfig, SageSettings,
+    ConvKind, GcnSettings, Mode, ModelInput, Network, NetworkConfig, NodeClassifier, SageSettings,
 };
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::Block;
@@ -18,12 +18,12 @@ use crate::support::*;
 
 type Grad = Autodiff<NdArray>;
 
-fn model(seed: u64) -> NodeModel<Grad> {
+fn model(seed: u64) -> Network<Grad> {
     let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-    NodeModelConfig::new(kind, 6, 8, 3, 2).init(seed, &Default::default()).expect("a valid model")
+    NetworkConfig::stack(kind, 6, 8, 3, 2).init(seed, &Default::default()).expect("a valid model")
 }
 
-fn gradients(model: &NodeModel<Grad>) -> GradientsParams {
+fn gradients(model: &Network<Grad>) -> GradientsParams {
     let mut draws = Draws(3);
     // The blocks only have to chain, so each one has its own graph.
     let mut block = |num_dst, num_src| {
@@ -40,7 +40,7 @@ fn gradients(model: &NodeModel<Grad>) -> GradientsParams {
 fn an_adam_step_through_the_flat_vector_is_the_direct_step() {
     let direct = model(1);
     let through = direct.clone();
-    let step = |model: NodeModel<Grad>, gradients| adam(0.0).step(0.01, model, gradients);
+    let step = |model: Network<Grad>, gradients| adam(0.0).step(0.01, model, gradients);
 
     let flat = flatten_gradients(&through, gradients(&through));
     assert_eq!(flat.len(), num_parameters(&through));
@@ -92,7 +92,7 @@ fn rejects_other_lengths() {
 #[test]
 fn another_precision_is_converted() {
     let device = Default::default();
-    let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), 2, 2, 2, 1);
+    let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 2, 2, 2, 1);
     let single = flatten_parameters(&config.init::<NdArray<f32>>(7, &device).expect("a valid model"));
     let double = flatten_parameters(&config.init::<NdArray<f64>>(7, &device).expect("a valid model"));
     assert_eq!(single, double);

@@ -1,4 +1,4 @@
-//! Whole graphs: pooling, batch normalisation, GIN layers and `GraphNet` compared with slower implementations.
+//! Whole graphs: pooling, batch normalisation, GIN layers and `Network` compared with slower implementations.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
 use edgecut_graph::{GraphData, GraphDataset};
-use edgecut_trainer::adam;
 use edgecut_trainer::gradients::{
     FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_statistics, num_parameters,
     num_trained_parameters, unflatten_gradients,
@@ -19,14 +18,15 @@ use edgecut_trainer::gradients::{
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
 use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{
-    ConvKind, GcnSettings, GinSettings, GraphClassifier, GraphNet, GraphNetConfig, Mode, ModelConfig, ModelError,
-    Readout, SageSettings,
+    ConvKind, GcnSettings, GinSettings, GraphClassifier, Mode, ModelError, Network, NetworkConfig, Pooling, Readout,
+    SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
 use edgecut_trainer::ops::{
     Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
     dropout, pool,
 };
+use edgecut_trainer::{Cpu, TrainingBackend, adam};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -308,8 +308,12 @@ fn graphs_side_by_side_are_as_each_alone() {
     for conv in convolutions() {
         for readout in [Readout::Last, Readout::JumpingKnowledge] {
             for pooling in POOLINGS {
-                let config = GraphNetConfig { readout, pooling, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
-                let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
+                let config = NetworkConfig {
+                    readout,
+                    pooling: Some(Pooling { aggregation: pooling, dropout: 0.0 }),
+                    ..NetworkConfig::whole_graphs(conv, 3, 8, 3, 2)
+                };
+                let model: Network<Plain> = config.init(5, &Default::default()).expect("a model");
                 let logits = |graphs: Vec<u32>| {
                     let batch = batch::<Plain>(graphs, false);
                     values(model.forward(batch.input().expect("graphs"), Mode::Eval).expect("logits"))
@@ -350,8 +354,9 @@ impl ModuleVisitor<Single> for WithGradients<'_> {
 fn every_parameter_gets_a_gradient_and_no_statistic_does() {
     for conv in convolutions() {
         for batch_norm in [false, true] {
-            let config = GraphNetConfig { dropout: 0.2, batch_norm, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
-            let model: GraphNet<Single> = config.init(5, &Default::default()).expect("a model");
+            let pooling = Some(Pooling { aggregation: Aggregation::Sum, dropout: 0.2 });
+            let config = NetworkConfig { pooling, batch_norm, ..NetworkConfig::whole_graphs(conv, 3, 8, 3, 2) };
+            let model: Network<Single> = config.init(5, &Default::default()).expect("a model");
             let batch = batch::<Single>(vec![0, 1, 2, 3], true);
             let logits = model.forward(batch.input().expect("graphs"), Mode::Train(key())).expect("logits");
             let gradients = GradientsParams::from_grads(logits.powi_scalar(2).sum().backward(), &model);
@@ -369,11 +374,12 @@ fn every_parameter_gets_a_gradient_and_no_statistic_does() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let config = GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 5, 8, 3, 2);
-    let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
+    let config = NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 5, 8, 3, 2);
+    let model: Network<Plain> = config.init(5, &Default::default()).expect("a model");
     let batch = batch::<Plain>(vec![0], false);
     let error = model.forward(batch.input().expect("graphs"), Mode::Eval).err();
-    assert_eq!(error, Some(ModelError::FeatureWidth { given: 3, expected: 5 }));
+    let what = "nodes with 3 features instead of nodes with 5 features".into();
+    assert_eq!(error, Some(ModelError::ForeignSchema { what }));
     let none = GraphTensorBatch::<Plain>::new(
         GraphBatch::new(&graphs(), vec![]),
         GraphBatchOptions::default(),
@@ -385,8 +391,9 @@ fn what_does_not_fit_is_refused() {
         GraphBatchOptions::default(),
         &Default::default(),
     );
-    let model: GraphNet<Plain> =
-        GraphNetConfig::new(ConvKind::Gcn(GcnSettings), 3, 8, 3, 2).init(5, &Default::default()).expect("a model");
+    let model: Network<Plain> = NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 3, 2)
+        .init(5, &Default::default())
+        .expect("a model");
     let error = model.forward(without_norm.expect("a batch").input().expect("a graph"), Mode::Eval).err();
     assert_eq!(error, Some(ModelError::MissingNorm));
 }
@@ -397,18 +404,16 @@ fn saved_models_come_back_with_their_running_statistics() {
     let path = dir.path().join("model.safetensors");
     let device = Default::default();
     for conv in convolutions() {
-        let config = GraphNetConfig::new(conv, 3, 8, 3, 2);
-        let model: GraphNet<Single> = config.init(5, &device).expect("a model");
+        let config = NetworkConfig::whole_graphs(conv, 3, 8, 3, 2);
+        let model: Network<Single> = config.init(5, &device).expect("a model");
         model.forward(batch(vec![0, 3], true).input().expect("graphs"), Mode::Train(key())).expect("logits");
         let model = model.valid();
         save_model(&path, &model, &config, &[]).expect("a file");
         let bytes = std::fs::read(&path).expect("the file");
         let (loaded, settings, _) =
-            parse_model::<NdArray<f32>, GraphNetConfig>(&bytes, &path, &device).expect("the model");
+            parse_model::<NdArray<f32>, NetworkConfig>(&bytes, &path, &device).expect("the model");
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
-        let Err(error) = parse_model::<NdArray<f32>, ModelConfig>(&bytes, &path, &device) else {
-            panic!("no model for nodes")
-        };
+        let Err(error) = Cpu::open_node_model(&bytes, &path, &device) else { panic!("no model for nodes") };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains("use it with `train graph`"), "{error}: {source}");
     }

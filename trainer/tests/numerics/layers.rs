@@ -7,7 +7,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ConvKind, GcnSettings, NodeModelConfig, SageSettings};
+use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig, SageSettings};
 use edgecut_trainer::nn::{Aggregation, GcnConv, GcnConvConfig, GcnNorm, Order, SageConv, SageConvConfig, WeightInit};
 use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
@@ -149,7 +149,7 @@ fn initial_weights_depend_on_the_seed_alone() {
     use burn::tensor::backend::Backend;
     let device = Default::default();
     for kind in [ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean })] {
-        let config = NodeModelConfig::new(kind, 20, 16, 5, 3);
+        let config = NetworkConfig::stack(kind, 20, 16, 5, 3);
         let bits = |seed| {
             let model = config.init::<Autodiff<NdArray>>(seed, &device).expect("a valid model");
             flatten_parameters(&model.valid()).into_iter().map(f32::to_bits).collect::<Vec<_>>()

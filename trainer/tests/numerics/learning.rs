@@ -10,7 +10,7 @@ use edgecut_trainer::adam;
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{
-    ConvKind, GatSettings, GcnSettings, Mode, ModelError, ModelInput, NodeClassifier, NodeModel, NodeModelConfig,
+    ConvKind, GatSettings, GcnSettings, Mode, ModelError, ModelInput, Network, NetworkConfig, NodeClassifier,
     SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, GcnNorm};
@@ -61,13 +61,14 @@ impl Communities {
         ModelInput::new(features, blocks).and_then(|input| input.with_gcn_norm(norm)).expect("an input")
     }
 
-    fn accuracy(&self, model: &NodeModel<Plain>) -> f64 {
+    fn accuracy(&self, model: &Network<Plain>) -> f64 {
         let logits = model.forward(self.input(), Mode::Eval).expect("a batch that fits");
         cross_entropy(logits, &self.labels).expect("labels that fit").num_correct() as f64 / NODES as f64
     }
 
-    fn train(&self, kind: ConvKind, steps: u64) -> NodeModel<Grad> {
-        let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2).with_dropout(0.3).with_input_dropout(0.1);
+    fn train(&self, kind: ConvKind, steps: u64) -> Network<Grad> {
+        let config =
+            NetworkConfig { dropout: 0.3, input_dropout: 0.1, ..NetworkConfig::stack(kind, CHANNELS, 16, 2, 2) };
         let mut model = config.init::<Grad>(3, &Default::default()).expect("a valid model");
         let mut optimizer = adam(0.0);
         for step in 0..steps {
@@ -112,12 +113,13 @@ fn training_is_reproducible_to_the_bit() {
 #[test]
 fn evaluation_ignores_dropout_and_training_follows_its_key() {
     let communities = Communities::new();
-    let config = NodeModelConfig::new(ConvKind::Gcn(GcnSettings), CHANNELS, 16, 2, 2).with_dropout(0.5);
-    let without = NodeModelConfig { dropout: 0.0, ..config.clone() };
+    let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), CHANNELS, 16, 2, 2);
+    let without = config.clone();
+    let config = NetworkConfig { dropout: 0.5, ..config };
     let device = Default::default();
     let [model, plain] = [config, without].map(|config| config.init::<Plain>(1, &device).expect("a valid model"));
     let run =
-        |model: &NodeModel<Plain>, mode| values(model.forward(communities.input(), mode).expect("a batch that fits"));
+        |model: &Network<Plain>, mode| values(model.forward(communities.input(), mode).expect("a batch that fits"));
     let train = |step| Mode::Train(DropoutKey::new(1, 0, step));
     assert_eq!(run(&model, Mode::Eval), run(&plain, Mode::Eval));
     assert_eq!(run(&plain, train(0)), run(&plain, Mode::Eval));
@@ -164,7 +166,7 @@ fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
     let input = ModelInput::new(features, blocks).and_then(|input| input.with_gcn_norm(norm)).expect("an input");
     assert_eq!(input.num_seeds(), 2);
     for kind in [ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Max })] {
-        let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2);
+        let config = NetworkConfig::stack(kind, CHANNELS, 16, 2, 2);
         let model = config.init::<Plain>(5, &Default::default()).expect("a valid model");
         let batch = values(model.forward(input.clone(), Mode::Eval).expect("a batch that fits"));
         let whole = values(model.forward(communities.input(), Mode::Eval).expect("a batch that fits"));
@@ -191,11 +193,12 @@ fn rejects_batches_that_do_not_fit() {
     assert_eq!(input.with_gcn_norm(foreign).err(), Some(ModelError::ForeignNorm));
 
     let gcn =
-        NodeModelConfig::new(ConvKind::Gcn(GcnSettings), CHANNELS, 4, 2, 2).init::<Plain>(0, &device).expect("a model");
+        NetworkConfig::stack(ConvKind::Gcn(GcnSettings), CHANNELS, 4, 2, 2).init::<Plain>(0, &device).expect("a model");
     let run = |columns, hops: &[usize]| {
         gcn.forward(ModelInput::new(features(columns), blocks(hops)).expect("an input"), Mode::Eval).err()
     };
     assert_eq!(run(CHANNELS, all), Some(ModelError::MissingNorm));
     assert_eq!(run(CHANNELS, &[NODES; 2]), Some(ModelError::LayerCount { blocks: 1, layers: 2 }));
-    assert_eq!(run(3, all), Some(ModelError::FeatureWidth { given: 3, expected: CHANNELS }));
+    let what = format!("nodes with 3 features instead of nodes with {CHANNELS} features");
+    assert_eq!(run(3, all), Some(ModelError::ForeignSchema { what }));
 }

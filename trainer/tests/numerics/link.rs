@@ -9,7 +9,7 @@ use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
 use edgecut_trainer::model_file::{ModelFileError, load_model, parse_model, save_model};
 use edgecut_trainer::models::{
-    ConvKind, EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, ModelConfig, NodeTypeSchema, RelationalConfig,
+    ConvKind, EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, NetworkConfig, NetworkOutput, NodeTypeSchema,
     RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, LinkDecoder, RelationAggregation, WeightInit};
@@ -67,27 +67,19 @@ fn a_query_times_destinations_is_the_sum_over_channels() {
 /// Makes settings for a graph whose papers have features, and whose authors and topics have none.
 fn config(kind: ConvKind, decoder: DecoderKind, num_layers: usize) -> LinkModelConfig {
     let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
-    let edge = |(src, relation, dst): (u16, &str, u16)| EdgeTypeSchema {
-        src: NodeTypeId(src),
-        relation: relation.into(),
-        dst: NodeTypeId(dst),
-    };
+    let edge = |(src, relation, dst): (u16, &str, u16)| EdgeTypeSchema::new(NodeTypeId(src), relation, NodeTypeId(dst));
     let graph = GraphSchema {
         node_types: [("paper", 5), ("author", 0), ("topic", 0)].map(node).to_vec(),
         edge_types: [(1, "writes", 0), (0, "rev_writes", 1), (0, "about", 2), (0, "cites", 0)].map(edge).to_vec(),
     };
-    let encoder = RelationalConfig {
-        kind,
-        graph,
+    let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
+    let encoder = NetworkConfig {
         outputs: Vec::new(),
-        hidden_channels: CHANNELS,
-        num_layers,
         relation_aggregation: RelationAggregation::Mean,
         residual: true,
         layer_norm: num_layers > 1,
         dropout: 0.1,
-        input_dropout: 0.0,
-        normalize_features: false,
+        ..NetworkConfig::typed(kind, graph, output, CHANNELS, num_layers)
     };
     LinkModelConfig { encoder, decoder }
 }
@@ -137,7 +129,7 @@ fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
         assert_eq!(shape("decoder.relations"), relations);
         assert!(shape("encoder.encoders.0.weight").is_some());
         // Loading it as a model for nodes is a single error.
-        let error = load_model::<NdArray, ModelConfig>(&path, &Default::default()).expect_err("no model for nodes");
+        let error = load_model::<NdArray, NetworkConfig>(&path, &Default::default()).expect_err("no model for nodes");
         assert!(matches!(error, ModelFileError::Config { .. }), "{error:?}");
     }
 }

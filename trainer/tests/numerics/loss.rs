@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
 use edgecut_trainer::loss::{ClassWeights, CrossEntropy, Focal, Loss, Target, TargetError, cross_entropy};
-use edgecut_trainer::models::{ConvKind, GcnSettings, Mode, ModelInput, NodeClassifier, NodeModelConfig, SageSettings};
+use edgecut_trainer::models::{ConvKind, GcnSettings, Mode, ModelInput, NetworkConfig, NodeClassifier, SageSettings};
 use edgecut_trainer::nn::{Aggregation, GcnNorm};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 
@@ -161,7 +161,7 @@ fn an_empty_batch_has_zero_gradients() {
     let kinds = [Aggregation::Mean, Aggregation::Sum, Aggregation::Max]
         .map(|aggregation| ConvKind::Sage(SageSettings { aggregation }));
     for kind in kinds.into_iter().chain([ConvKind::Gcn(GcnSettings)]) {
-        let config = NodeModelConfig::new(kind, 4, 8, 3, 2).with_dropout(0.5).with_input_dropout(0.1);
+        let config = NetworkConfig { dropout: 0.5, input_dropout: 0.1, ..NetworkConfig::stack(kind, 4, 8, 3, 2) };
         let model = config.init::<Grad>(0, &device).expect("a valid model");
         let blocks = Block::layers(&graph, &[0, 0, 0]).expect("blocks");
         let input = ModelInput::new(Tensor::zeros([0, 4], &device), blocks)

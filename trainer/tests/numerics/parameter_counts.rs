@@ -3,8 +3,8 @@
 use burn::backend::{Autodiff, NdArray};
 use edgecut_trainer::gradients::num_trained_parameters;
 use edgecut_trainer::models::{
-    ConvKind, GatSettings, GcnSettings, GinSettings, GraphNetConfig, GraphSchema, NodeModelConfig, Readout,
-    RelationalConfig, RelationalOutput, RgcnSettings, SageSettings,
+    ConvKind, GatSettings, GcnSettings, GinSettings, GraphSchema, NetworkConfig, NetworkOutput, Readout, RgcnSettings,
+    SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
@@ -54,7 +54,7 @@ fn gat(version: AttentionVersion) -> ConvKind {
     ConvKind::Gat(GatSettings { heads: HEADS, version, attention_dropout: 0.0, projection_bias: true })
 }
 
-fn count_of_stack(config: &NodeModelConfig) -> usize {
+fn count_of_stack(config: &NetworkConfig) -> usize {
     let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
     num_trained_parameters(&model)
 }
@@ -86,16 +86,16 @@ fn stacks_have_the_parameters_of_pyg() {
         ),
     ];
     for (kind, layers, total) in cases {
-        let config = NodeModelConfig::new(kind, FEATURES, HIDDEN, CLASSES, 3);
+        let config = NetworkConfig::stack(kind, FEATURES, HIDDEN, CLASSES, 3);
         let expected: usize = layers.iter().sum();
         assert_eq!(expected, total, "{kind:?}");
         assert_eq!(count_of_stack(&config), expected, "{kind:?}");
         assert_eq!(config.num_parameters(), Some(expected), "{kind:?}");
         // A residual has no parameters.
-        assert_eq!(count_of_stack(&config.clone().with_residual(true)), expected, "{kind:?}");
+        assert_eq!(count_of_stack(&NetworkConfig { residual: true, ..config.clone() }), expected, "{kind:?}");
         // PyTorch's LayerNorm has a weight and a bias. There is one before each layer but the first.
         let norms = sizes(&[&[2, HIDDEN], &[2, HIDDEN]]);
-        let config = config.with_residual(true).with_layer_norm(true);
+        let config = NetworkConfig { residual: true, layer_norm: true, ..config };
         assert_eq!(count_of_stack(&config), expected + norms, "{kind:?}");
         assert_eq!(config.num_parameters(), Some(expected + norms), "{kind:?}");
     }
@@ -103,7 +103,7 @@ fn stacks_have_the_parameters_of_pyg() {
 
 #[test]
 fn an_encoder_and_a_decoder_are_two_linear_layers() {
-    let output = RelationalOutput { node_type: NodeTypeId(0), channels: CLASSES };
+    let output = NetworkOutput { node_type: NodeTypeId(0), channels: CLASSES };
     let ends = linear(FEATURES, HIDDEN) + linear(HIDDEN, CLASSES);
     let matrix = HIDDEN * HIDDEN;
     // `RGCNConv` of one relation has `weight`, `root` and `bias`, and with bases also `comp`.
@@ -119,7 +119,7 @@ fn an_encoder_and_a_decoder_are_two_linear_layers() {
     assert_eq!(cases[1].1, 2 * matrix + HIDDEN);
     for (kind, of_layer) in cases {
         let schema = GraphSchema::homogeneous(FEATURES);
-        let config = RelationalConfig::new(kind, schema, output, HIDDEN, 2);
+        let config = NetworkConfig::typed(kind, schema, output, HIDDEN, 2);
         let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         assert_eq!(num_trained_parameters(&model), ends + 2 * of_layer, "{kind:?}");
         assert_eq!(config.num_parameters(), Some(ends + 2 * of_layer), "{kind:?}");
@@ -144,7 +144,7 @@ fn networks_of_whole_graphs_have_the_parameters_of_pyg() {
     ];
     for (conv, layers) in cases {
         let config =
-            GraphNetConfig { readout: Readout::Last, ..GraphNetConfig::new(conv, FEATURES, HIDDEN, CLASSES, 2) };
+            NetworkConfig { readout: Readout::Last, ..NetworkConfig::whole_graphs(conv, FEATURES, HIDDEN, CLASSES, 2) };
         let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         let expected = layers.iter().sum::<usize>() + 2 * batch_norm + linear(HIDDEN, CLASSES);
         assert_eq!(num_trained_parameters(&model), expected, "{conv:?}");

@@ -5,8 +5,8 @@ use burn::module::AutodiffModule;
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
 use edgecut_trainer::models::{
-    ConvKind, GatSettings, GcnSettings, GinSettings, GraphNetConfig, GraphSchema, LinkModelConfig, NodeModelConfig,
-    RelationalConfig, RelationalOutput, RgcnSettings, SageSettings,
+    ConvKind, GatSettings, GcnSettings, GinSettings, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput,
+    RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::ops::{AttentionVersion, Precision};
@@ -38,7 +38,7 @@ fn assert_stays_bf16<M: AutodiffModule<Grad>>(model: M) {
 #[test]
 fn all_layers_of_stacks() {
     for kind in [SAGE, ConvKind::Gcn(GcnSettings), gat(AttentionVersion::V1), gat(AttentionVersion::V2)] {
-        let config = NodeModelConfig::new(kind, 3, 4, 2, 2);
+        let config = NetworkConfig::stack(kind, 3, 4, 2, 2);
         let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         model.set_precision(Precision::Bf16);
         assert_stays_bf16(model);
@@ -47,9 +47,10 @@ fn all_layers_of_stacks() {
 
 #[test]
 fn all_layers_of_networks_over_typed_edges() {
-    let output = RelationalOutput { node_type: NodeTypeId(0), channels: 2 };
+    let output = NetworkOutput { node_type: NodeTypeId(0), channels: 2 };
     for kind in [SAGE, RGCN, gat(AttentionVersion::V2)] {
-        let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(3), output, 4, 2);
+        let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(3), output, 4, 2);
+        let encoder = NetworkConfig { outputs: Vec::new(), ..encoder };
         let config = LinkModelConfig { encoder, decoder: DecoderKind::Dot };
         let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         model.set_precision(Precision::Bf16);
@@ -61,7 +62,7 @@ fn all_layers_of_networks_over_typed_edges() {
 fn all_layers_of_networks_of_whole_graphs() {
     let gin = ConvKind::Gin(GinSettings { mlp_layers: 2, learn_epsilon: true });
     for conv in [gin, ConvKind::Gcn(GcnSettings), ConvKind::Sage(SageSettings { aggregation: Aggregation::Max })] {
-        let config = GraphNetConfig::new(conv, 3, 4, 2, 2);
+        let config = NetworkConfig::whole_graphs(conv, 3, 4, 2, 2);
         let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
         model.set_precision(Precision::Bf16);
         assert_stays_bf16(model);

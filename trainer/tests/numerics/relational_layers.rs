@@ -8,11 +8,11 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use edgecut_trainer::nn::{
-    Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, GatConv, GatConvConfig, GatSettings, HeteroShape,
-    Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings, TypedConv, TypedConvInput,
-    WeightInit,
+    Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, EdgeData, GatConv, GatConvConfig, GatSettings,
+    HeteroShape, Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings, TypedConv,
+    TypedConvInput, WeightInit,
 };
-use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
+use edgecut_trainer::ops::{Activation, AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -34,7 +34,7 @@ fn incoming(draws: &mut Draws) -> Vec<Incoming<Grad>> {
     [own, few, none]
         .into_iter()
         .enumerate()
-        .map(|(relation, block)| Incoming { relation, x: x(draws, &block), block })
+        .map(|(relation, block)| Incoming { relation, x: x(draws, &block), block, edges: EdgeData::default() })
         .collect()
 }
 
@@ -145,7 +145,8 @@ fn slow_rgcn(
 const LAYER: u64 = 3;
 
 fn typed(kind: ConvKind, combine: RelationAggregation) -> AnyTypedConv<Grad> {
-    let shape = HeteroShape { edge_types: &EDGE_TYPES, num_node_types: 3, channels: CHANNELS, combine };
+    let shape =
+        HeteroShape { edge_types: &EDGE_TYPES, edge_channels: &[0; 4], num_node_types: 3, channels: CHANNELS, combine };
     let layer = kind.init_typed(&shape, &mut WeightInit::new(6), &Default::default());
     let count = WeightInit::count(|init| {
         kind.init_typed::<Grad>(&shape, init, &Default::default());
@@ -157,7 +158,8 @@ fn typed(kind: ConvKind, combine: RelationAggregation) -> AnyTypedConv<Grad> {
 /// Computes the destinations of type 0.
 fn forward(layer: &AnyTypedConv<Grad>, incoming: &[Incoming<Grad>]) -> Tensor<Grad, 2> {
     let pass = LayerPass::new(Mode::Train(key()), LAYER);
-    layer.convolve(TypedConvInput { node_type: 0, x_dst: own_rows(incoming), incoming, pass })
+    let activation = Activation::Identity;
+    layer.convolve(TypedConvInput { node_type: 0, x: own_rows(incoming), num_dst: 8, incoming, pass, activation })
 }
 
 #[test]

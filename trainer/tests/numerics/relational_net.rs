@@ -13,9 +13,8 @@ use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
 use edgecut_trainer::model_file::{load_model, save_model};
 use edgecut_trainer::models::{
-    ConvKind, EdgeTypeSchema, GatSettings, GcnSettings, GraphSchema, Mode, ModelConfig, ModelError, ModelInput,
-    NodeClassifier, NodeInput, NodeModel, NodeTypeSchema, RelationalConfig, RelationalNet, RelationalOutput,
-    RgcnSettings, SageSettings,
+    ConvKind, EdgeTypeSchema, GatSettings, GcnSettings, GraphSchema, Mode, ModelError, ModelInput, Network,
+    NetworkConfig, NetworkOutput, NodeClassifier, NodeInput, NodeTypeSchema, RgcnSettings, SageSettings,
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, Reduce};
@@ -33,7 +32,7 @@ fn schema() -> GraphSchema {
     let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
     let edge = |(number, &(src, dst)): (usize, &(usize, usize))| {
         let id = |t: usize| NodeTypeId(t as u16);
-        EdgeTypeSchema { src: id(src), relation: format!("e{number}"), dst: id(dst) }
+        EdgeTypeSchema::new(id(src), format!("e{number}"), id(dst))
     };
     GraphSchema {
         node_types: [("a", 5), ("b", 3), ("c", 0), ("d", 4)].map(node).to_vec(),
@@ -41,8 +40,8 @@ fn schema() -> GraphSchema {
     }
 }
 
-fn config(kind: ConvKind) -> RelationalConfig {
-    RelationalConfig::new(kind, schema(), RelationalOutput { node_type: NodeTypeId(0), channels: 3 }, HIDDEN, 2)
+fn config(kind: ConvKind) -> NetworkConfig {
+    NetworkConfig::typed(kind, schema(), NetworkOutput { node_type: NodeTypeId(0), channels: 3 }, HIDDEN, 2)
 }
 
 fn kinds() -> Vec<ConvKind> {
@@ -60,9 +59,9 @@ fn kinds() -> Vec<ConvKind> {
 }
 
 /// Returns all combinations of settings that change the layers.
-fn configs() -> Vec<RelationalConfig> {
+fn configs() -> Vec<NetworkConfig> {
     let with = |kind: ConvKind| {
-        [(false, false), (true, false), (false, true), (true, true)].map(|(residual, layer_norm)| RelationalConfig {
+        [(false, false), (true, false), (false, true), (true, true)].map(|(residual, layer_norm)| NetworkConfig {
             residual,
             layer_norm,
             relation_aggregation: RelationAggregation::Mean,
@@ -164,7 +163,7 @@ impl Whole {
 fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
     let whole = Whole::new();
     for config in configs() {
-        let model: RelationalNet<Plain> = config.init(5, &Default::default()).expect("a valid model");
+        let model: Network<Plain> = config.init(5, &Default::default()).expect("a valid model");
         let all = values(model.forward(whole.all(), Mode::Eval).expect("a batch that fits"));
         let batch = whole.batch(&[7, 2]);
         assert_eq!((batch.num_seeds(), batch.num_seeds_of(NodeTypeId(1))), (2, 0));
@@ -179,15 +178,15 @@ fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
 fn seeds_of_every_type_come_out() {
     let whole = Whole::new();
     let mut config = config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }));
-    config.outputs.push(RelationalOutput { node_type: NodeTypeId(1), channels: 4 });
-    let model: RelationalNet<Plain> = config.init(5, &Default::default()).expect("a valid model");
+    config.outputs.push(NetworkOutput { node_type: NodeTypeId(1), channels: 4 });
+    let model: Network<Plain> = config.init(5, &Default::default()).expect("a valid model");
     let outputs = model.forward_by_type(&whole.all(), Mode::Eval).expect("a batch that fits");
     let shapes: Vec<_> = outputs.iter().map(|output| output.as_ref().expect("seeds").dims()).collect();
     assert_eq!(shapes, [[12, 3], [9, 4], [7, HIDDEN], [5, HIDDEN]]);
 }
 
 /// Computes the typed SAGE network by separate operations.
-fn slow_sage(model: &RelationalNet<Plain>, input: &ModelInput<Plain>) -> Tensor<Plain, 2> {
+fn slow_sage(model: &Network<Plain>, input: &ModelInput<Plain>) -> Tensor<Plain, 2> {
     let config = model.config();
     let mut rows: Vec<Tensor<Plain, 2>> = Vec::new();
     for (encoder, nodes) in model.encoders.iter().zip(input.nodes()) {
@@ -233,7 +232,7 @@ fn equals_its_operations_one_by_one() {
     let input = Whole::new().all();
     for config in configs() {
         if config.kind == (ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean })) {
-            let model: RelationalNet<Plain> = config.init(6, &Default::default()).expect("a valid model");
+            let model: Network<Plain> = config.init(6, &Default::default()).expect("a valid model");
             let found = values(model.forward(input.clone(), Mode::Eval).expect("a batch that fits"));
             assert_close(&found, &values(slow_sage(&model, &input)), 1e-11, &format!("{config:?}"));
         }
@@ -250,16 +249,15 @@ fn parameters_are_counted_and_come_back_from_disk() {
             EmbeddingTable { node_type: name.to_owned(), dim: config.hidden_channels, values }
         };
         let tables: Vec<EmbeddingTable> = config.graph.embedded_types().into_iter().map(table).collect();
-        let config = ModelConfig::from(config);
-        let model: NodeModel<NdArray> = config.init(1, &Default::default()).expect("a valid model");
+        let model: Network<NdArray> = config.init(1, &Default::default()).expect("a valid model");
         assert_eq!(config.num_parameters(), Some(num_parameters(&model)), "{config:?}");
         save_model(&path, &model, &config, &tables).expect("a written file");
         let (loaded, loaded_config, loaded_tables) =
-            load_model::<NdArray, ModelConfig>(&path, &Default::default()).expect("a model");
+            load_model::<NdArray, NetworkConfig>(&path, &Default::default()).expect("a model");
         assert_eq!((loaded_config, loaded_tables), (config.clone(), tables));
         let bits = |model| flatten_parameters(model).into_iter().map(f32::to_bits).collect::<Vec<_>>();
         assert_eq!(bits(&loaded), bits(&model));
-        let again: NodeModel<NdArray> = config.init(1, &Default::default()).expect("a valid model");
+        let again: Network<NdArray> = config.init(1, &Default::default()).expect("a valid model");
         assert_eq!(bits(&again), bits(&model), "the initial weights depend on the seed only");
     }
 }
@@ -268,8 +266,8 @@ fn parameters_are_counted_and_come_back_from_disk() {
 fn gradients_and_dropout_do_not_depend_on_the_number_of_threads() {
     let whole = Whole::new();
     for config in configs() {
-        let config = RelationalConfig { dropout: 0.3, input_dropout: 0.1, ..config };
-        let model: RelationalNet<Autodiff<NdArray>> = config.init(5, &Default::default()).expect("a valid model");
+        let config = NetworkConfig { dropout: 0.3, input_dropout: 0.1, ..config };
+        let model: Network<Autodiff<NdArray>> = config.init(5, &Default::default()).expect("a valid model");
         let run = |threads: usize, step: u64| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
             pool.install(|| {
@@ -291,7 +289,7 @@ fn gradients_and_dropout_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn rejects_settings_and_batches_that_do_not_fit() {
     let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-    let settings = |config: RelationalConfig| config.validate().expect_err("wrong settings").to_string();
+    let settings = |config: NetworkConfig| config.validate().expect_err("wrong settings").to_string();
     let gat = GatSettings { heads: 3, version: AttentionVersion::V2, attention_dropout: 0.0, projection_bias: true };
     let blocks = Decomposition::BlockDiagonal { num_blocks: 3 };
     for (kind, what) in [
@@ -306,25 +304,26 @@ fn rejects_settings_and_batches_that_do_not_fit() {
     let mut twice = config(sage);
     twice.outputs.push(twice.outputs[0]);
     assert!(settings(twice).contains("two outputs"));
-    let vast = RelationalConfig { hidden_channels: usize::MAX / 2, ..config(sage) };
+    let vast = NetworkConfig { hidden_channels: usize::MAX / 2, ..config(sage) };
     assert_eq!(vast.validate(), Err(ModelError::TooLarge));
 
     let whole = Whole::new();
     let device = Default::default();
-    let error = |config: RelationalConfig, input: ModelInput<Plain>| {
-        let model: RelationalNet<Plain> = config.init(0, &device).expect("a valid model");
+    let error = |config: NetworkConfig, input: ModelInput<Plain>| {
+        let model: Network<Plain> = config.init(0, &device).expect("a valid model");
         model.forward(input, Mode::Eval).expect_err("a batch that does not fit").to_string()
     };
     let mut other = config(sage);
     other.graph.edge_types[1].relation = "writes".into();
     assert!(error(other, whole.all()).contains("edge type b__e1__a instead of edge type b__writes__a"));
-    let three = RelationalConfig { num_layers: 3, ..config(sage) };
+    let three = NetworkConfig { num_layers: 3, ..config(sage) };
     assert!(error(three, whole.all()).contains("2 blocks for a model of 3 layers"));
     let narrow = whole.all().with_embeddings(NodeTypeId(2), Tensor::zeros([7, 2], &device)).expect("rows that fit");
     assert!(error(config(sage), narrow).contains("node type c: 2 columns"));
     let rows = whole.all::<Plain>().with_embeddings(NodeTypeId(2), Tensor::zeros([6, HIDDEN], &device)).err();
     assert!(matches!(rows, Some(ModelError::FeatureRows { given: 6, expected: 7, .. })), "{rows:?}");
-    let stack = edgecut_trainer::models::NodeModelConfig::new(sage, 5, 8, 3, 2);
-    let stack = stack.init::<Plain>(0, &device).expect("a valid model").forward(whole.all(), Mode::Eval).err();
-    assert_eq!(stack, Some(ModelError::Heterogeneous { node_types: 4, edge_types: 6 }));
+    let stack = NetworkConfig::stack(sage, 5, 8, 3, 2);
+    assert!(error(stack, whole.all()).contains("node type a with 5 features instead of nodes with 5 features"));
+    let several = NetworkConfig { encoders: false, ..config(sage) };
+    assert!(settings(several).contains("needs encoders"));
 }

@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
 use edgecut_trainer::models::{
-    ConvKind, GcnSettings, Mode, ModelError, ModelInput, NodeClassifier, NodeModel, NodeModelConfig, SageSettings,
+    ConvKind, GcnSettings, Mode, ModelError, ModelInput, NetworkConfig, NodeClassifier, SageSettings,
 };
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::{Activation, BatchGraph, Block};
@@ -47,15 +47,13 @@ fn residuals_and_normalisation_are_between_hidden_rows() {
         let blocks = blocks(&mut draws);
         let x = draws.matrix::<Plain>(blocks[0].num_src(), in_channels);
         for (residual, layer_norm) in [(false, false), (true, false), (false, true), (true, true)] {
-            let config =
-                NodeModelConfig::new(SAGE, in_channels, 8, 8, 3).with_residual(residual).with_layer_norm(layer_norm);
+            let config = NetworkConfig { residual, layer_norm, ..NetworkConfig::stack(SAGE, in_channels, 8, 8, 3) };
             let model = config.init::<Plain>(6, &Default::default()).expect("a valid model");
-            let NodeModel::Stack(layers) = &model else { unreachable!("a SAGE model was made") };
-            assert_eq!(layers.norms.len(), if layer_norm { 2 } else { 0 });
+            assert_eq!(model.norms.len(), if layer_norm { 2 } else { 0 });
             let mut expected = x.clone();
-            for (number, (layer, block)) in layers.layers.iter().zip(&blocks).enumerate() {
+            for (number, (layer, block)) in model.layers.iter().zip(&blocks).enumerate() {
                 let read = if layer_norm && number > 0 { normalised(expected.clone()) } else { expected.clone() };
-                let output = sage(layer).forward(read, block, Activation::Identity);
+                let output = sage(direct(&layer.conv)).forward(read, block, Activation::Identity);
                 expected = match number {
                     0 => relu(output),
                     1 if residual => relu(output) + expected.slice([0..block.num_dst(), 0..8]),
@@ -72,33 +70,37 @@ fn residuals_and_normalisation_are_between_hidden_rows() {
 
 #[test]
 fn a_flag_changes_only_what_it_names() {
-    let plain = NodeModelConfig::new(SAGE, 5, 8, 3, 3);
-    let of = |config: &NodeModelConfig| config.init::<NdArray>(6, &Default::default()).expect("a valid model");
+    let plain = NetworkConfig::stack(SAGE, 5, 8, 3, 3);
+    let of = |config: &NetworkConfig| config.init::<NdArray>(6, &Default::default()).expect("a valid model");
     let parameters = flatten_parameters(&of(&plain));
     // A residual adds no parameters, and normalisation adds its own. All other parameters have the same bits.
-    assert_eq!(flatten_parameters(&of(&plain.clone().with_residual(true))), parameters);
-    let normalised = flatten_parameters(&of(&plain.clone().with_layer_norm(true)));
+    assert_eq!(flatten_parameters(&of(&NetworkConfig { residual: true, ..plain.clone() })), parameters);
+    let normalised = flatten_parameters(&of(&NetworkConfig { layer_norm: true, ..plain.clone() }));
     assert_eq!(normalised[..parameters.len()], parameters);
     assert_eq!(normalised[parameters.len()..].iter().sum::<f32>(), 16.0, "weights of one, biases of zero");
     // The values of one model can be loaded into the other.
-    let other = load_parameters(of(&plain.with_residual(true)), &parameters).expect("as many parameters");
+    let other =
+        load_parameters(of(&NetworkConfig { residual: true, ..plain }), &parameters).expect("as many parameters");
     assert_eq!(flatten_parameters(&other), parameters);
 }
 
 #[test]
 fn settings_without_effect_are_refused() {
     for kind in [SAGE, ConvKind::Gcn(GcnSettings)] {
-        let error = |config: NodeModelConfig| match config.validate() {
+        let error = |config: NetworkConfig| match config.validate() {
             Err(ModelError::Settings { what }) => what,
             other => panic!("{other:?}"),
         };
-        let config = |num_layers| NodeModelConfig::new(kind, 8, 8, 8, num_layers);
-        let message = error(config(2).with_residual(true));
-        assert!(message.contains("at least 3 layers, but the model has 2"), "{message}");
+        let config = |num_layers| NetworkConfig::stack(kind, 8, 8, 8, num_layers);
+        let message = error(NetworkConfig { residual: true, ..config(2) });
+        assert!(message.contains("but the model has 2 and no such layer"), "{message}");
         // A GCN has no variant with an encoder and a decoder.
         assert_eq!(message.contains("`encoder_decoder`"), kind == SAGE, "{message}");
-        assert!(error(config(1).with_layer_norm(true)).contains("at least 2 layers"));
-        assert!(config(3).with_residual(true).with_layer_norm(true).validate().is_ok());
-        assert!(config(2).with_layer_norm(true).validate().is_ok());
+        for layer_norm in [false, true] {
+            let norm = |layers| NetworkConfig { layer_norm, batch_norm: !layer_norm, ..config(layers) };
+            assert!(error(norm(1)).contains("norm applies to the "), "{layer_norm}");
+            assert!(norm(2).validate().is_ok());
+            assert!(NetworkConfig { residual: true, ..norm(3) }.validate().is_ok());
+        }
     }
 }

@@ -126,6 +126,12 @@ pub(crate) fn sage<B: Backend>(layer: &AnyConv<B>) -> &SageConv<B> {
     layer
 }
 
+/// Returns the only convolution of a layer.
+pub(crate) fn direct<B: Backend>(layer: &AnyTypedConv<B>) -> &AnyConv<B> {
+    let AnyTypedConv::Direct(layer) = layer else { unreachable!("a layer with a convolution was made") };
+    layer
+}
+
 /// Returns the parts of a layer over edge types.
 pub(crate) fn hetero<B: Backend>(layer: &AnyTypedConv<B>) -> &HeteroConv<B> {
     let AnyTypedConv::PerEdgeType(layer) = layer else { unreachable!("a layer per edge type was made") };

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use edgecut_trainer::nn::{ConvFlag, ConvKind, FlagKind, FlagValues, ModelName, Network};
+use edgecut_trainer::nn::{ConvFlag, ConvKind, FlagKind, FlagValues, LayerForm, ModelName};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ const MODEL: &str = "model";
 
 /// The models of a command.
 pub(crate) trait ModelChoice: Clone + std::fmt::Debug {
-    /// The networks that the command trains.
-    const NETWORKS: &'static [Network];
+    /// The forms of layers that the command trains.
+    const FORMS: &'static [LayerForm];
     /// The model without `--model`.
     const DEFAULT: &'static str;
     /// Names of models without a convolution.
@@ -29,7 +29,7 @@ pub(crate) trait ModelChoice: Clone + std::fmt::Debug {
 pub(crate) struct OnNodes;
 
 impl ModelChoice for OnNodes {
-    const NETWORKS: &'static [Network] = &[Network::Stack, Network::Typed];
+    const FORMS: &'static [LayerForm] = &[LayerForm::Direct, LayerForm::Typed];
     const DEFAULT: &'static str = "sage";
     const WITHOUT_CONVOLUTION: &'static [ModelName] = &[ModelName {
         name: "embedding",
@@ -43,7 +43,7 @@ impl ModelChoice for OnNodes {
 pub(crate) struct OnGraphs;
 
 impl ModelChoice for OnGraphs {
-    const NETWORKS: &'static [Network] = &[Network::WholeGraphs];
+    const FORMS: &'static [LayerForm] = &[LayerForm::Direct];
     const DEFAULT: &'static str = "gin";
     const WITHOUT_CONVOLUTION: &'static [ModelName] = &[];
 }
@@ -91,8 +91,8 @@ impl<M: ModelChoice> ConvArgs<M> {
     /// Returns all names of models.
     fn names() -> Vec<&'static ModelName> {
         let mut names: Vec<&ModelName> = Vec::new();
-        for network in M::NETWORKS {
-            for name in ConvKind::model_names(*network) {
+        for form in M::FORMS {
+            for name in ConvKind::model_names(*form) {
                 if !names.contains(&name) {
                     names.push(name);
                 }

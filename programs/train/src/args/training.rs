@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::ModelConfig;
+use edgecut_trainer::models::NetworkConfig;
 use edgecut_trainer::nn::RelationAggregation;
 use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
 use serde::Serialize;
@@ -224,18 +224,14 @@ impl TrainingArgs {
     }
 
     /// Returns the settings of a saved model that the flags name as well.
-    pub(crate) fn settings_of(&self, saved: &ModelConfig) -> Vec<Setting> {
-        let (num_layers, hidden_channels, residual, layer_norm) = match saved {
-            ModelConfig::Stack(stack) => (stack.num_layers, stack.hidden_channels, stack.residual, stack.layer_norm),
-            ModelConfig::Relational(net) => (net.num_layers, net.hidden_channels, net.residual, net.layer_norm),
-        };
-        let mut settings = self.conv.settings_of(saved.kind(), num_layers);
+    pub(crate) fn settings_of(&self, saved: &NetworkConfig) -> Vec<Setting> {
+        let mut settings = self.conv.settings_of(saved.kind, saved.num_layers);
         let own = &self.model.settings;
-        settings.push(Setting::new("hidden_channels", own.hidden_channels, hidden_channels));
-        settings.push(Setting::new("residual", own.residual, residual));
-        settings.push(Setting::new("layer_norm", own.layer_norm, layer_norm));
-        if let ModelConfig::Relational(network) = saved {
-            let saved = network.relation_aggregation;
+        settings.push(Setting::new("hidden_channels", own.hidden_channels, saved.hidden_channels));
+        settings.push(Setting::new("residual", own.residual, saved.residual));
+        settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
+        if saved.encoders {
+            let saved = saved.relation_aggregation;
             settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
         } else {
             settings.push(Setting::new("encoder_decoder", own.encoder_decoder, false));

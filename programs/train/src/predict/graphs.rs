@@ -63,7 +63,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let num_graphs = selected.len(dataset.num_graphs());
         let (wanted, width) = match args.output {
             Rows::Embedding => (WantedGraphRows::Pooled, config.pooled_channels().context("the model is too large")?),
-            _ => (WantedGraphRows::Logits, config.num_classes),
+            _ => (WantedGraphRows::Logits, config.num_outputs()),
         };
         let output = OrderedRows {
             args,

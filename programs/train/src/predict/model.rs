@@ -11,13 +11,13 @@ use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask, TrainedOn};
-use edgecut_trainer::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
+use edgecut_trainer::models::{LinkModel, LinkModelConfig, Network, NetworkConfig};
 
 /// A saved model, by its task.
 pub(super) enum Model<B: TrainingBackend> {
-    Node(NodeModel<B>, ModelConfig, SavedEmbeddings, OutputKind),
+    Node(Network<B>, NetworkConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
-    Graph(GraphNet<B>, GraphNetConfig, OutputKind),
+    Graph(Network<B>, NetworkConfig, OutputKind),
 }
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
@@ -54,12 +54,10 @@ pub(super) fn open<B: TrainingBackend>(
         ModelTask::Node => {
             let (mut model, config, embeddings) = B::open_node_model(&bytes, path, device)?;
             model.set_precision(precision);
-            let num_outputs = match &config {
-                ModelConfig::Stack(stack) => stack.num_classes,
-                ModelConfig::Relational(net) => net.outputs.first().map_or(0, |output| output.channels),
-            };
-            Model::Node(model, config, embeddings, saved.outputs_or_classes(num_outputs))
+            let outputs = saved.outputs_or_classes(config.num_outputs());
+            Model::Node(model, config, embeddings, outputs)
         }
+        ModelTask::Edge => bail!(UsageError(format!("{}: predictions of edges need --edges", path.display()))),
         ModelTask::Link => {
             let (mut model, config, embeddings) = B::open_link_model(&bytes, path, device)?;
             model.set_precision(precision);
@@ -68,10 +66,10 @@ pub(super) fn open<B: TrainingBackend>(
         ModelTask::Graph => {
             let (mut model, config) = B::open_graph_model(&bytes, path, device)?;
             if let Data::Graphs(graphs) = data {
-                check_graphs(&bytes, path, graphs, config.num_classes)?;
+                check_graphs(&bytes, path, graphs, config.num_outputs())?;
             }
             model.set_precision(precision);
-            let outputs = saved.outputs_or_classes(config.num_classes);
+            let outputs = saved.outputs_or_classes(config.num_outputs());
             Model::Graph(model, config, outputs)
         }
     };

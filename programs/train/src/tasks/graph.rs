@@ -19,7 +19,7 @@ use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::TrainedOn;
-use edgecut_trainer::models::GraphNetConfig;
+use edgecut_trainer::models::NetworkConfig;
 use edgecut_trainer::ops::Precision;
 use edgecut_trainer::{EpochCost, EpochReport, SeedResult, SeedScores, StepOptions, TrainingBackend};
 use serde::Serialize;
@@ -144,7 +144,7 @@ fn evaluate<B: TrainingBackend>(
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
     check_flags(&args.given, path, &settings_of(&args.training.conv, config, &model_config))?;
-    check_graphs(&bytes, path, graphs, model_config.num_classes)?;
+    check_graphs(&bytes, path, graphs, model_config.num_outputs())?;
     model.set_precision(config.step.precision);
     let mut config = config.clone();
     config.step.loss = loss_of_model(&bytes, path, config.step.loss.take())?;
@@ -153,11 +153,13 @@ fn evaluate<B: TrainingBackend>(
 }
 
 /// Returns the settings of a saved model that the flags name as well.
-fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &GraphNetConfig) -> Vec<Setting> {
-    let mut settings = conv.settings_of(saved.conv, saved.num_layers);
+fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &NetworkConfig) -> Vec<Setting> {
+    let mut settings = conv.settings_of(saved.kind, saved.num_layers);
     settings.push(Setting::new("num_layers", config.num_layers, saved.num_layers));
     settings.push(Setting::new("hidden_channels", config.hidden_channels, saved.hidden_channels));
-    settings.push(Setting::new("pooling", config.pooling, saved.pooling));
+    if let Some(pooling) = saved.pooling {
+        settings.push(Setting::new("pooling", config.pooling, pooling.aggregation));
+    }
     settings.push(Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)));
     settings.push(Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm));
     settings

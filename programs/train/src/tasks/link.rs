@@ -14,7 +14,6 @@ use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
 use edgecut_trainer::model_file::TrainedOn;
-use edgecut_trainer::models::ModelConfig;
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
@@ -91,7 +90,7 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
     let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
-    let mut settings = args.training.settings_of(&ModelConfig::Relational(model_config.encoder.clone()));
+    let mut settings = args.training.settings_of(&model_config.encoder);
     settings.push(Setting::new("decoder", args.links.settings.decoder, model_config.decoder));
     check_flags(&args.given, path, &settings)?;
     let mut config = config.clone();

@@ -6,8 +6,9 @@ use burn::tensor::backend::Backend;
 
 use super::registry::{AnyConv, ConvKind};
 use super::relation_aggregation::RelationAggregation;
-use super::{Conv, ConvInput, ConvRole, ConvShape, EdgeData, LayerPass, TypedConv, TypedConvInput};
+use super::{Conv, ConvInput, ConvRole, ConvShape, LayerPass, TypedConv, TypedConvInput};
 use crate::nn::dense::Dense;
+use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Precision};
 
@@ -16,6 +17,8 @@ use crate::ops::{Activation, GnnBackend, Precision};
 pub struct HeteroShape<'a> {
     /// Source and destination node type of each edge type.
     pub edge_types: &'a [(usize, usize)],
+    /// Features of edges that the convolution of each edge type reads, 0 for none.
+    pub edge_channels: &'a [usize],
     /// Number of node types.
     pub num_node_types: usize,
     /// Input and output features of each node.
@@ -35,11 +38,13 @@ pub struct HeteroShape<'a> {
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::Mode;
 /// use edgecut_trainer::nn::{
-///     ConvKind, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput, WeightInit,
+///     ConvKind, EdgeData, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
+///     WeightInit,
 /// };
-/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 /// let shape = HeteroShape {
 ///     edge_types: &[(0, 1)],
+///     edge_channels: &[0],
 ///     num_node_types: 2,
 ///     channels: 4,
 ///     combine: RelationAggregation::Sum,
@@ -48,9 +53,11 @@ pub struct HeteroShape<'a> {
 /// let layer = ConvKind::Sage(SageSettings::default()).init_typed::<Cpu>(&shape, &mut WeightInit::new(0), &device);
 /// // A paper with two authors.
 /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block };
+/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block, edges: EdgeData::default() };
 /// let pass = LayerPass::new(Mode::Eval, 0);
-/// let input = TypedConvInput { node_type: 1, x_dst: Tensor::ones([1, 4], &device), incoming: &[writes], pass };
+/// let x = Tensor::ones([1, 4], &device);
+/// let activation = Activation::Identity;
+/// let input = TypedConvInput { node_type: 1, x, num_dst: 1, incoming: &[writes], pass, activation };
 /// assert_eq!(layer.convolve(input).dims(), [1, 4]);
 /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
 /// ```
@@ -71,19 +78,19 @@ struct Settings {
 
 impl<B: Backend> HeteroConv<B> {
     /// Returns the shape of the convolution from one node type to another.
-    pub(crate) fn shape_of((src, dst): (usize, usize), channels: usize) -> ConvShape {
+    pub(crate) fn shape_of((src, dst): (usize, usize), edge_channels: usize, channels: usize) -> ConvShape {
         let role = ConvRole::EdgeType { between_types: src != dst };
-        ConvShape { in_channels: channels, out_channels: channels, edge_channels: 0, role, batch_norm: false }
+        ConvShape { in_channels: channels, out_channels: channels, edge_channels, role, batch_norm: false }
     }
 
     /// Makes the layer with a convolution of `kind` per edge type.
     pub(super) fn new(kind: ConvKind, shape: &HeteroShape<'_>, init: &mut WeightInit, device: &B::Device) -> Self {
-        let &HeteroShape { edge_types, num_node_types, channels, combine } = shape;
+        let &HeteroShape { edge_types, edge_channels, num_node_types, channels, combine } = shape;
         let mut relations = Vec::with_capacity(edge_types.len());
         let mut entering = vec![0_usize; num_node_types];
-        for &(src, dst) in edge_types {
+        for (&(src, dst), &edge_channels) in edge_types.iter().zip(edge_channels) {
             entering[dst] += 1;
-            relations.push(kind.init(Self::shape_of((src, dst), channels), init, device));
+            relations.push(kind.init(Self::shape_of((src, dst), edge_channels, channels), init, device));
         }
         let mut own = Vec::with_capacity(num_node_types);
         let mut scales = Vec::with_capacity(num_node_types);
@@ -103,14 +110,15 @@ impl<B: Backend> TypedConv<B> for HeteroConv<B> {
     where
         B: GnnBackend,
     {
-        let TypedConvInput { node_type, x_dst, incoming, pass } = input;
+        let TypedConvInput { node_type, x, num_dst, incoming, pass, activation } = input;
+        let x_dst = prefix(x, num_dst);
         let mut messages: Option<Tensor<B, 2>> = None;
         for edges in incoming.iter().filter(|edges| edges.has_edges()) {
             let message = self.relations[edges.relation].convolve(ConvInput {
                 x: edges.x.clone(),
                 x_dst: Some(x_dst.clone()),
                 block: &edges.block,
-                edges: EdgeData::default(),
+                edges: edges.edges.clone(),
                 pass: LayerPass { edge_type: Some(edges.relation as u64), ..pass },
                 activation: Activation::Identity,
             });
@@ -124,11 +132,11 @@ impl<B: Backend> TypedConv<B> for HeteroConv<B> {
             messages = messages.map(|sum| sum.mul_scalar(scale));
         }
         let own = self.own[node_type].as_ref().map(|own| own.forward(x_dst.clone(), Activation::Identity));
-        match (messages, own) {
+        activation.apply(match (messages, own) {
             (Some(messages), Some(own)) => messages + own,
             (Some(rows), None) | (None, Some(rows)) => rows,
             (None, None) => x_dst.zeros_like(),
-        }
+        })
     }
 
     fn set_precision(&mut self, precision: Precision) {

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
+use super::EdgeData;
 use super::order::Order;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, Reduce, aggregate, linear};
 
@@ -11,7 +12,7 @@ use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, Reduce, aggre
 /// ```
 /// # use std::sync::Arc;
 /// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::nn::{Incoming, RgcnConvConfig, WeightInit};
+/// use edgecut_trainer::nn::{EdgeData, Incoming, RgcnConvConfig, WeightInit};
 /// use edgecut_trainer::ops::{BatchGraph, Block};
 /// let device = Default::default();
 /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
@@ -19,7 +20,7 @@ use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, Reduce, aggre
 /// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
 /// let layer = RgcnConvConfig::new(1, 8, 4).init(&mut WeightInit::new(42), &device);
 /// let own = x.clone().slice([0..1, 0..8]);
-/// let incoming = Incoming { relation: 0, x, block };
+/// let incoming = Incoming { relation: 0, x, block, edges: EdgeData::default() };
 /// assert_eq!(layer.forward(own, &[incoming]).dims(), [1, 4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -31,6 +32,8 @@ pub struct Incoming<B: Backend> {
     pub x: Tensor<B, 2>,
     /// The edges.
     pub block: Block,
+    /// The values of the edges.
+    pub edges: EdgeData<B>,
 }
 
 impl<B: Backend> Incoming<B> {

@@ -48,7 +48,7 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const NEEDS_GCN_NORM: bool = false;
     /// Use of edge features.
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
-    /// Activation that follows the convolution in the hidden layers of a stack.
+    /// Activation that follows the convolution in the hidden layers of a network without encoders and pooling.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
 
     /// Checks the settings for layers with this number of input and output columns.
@@ -59,8 +59,8 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
         Ok(())
     }
 
-    /// Returns the reason why a network cannot have this convolution.
-    fn refusal(_network: Network) -> Option<&'static str> {
+    /// Returns the reason why layers of a form cannot have this convolution.
+    fn refusal(_form: LayerForm) -> Option<&'static str> {
         None
     }
 
@@ -113,7 +113,7 @@ pub trait Conv<B: Backend>: Module<B> {
     fn set_precision(&mut self, precision: Precision);
 }
 
-/// A convolution that reads all edge types of a destination at once, because their weights depend on each other.
+/// A layer that reads all edge types of a destination at once.
 pub trait TypedConv<B: Backend>: Module<B> {
     /// Computes the rows of the destinations of one node type. Edge types without edges are skipped.
     ///
@@ -141,18 +141,17 @@ pub enum EdgeFeatureUse {
     Required,
 }
 
-/// The networks that consist of convolutions.
+/// The form of the layers of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Network {
-    /// Convolutions from features to classes over a homogeneous graph.
-    Stack,
-    /// Convolutions over typed edges, between encoders and output layers.
+pub enum LayerForm {
+    /// One convolution over the only edge type, which also computes the destinations' own part of the output.
+    Direct,
+    /// Messages over each edge type ([`HeteroConv`]), or a convolution that reads all edge types at once
+    /// ([`TypedConv`]).
     Typed,
-    /// Convolutions over whole graphs, before a pooling.
-    WholeGraphs,
 }
 
-/// The activation that follows a hidden convolution of a stack.
+/// The activation that follows a hidden layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HiddenActivation {
     /// `max(x, 0)`.
@@ -181,7 +180,7 @@ pub struct ConvShape {
 pub enum ConvRole {
     /// The rows between layers.
     Hidden,
-    /// The output of a stack.
+    /// The output of a network.
     Output,
     /// The messages over one edge type. [`HeteroConv`] sums the messages of all edge types, and adds the own rows of
     /// the destinations times weights, and a bias.
@@ -204,23 +203,23 @@ pub struct ConvInput<'a, B: Backend> {
     /// Edges.
     pub block: &'a Block,
     /// Values of the edges.
-    pub edges: EdgeData<'a, B>,
+    pub edges: EdgeData<B>,
     /// Training or evaluation, and the masks of dropout.
     pub pass: LayerPass,
     /// Activation to apply to the output.
     pub activation: Activation,
 }
 
-/// Values of the edges of a block. A convolution may ignore them.
+/// Values of the edges of a block. A convolution may ignore them. Cloning is cheap.
 #[derive(Debug, Clone)]
-pub struct EdgeData<'a, B: Backend> {
+pub struct EdgeData<B: Backend> {
     /// Normalisation of a GCN, if the batch has it.
-    pub gcn_norm: Option<&'a GcnNorm>,
+    pub gcn_norm: Option<GcnNorm>,
     /// Features, `[num_edges, edge_channels]`, if the convolution reads them and the edges have some.
     pub features: Option<Tensor<B, 2>>,
 }
 
-impl<B: Backend> Default for EdgeData<'_, B> {
+impl<B: Backend> Default for EdgeData<B> {
     fn default() -> Self {
         Self { gcn_norm: None, features: None }
     }
@@ -231,12 +230,16 @@ impl<B: Backend> Default for EdgeData<'_, B> {
 pub struct TypedConvInput<'a, B: Backend> {
     /// Number of the node type of the destinations.
     pub node_type: usize,
-    /// Rows of the destinations, `[num_dst, channels]`.
-    pub x_dst: Tensor<B, 2>,
+    /// Rows of the node type, of which the first are the destinations, `[at least num_dst, in_channels]`.
+    pub x: Tensor<B, 2>,
+    /// Number of destinations.
+    pub num_dst: usize,
     /// Edges into the destinations, with the rows of their sources.
     pub incoming: &'a [Incoming<B>],
     /// Training or evaluation, and the masks of dropout.
     pub pass: LayerPass,
+    /// Activation to apply to the output.
+    pub activation: Activation,
 }
 
 /// A pass through one layer: training or evaluation, and the numbers of the layer's dropout masks.

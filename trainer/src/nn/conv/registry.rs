@@ -60,9 +60,11 @@ macro_rules! convolutions {
             $($(#[$doc])* $variant($conv<B>),)*
         }
 
-        /// A convolution of the registry over all edge types.
+        /// The layer of a network: convolutions of the registry over all edge types.
         #[derive(Module, Debug)]
         pub enum AnyTypedConv<B: Backend> {
+            /// The convolution over the only edge type, from the only node type to itself.
+            Direct(AnyConv<B>),
             /// A convolution per edge type.
             PerEdgeType(HeteroConv<B>),
             $($(#[$typed_doc])* $typed($typed_conv<B>),)*
@@ -91,6 +93,7 @@ macro_rules! convolutions {
                 B: GnnBackend,
             {
                 match self {
+                    Self::Direct(conv) => conv.convolve(only_edge_type(input)),
                     Self::PerEdgeType(conv) => conv.convolve(input),
                     $(Self::$typed(conv) => conv.convolve(input),)*
                 }
@@ -98,6 +101,7 @@ macro_rules! convolutions {
 
             fn set_precision(&mut self, precision: Precision) {
                 match self {
+                    Self::Direct(conv) => conv.set_precision(precision),
                     Self::PerEdgeType(conv) => conv.set_precision(precision),
                     $(Self::$typed(conv) => conv.set_precision(precision),)*
                 }
@@ -132,14 +136,14 @@ macro_rules! convolutions {
                 }
             }
 
-            /// Checks the settings for a network with this number of columns between layers.
+            /// Checks the settings for layers of a form with this number of columns between them.
             ///
             /// # Errors
             /// The fault, and a way to correct it.
-            pub fn check(self, network: Network, channels: usize) -> Result<(), String> {
+            pub fn check(self, form: LayerForm, channels: usize) -> Result<(), String> {
                 let (checked, refusal) = match self {
-                    $(Self::$variant(settings) => (settings.check(channels), $settings::refusal(network)),)*
-                    $(Self::$typed(settings) => (settings.check(channels), $typed_settings::refusal(network)),)*
+                    $(Self::$variant(settings) => (settings.check(channels), $settings::refusal(form)),)*
+                    $(Self::$typed(settings) => (settings.check(channels), $typed_settings::refusal(form)),)*
                 };
                 checked?;
                 match refusal {
@@ -172,7 +176,7 @@ macro_rules! convolutions {
                 }
             }
 
-            /// Returns true if the convolution reads all edge types at once, so that only typed networks have it.
+            /// Returns true if the convolution reads all edge types at once, so that only typed layers have it.
             pub fn is_typed(self) -> bool {
                 match self {
                     $(Self::$variant(_) => false,)*
@@ -180,7 +184,7 @@ macro_rules! convolutions {
                 }
             }
 
-            /// Returns the activation that follows the hidden layers of a stack.
+            /// Returns the activation that follows the hidden layers of a network without encoders and pooling.
             pub fn hidden_activation(self) -> HiddenActivation {
                 match self {
                     $(Self::$variant(_) => $settings::HIDDEN_ACTIVATION,)*
@@ -188,13 +192,13 @@ macro_rules! convolutions {
                 }
             }
 
-            /// Returns the names of `--model` for a network, in the order of the registry.
-            pub fn model_names(network: Network) -> Vec<&'static ModelName> {
+            /// Returns the names of `--model` for layers of a form, in the order of the registry.
+            pub fn model_names(form: LayerForm) -> Vec<&'static ModelName> {
                 let mut names = Vec::new();
-                $(if $settings::refusal(network).is_none() {
+                $(if $settings::refusal(form).is_none() {
                     names.extend($settings::MODELS);
                 })*
-                $(if $typed_settings::refusal(network).is_none() {
+                $(if $typed_settings::refusal(form).is_none() {
                     names.extend($typed_settings::MODELS);
                 })*
                 names
@@ -291,6 +295,17 @@ convolutions! {
         /// A relational graph convolutional network.
         Rgcn(RgcnSettings, RgcnConv),
     }
+}
+
+/// Returns the input of a convolution over the only edge type.
+///
+/// # Panics
+/// If there is another number of edge types.
+fn only_edge_type<'a, B: Backend>(input: TypedConvInput<'a, B>) -> ConvInput<'a, B> {
+    let TypedConvInput { incoming, pass, activation, .. } = input;
+    let [edges] = incoming else { panic!("a convolution over one edge type got {}", incoming.len()) };
+    let Incoming { x, block, edges, .. } = edges;
+    ConvInput { x: x.clone(), x_dst: None, block, edges: edges.clone(), pass, activation }
 }
 
 fn entry(models: &'static [ModelName], name: &str) -> Option<&'static ModelName> {

@@ -20,12 +20,12 @@ use crate::ops::{
 /// The settings of a graph attention network.
 ///
 /// ```
-/// use edgecut_trainer::models::NodeModelConfig;
+/// use edgecut_trainer::models::NetworkConfig;
 /// use edgecut_trainer::nn::{ConvKind, GatSettings};
 /// use edgecut_trainer::ops::AttentionVersion;
 /// let version = AttentionVersion::V2;
 /// let gat = |heads| GatSettings { heads, version, attention_dropout: 0.0, projection_bias: true };
-/// let config = |heads| NodeModelConfig::new(ConvKind::Gat(gat(heads)), 16, 8, 3, 2);
+/// let config = |heads| NetworkConfig::stack(ConvKind::Gat(gat(heads)), 16, 8, 3, 2);
 /// assert!(config(4).validate().is_ok());
 /// assert!(config(3).validate().is_err());
 /// ```

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::nn::conv::flags::ModelName;
 use crate::nn::conv::gcn_norm::GcnNorm;
 use crate::nn::conv::order::Order;
-use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, Network};
+use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, LayerForm};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, linear};
 
@@ -26,10 +26,10 @@ impl ConvSettings for GcnSettings {
     }];
     const NEEDS_GCN_NORM: bool = true;
 
-    fn refusal(network: Network) -> Option<&'static str> {
-        match network {
-            Network::Stack | Network::WholeGraphs => None,
-            Network::Typed => Some(
+    fn refusal(form: LayerForm) -> Option<&'static str> {
+        match form {
+            LayerForm::Direct => None,
+            LayerForm::Typed => Some(
                 "a GCN takes homogeneous graphs with features, without `encoder_decoder`, and classifies nodes only: \
                  use sage, gat, gatv2 or rgcn",
             ),
@@ -113,7 +113,7 @@ impl<B: Backend> Conv<B> for GcnConv<B> {
         B: GnnBackend,
     {
         let norm = input.edges.gcn_norm.expect("the batch of a GCN has its normalisation");
-        self.forward(input.x, input.block, norm, input.activation)
+        self.forward(input.x, input.block, &norm, input.activation)
     }
 
     fn set_precision(&mut self, precision: Precision) {

@@ -10,7 +10,8 @@ use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 use crate::nn::conv::hetero::HeteroShape;
 use crate::nn::conv::incoming::Incoming;
 use crate::nn::conv::relation_weights::{Decomposition, RelationWeights};
-use crate::nn::conv::{ConvSettings, Network, TypedConv, TypedConvInput};
+use crate::nn::conv::{ConvSettings, LayerForm, TypedConv, TypedConvInput};
+use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
 
@@ -50,11 +51,12 @@ impl ConvSettings for RgcnSettings {
         }
     }
 
-    fn refusal(network: Network) -> Option<&'static str> {
-        match network {
-            Network::Typed => None,
-            Network::Stack => Some("an R-GCN is a network over typed edges: use a RelationalConfig"),
-            Network::WholeGraphs => Some("an R-GCN is a network over typed edges, which whole graphs do not have"),
+    fn refusal(form: LayerForm) -> Option<&'static str> {
+        match form {
+            LayerForm::Typed => None,
+            LayerForm::Direct => {
+                Some("an R-GCN reads typed edges between rows of one width: use encoders (`encoder_decoder`)")
+            }
         }
     }
 
@@ -129,13 +131,13 @@ pub struct RgcnConvConfig {
 /// # use std::sync::Arc;
 /// use burn::tensor::Tensor;
 /// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::nn::{Incoming, RgcnConvConfig, WeightInit};
+/// use edgecut_trainer::nn::{EdgeData, Incoming, RgcnConvConfig, WeightInit};
 /// use edgecut_trainer::ops::{BatchGraph, Block};
 /// let device = Default::default();
 /// let layer = RgcnConvConfig::new(5, 4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
 /// // One destination with two neighbors over edges of type 3.
 /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
-/// let incoming = [Incoming { relation: 3, x: Tensor::ones([2, 4], &device), block }];
+/// let incoming = [Incoming { relation: 3, x: Tensor::ones([2, 4], &device), block, edges: EdgeData::default() }];
 /// assert_eq!(layer.forward(Tensor::ones([1, 4], &device), &incoming).dims(), [1, 2]);
 /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
 /// ```
@@ -173,7 +175,7 @@ impl<B: Backend> TypedConv<B> for RgcnConv<B> {
     where
         B: GnnBackend,
     {
-        self.forward(input.x_dst, input.incoming)
+        input.activation.apply(self.forward(prefix(input.x, input.num_dst), input.incoming))
     }
 
     fn set_precision(&mut self, precision: Precision) {

@@ -1,0 +1,201 @@
+"""The layers of a network: a convolution of PyG, one per edge type, or one that reads all edge types.
+
+A layer takes the rows of each node type and the block of each edge type, and returns the outputs of the node types that are
+a destination, by their numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GCNConv, GINConv, RGCNConv, SAGEConv
+from torch_geometric.utils import add_self_loops
+
+from .blocks import Block
+from .convs import NamedTensors, make_gat, make_gin, make_layer, tensors_of
+from .settings import Settings
+
+__all__ = ["LayerFactory"]
+
+Blocks = list[Block | None]
+
+
+class LayerFactory:
+    """The settings of the layers of a network."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        num_node_types: int,
+        ends: list[tuple[int, int]],
+        pyg_layers: list[dict[str, Any]] | None,
+    ) -> None:
+        self.pyg_layers = pyg_layers
+        self.kind, entries = settings.kind("kind")
+        self.entries = Settings(entries, self.kind)
+        self.mean = settings["relation_aggregation"] == "mean"
+        self.num_node_types = num_node_types
+        self.ends = ends
+
+    def direct(self, number: int, channels: tuple[int, int], is_result: bool, batch_norm: bool) -> torch.nn.Module:
+        """Return a layer with a single convolution."""
+        if self.pyg_layers:
+            return _Direct(make_layer(self.pyg_layers[number]))
+        entries = self.entries
+        if self.kind == "sage":
+            conv = SAGEConv(*channels, aggr=entries["aggregation"])
+        elif self.kind == "gcn":
+            conv = GCNConv(*channels, add_self_loops=False)
+        elif self.kind == "gat":
+            conv = self._gat(channels, is_result)
+        elif self.kind == "gin":
+            conv = make_gin(*channels, entries.positive("mlp_layers"), batch_norm, entries["learn_epsilon"])
+        else:
+            choices = "'sage', 'gcn', 'gat' and 'gin'"
+            raise ValueError(f"`kind` of a network without encoders is {self.kind!r}: choose from {choices}")
+        entries.finish()
+        return _Direct(conv, adds_self_loops=self.kind in ("gcn", "gat"))
+
+    def _gat(self, channels: tuple[int, int], is_result: bool) -> torch.nn.Module:
+        entries = self.entries
+        heads = entries.positive("heads")
+        version = entries["version"]
+        dropout = entries.probability("attention_dropout")
+        conv = make_gat(version, *channels, 1 if is_result else heads, dropout=dropout, add_self_loops=False)
+        if not entries.get("projection_bias", False) and version == "v2":
+            conv.lin_l.bias = None
+            conv.lin_r.bias = None
+        return conv
+
+    def typed(self, channels: int) -> torch.nn.Module:
+        """Return a layer over typed edges between rows of one width."""
+        entries = self.entries
+        if self.pyg_layers:
+            return _Typed([make_layer(layer) for layer in self.pyg_layers], channels, self)
+        if self.kind == "rgcn":
+            decomposition, sizes = entries.kind("decomposition")
+            known = {"none": {}, "basis": {"num_bases": sizes.get("num_bases")}}
+            known["block-diagonal"] = {"num_blocks": sizes.get("num_blocks")}
+            if decomposition not in known:
+                raise ValueError(f"`decomposition` of an R-GCN is {decomposition!r}: choose from {', '.join(known)}")
+            made: torch.nn.Module = _Rgcn(channels, self.ends, known[decomposition])
+        else:
+            made = _Typed([self._message(channels, between_types=src != dst) for src, dst in self.ends], channels, self)
+        entries.finish()
+        return made
+
+    def _message(self, channels: int, between_types: bool) -> torch.nn.Module:
+        """Return the convolution of one edge type, without the destinations' own part of the output."""
+        entries = self.entries
+        if self.kind == "sage":
+            aggregation = entries["aggregation"]
+            return SAGEConv((channels, channels), channels, aggr=aggregation, root_weight=False, bias=False)
+        if self.kind == "gat":
+            version, heads = entries["version"], entries.positive("heads")
+            dropout = entries.probability("attention_dropout")
+            # The projections have no biases here, whatever the settings say.
+            entries.get("projection_bias", False)
+            # Only a layer between two node types has weights of its own for destinations.
+            width = (channels, channels) if between_types else channels
+            return make_gat(version, width, channels, heads, dropout=dropout, add_self_loops=False, bias=False)
+        if self.kind == "gin":
+            return make_gin(channels, channels, entries.positive("mlp_layers"), False, entries["learn_epsilon"])
+        choices = "'sage', 'gat', 'gin' and 'rgcn'"
+        raise ValueError(f"`kind` of a network with encoders is {self.kind!r}: choose from {choices}")
+
+
+class _Direct(torch.nn.Module):
+    """A convolution over the only edge type."""
+
+    def __init__(self, conv: torch.nn.Module, adds_self_loops: bool = False) -> None:
+        super().__init__()
+        self.conv = conv
+        self.adds_self_loops = adds_self_loops
+
+    def forward(self, rows: list[Tensor], blocks: Blocks) -> dict[int, Tensor]:
+        (x,), (block,) = rows, blocks
+        if self.adds_self_loops:
+            # Like `train`, and unlike PyG's layers, this keeps self loops of the data beside the ones that it adds.
+            return {0: self.conv(x, add_self_loops(block.edge_index, num_nodes=len(x))[0])[: block.num_dst]}
+        return {0: self.conv((x, x[: block.num_dst]), block.edge_index)}
+
+    def named_tensors(self, before: str) -> NamedTensors:
+        yield from tensors_of(self.conv, before)
+
+
+class _Typed(torch.nn.Module):
+    """A convolution per edge type. Their messages are combined and added to a dense layer of the destinations."""
+
+    def __init__(self, convs: list[torch.nn.Module], channels: int, settings: LayerFactory) -> None:
+        super().__init__()
+        self.convs = torch.nn.ModuleList(convs)
+        self.ends = settings.ends
+        self.mean = settings.mean
+        destinations = sorted({dst for _, dst in settings.ends})
+        self.own = torch.nn.ModuleDict({str(number): torch.nn.Linear(channels, channels) for number in destinations})
+
+    def forward(self, rows: list[Tensor], blocks: Blocks) -> dict[int, Tensor]:
+        outputs = {}
+        for node_type, own in self.own.items():
+            number = int(node_type)
+            entering = [relation for relation, (_, dst) in enumerate(self.ends) if dst == number]
+            output = own(rows[number])
+            messages = [self._message(r, rows, blocks[r].edge_index) for r in entering if blocks[r] is not None]
+            if messages:
+                # The mean is over all edge types into the node type, including those without edges.
+                output = output + sum(messages) * (1 / len(entering) if self.mean else 1)
+            outputs[number] = output
+        return outputs
+
+    def _message(self, relation: int, rows: list[Tensor], edge_index: Tensor) -> Tensor:
+        src, dst = self.ends[relation]
+        x = rows[src] if src == dst else (rows[src], rows[dst])
+        message = self.convs[relation](x, edge_index)
+        if isinstance(self.convs[relation], GINConv):
+            # A node without edges of this type has no message.
+            has_edges = message.new_zeros(len(message), 1)
+            message = message * has_edges.index_fill_(0, edge_index[1], 1.0)
+        return message
+
+    def named_tensors(self, before: str) -> NamedTensors:
+        for relation, conv in enumerate(self.convs):
+            if hasattr(conv, "edgecut_tensors") or isinstance(conv, GINConv):
+                yield from tensors_of(conv, f"{before}conv.relations.{relation}.")
+            elif isinstance(conv, SAGEConv):
+                yield f"{before}conv.weights.{relation}", conv.lin_l.weight.detach()
+            else:
+                yield from tensors_of(conv, f"{before}conv.attentions.{relation}.")
+        for number, own in self.own.items():
+            yield from tensors_of(own, f"{before}conv.own.{number}.")
+
+
+class _Rgcn(torch.nn.Module):
+    """An ``RGCNConv`` over the nodes of all types, which are numbered type by type."""
+
+    def __init__(self, channels: int, ends: list[tuple[int, int]], sizes: dict[str, int]) -> None:
+        super().__init__()
+        self.conv = RGCNConv(channels, channels, len(ends), **sizes)
+        self.ends = ends
+
+    def forward(self, rows: list[Tensor], blocks: Blocks) -> dict[int, Tensor]:
+        starts = [0]
+        for of_type in rows:
+            starts.append(starts[-1] + len(of_type))
+        joined, types = [], []
+        for relation, ((src, dst), block) in enumerate(zip(self.ends, blocks)):
+            if block is not None:
+                edge_index = block.edge_index
+                joined.append(edge_index + edge_index.new_tensor([[starts[src]], [starts[dst]]]))
+                types.append(edge_index.new_full((edge_index.size(1),), relation))
+        if joined:
+            edge_index, edge_type = torch.cat(joined, dim=1), torch.cat(types)
+        else:
+            edge_index = torch.empty(2, 0, dtype=torch.long, device=rows[0].device)
+            edge_type = edge_index[0]
+        output = self.conv(torch.cat(rows), edge_index, edge_type)
+        return {number: output[starts[number] : starts[number + 1]] for number in sorted({dst for _, dst in self.ends})}
+
+    def named_tensors(self, before: str) -> NamedTensors:
+        yield from tensors_of(self.conv, f"{before}conv.rgcn.")

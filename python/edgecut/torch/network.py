@@ -1,0 +1,307 @@
+"""Networks of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
+
+from .blocks import Block, blocks_of
+from .convs import NamedTensors, tensors_of
+from .embeddings import PREFIX
+from .layers import LayerFactory
+from .settings import Settings, current, normalized_rows
+
+__all__ = ["ConvStack", "GraphNet", "Network", "RelationalNet"]
+
+EdgeType = tuple[str, str, str]
+
+_POOLING = {"mean": global_mean_pool, "sum": global_add_pool, "max": global_max_pool}
+
+
+class Network(torch.nn.Module):
+    """Convolutions between encoders of features, normalizations, pooling and output layers, as ``train`` trains them.
+
+    Its subclasses differ in the form of their input.
+
+    Parameters
+    ----------
+    config : dict
+        The settings, as the file of a model stores them, now or in earlier versions: ``kind``, ``graph``, ``encoders``,
+        ``outputs``, ``hidden_channels``, ``num_layers``, ``relation_aggregation``, ``residual``, ``layer_norm``,
+        ``batch_norm``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``. ``kind`` is
+        for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
+    num_nodes : dict of str to int, optional
+        The number of nodes of each node type without features, whose embeddings the model learns.
+    pyg_layers : list of dict, optional
+        The layers of another kind, as the file of a model describes them.
+
+    Attributes
+    ----------
+    node_types : list of str
+        The node types.
+    edge_types : list of tuple of str
+        The edge types: source, relation and destination.
+    embeddings : torch.nn.ModuleDict
+        The embeddings of the node types without features, by the number of the node type.
+    layers : torch.nn.ModuleList
+        The layers, with the convolutions of PyG.
+    config : dict
+        The settings.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        num_nodes: Mapping[str, int] | None = None,
+        pyg_layers: list[dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = current(config)
+        self.pyg_layers = pyg_layers
+        settings = Settings(self.config, "network")
+        graph = settings["graph"]
+        self.node_types: list[str] = [t["name"] for t in graph["node_types"]]
+        ends = [(t["src"], t["dst"]) for t in graph["edge_types"]]
+        self.edge_types: list[EdgeType] = [
+            (self.node_types[t["src"]], t["relation"], self.node_types[t["dst"]]) for t in graph["edge_types"]
+        ]
+        hidden = settings.positive("hidden_channels")
+        self.has_encoders: bool = settings.get("encoders", True)
+        self.encoders = torch.nn.ModuleDict()
+        self.embeddings = torch.nn.ModuleDict()
+        for number, t in enumerate(graph["node_types"] if self.has_encoders else []):
+            if t["feature_dim"] > 0:
+                self.encoders[str(number)] = torch.nn.Linear(t["feature_dim"], hidden)
+            elif num_nodes is None or t["name"] not in num_nodes:
+                raise ValueError(f"`num_nodes` lacks the node type {t['name']}, which has no features")
+            else:
+                self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], hidden)
+        num_layers = settings["num_layers"] if self.has_encoders else settings.positive("num_layers")
+        outputs = {output["node_type"]: output["channels"] for output in settings["outputs"]}
+        readout = settings.choice("readout", ("last", "jumping-knowledge"), default="last")
+        self.has_jumping_knowledge = readout == "jumping-knowledge"
+        pooling = settings.get("pooling", None)
+        self.pool = None
+        if pooling is not None:
+            of_pooling = Settings(pooling, "pooling")
+            self.pool = _POOLING[of_pooling.choice("aggregation", tuple(_POOLING))]
+            self.pooled_dropout = of_pooling.probability("dropout")
+            of_pooling.finish()
+        # A stack has no output layers: the last convolution computes the outputs.
+        is_stack = not (self.has_encoders or self.pool or self.has_jumping_knowledge)
+        self.has_result_layer = is_stack or len(outputs) == 0
+        first = hidden if self.has_encoders else graph["node_types"][0]["feature_dim"]
+        widths = [first, *[hidden] * num_layers]
+        if is_stack:
+            widths[-1] = outputs[0]
+        read = sum(widths) if self.has_jumping_knowledge else widths[-1]
+        output_layers = {} if is_stack else outputs
+        self.outputs = torch.nn.ModuleDict({str(t): torch.nn.Linear(read, width) for t, width in output_layers.items()})
+        layer_norm = settings.get("layer_norm", False)
+        batch_norm = settings.get("batch_norm", False)
+        factory = LayerFactory(settings, len(self.node_types), ends, pyg_layers)
+        self.layers = torch.nn.ModuleList()
+        self.norms_before = torch.nn.ModuleList()
+        self.norms_after = torch.nn.ModuleList()
+        for number in range(num_layers):
+            is_output = is_stack and number == num_layers - 1
+            reads_hidden = self.has_encoders or number > 0
+            self.norms_before.append(self._norms(torch.nn.LayerNorm, hidden, layer_norm and reads_hidden))
+            self.norms_after.append(self._norms(torch.nn.BatchNorm1d, hidden, batch_norm and not is_output))
+            if self.has_encoders:
+                self.layers.append(factory.typed(hidden))
+            else:
+                self.layers.append(factory.direct(number, (widths[number], widths[number + 1]), is_output, batch_norm))
+        residual = settings.get("residual", False)
+        # The first and the last convolution may change the number of columns.
+        self.residuals = [
+            residual and (self.has_encoders or (number > 0 and not (is_stack and number == num_layers - 1)))
+            for number in range(num_layers)
+        ]
+        has_elu = factory.kind == "gat" and not self.has_encoders and self.pool is None
+        self.activation = F.elu if has_elu else F.relu
+        self.dropout = settings.probability("dropout")
+        self.input_dropout = settings.probability("input_dropout")
+        self.normalize_features: bool = settings["normalize_features"]
+        settings.finish()
+
+    def _norms(self, norm: type, channels: int, is_set: bool) -> torch.nn.ModuleList:
+        return torch.nn.ModuleList(norm(channels) for _ in self.node_types if is_set)
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether there is one node type and one edge type. The model then takes and returns tensors, not dicts."""
+        return len(self.node_types) == 1 and len(self.edge_types) == 1
+
+    def _parts(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[list[Tensor]]:
+        """Return the rows that the output layers read, by node type: of the last layer, or of all layers."""
+        parts: list[list[Tensor]] = [[] for _ in rows]
+        for number, (layer, blocks) in enumerate(zip(self.layers, layers)):
+            if self.has_jumping_knowledge:
+                for of_type, x in zip(parts, rows):
+                    of_type.append(x)
+            norms = self.norms_before[number]
+            normalized = [norm(x) for norm, x in zip(norms, rows)] if len(norms) > 0 else rows
+            is_result = self.has_result_layer and number == len(self.layers) - 1
+            rows = list(rows)
+            for t, x in layer(normalized, blocks).items():
+                if len(self.norms_after[number]) > 0:
+                    x = self.norms_after[number][t](x)
+                if not is_result:
+                    x = F.dropout(self.activation(x), self.dropout, self.training)
+                rows[t] = rows[t][: len(x)] + x if self.residuals[number] else x
+        for of_type, x in zip(parts, rows):
+            of_type.append(x)
+        return parts
+
+    def _outputs(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[Tensor]:
+        """Return the outputs of all nodes by node type."""
+        outputs = []
+        for number, parts in enumerate(self._parts(rows, layers)):
+            x = torch.cat([part[: len(parts[-1])] for part in parts], dim=1)
+            outputs.append(self.outputs[str(number)](x) if str(number) in self.outputs else x)
+        return outputs
+
+    def _encoded(self, number: int, x: Mapping[str, Tensor], n_id: Mapping[str, Tensor]) -> Tensor:
+        """Return the first rows of a node type's nodes."""
+        name = self.node_types[number]
+        if str(number) in self.embeddings:
+            table = self.embeddings[str(number)]
+            rows = table(n_id[name].long()) if name in n_id else table.weight
+            return F.dropout(rows, self.dropout, self.training)
+        if name not in x:
+            raise ValueError(f"the features of node type {name} are missing in `x`")
+        features = normalized_rows(x[name]) if self.normalize_features else x[name]
+        features = F.dropout(features, self.input_dropout, self.training)
+        if not self.has_encoders:
+            return features
+        rows = self.encoders[str(number)](features)
+        if len(self.layers) == 0 and len(self.outputs) == 0:
+            return rows
+        return F.dropout(F.relu(rows), self.dropout, self.training)
+
+    def _encoded_features(self, x: Tensor) -> list[Tensor]:
+        """Return the first rows of the nodes of the only type."""
+        return [self._encoded(0, {self.node_types[0]: x}, {})]
+
+    def named_tensors(self, before: str = "") -> NamedTensors:
+        """Return the tensors of the model by their names in a file. They share memory with the parameters."""
+        for number, encoder in self.encoders.items():
+            yield from tensors_of(encoder, f"{before}encoders.{number}.")
+        of_all_layers = 0
+        for number, layer in enumerate(self.layers):
+            for t, norm in enumerate([*self.norms_before[number], *self.norms_after[number]]):
+                name = f"layers.{number}.norms.{t}" if self.has_encoders else f"norms.{of_all_layers}"
+                of_all_layers += 1
+                yield from tensors_of(norm, f"{before}{name}.")
+            yield from layer.named_tensors(f"{before}layers.{number}.")
+        for number, output in self.outputs.items():
+            yield from tensors_of(output, f"{before}outputs.{number}." if self.pool is None else f"{before}output.")
+
+    def named_embeddings(self) -> NamedTensors:
+        """Return the embeddings by their names in a file."""
+        for number, table in self.embeddings.items():
+            yield f"{PREFIX}{self.node_types[int(number)]}", table.weight.detach()
+
+
+class ConvStack(Network):
+    """A network for nodes of a homogeneous graph without encoders, as ``train node`` trains it.
+
+    See :class:`Network` for parameters and attributes.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        num_sampled_nodes_per_hop: list[int] | None = None,
+        num_sampled_edges_per_hop: list[int] | None = None,
+    ) -> Tensor:
+        """Return the logits of all nodes.
+
+        With the numbers of nodes and edges by hop, ``batch.num_sampled_nodes`` and ``batch.num_sampled_edges``, each layer
+        computes only the nodes that the later layers need, and the result has the logits of the input nodes.
+        """
+        if num_sampled_nodes_per_hop is None or num_sampled_edges_per_hop is None:
+            blocks = [Block(edge_index, num_src=len(x), num_dst=len(x))] * len(self.layers)
+        elif len(num_sampled_edges_per_hop) != len(self.layers):
+            hops = len(num_sampled_edges_per_hop)
+            raise ValueError(f"the batch has {hops} hops, but the model has {len(self.layers)} layers")
+        else:
+            blocks = blocks_of(edge_index, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+        return self._outputs(self._encoded_features(x), [[block] for block in blocks])[0]
+
+
+class RelationalNet(Network):
+    """A network over typed edges, with an encoder per node type, as ``train node`` and ``train link`` train it for
+    heterogeneous graphs and with ``--encoder-decoder``.
+
+    See :class:`Network` for parameters and attributes.
+    """
+
+    def forward(self, x: Any, edge_index: Any, n_id: Any = None) -> Any:
+        """Return the output of each node: logits of the node types with an output layer, and rows of the last layer of
+        the others.
+
+        Parameters
+        ----------
+        x : dict of str to Tensor, or Tensor
+            The features by node type, ``batch.x_dict``. For a homogeneous graph ``batch.x``, and so for the others.
+        edge_index : dict of tuple to Tensor, or Tensor
+            The edges by edge type, ``batch.edge_index_dict``.
+        n_id : dict of str to Tensor, or Tensor; optional
+            The ids of the nodes, ``batch.n_id_dict``, for node types without features. The default is all nodes.
+
+        Returns
+        -------
+        dict of str to Tensor, or Tensor
+            The outputs by node type.
+        """
+        if not self.is_homogeneous:
+            return self._forward(x, edge_index, n_id or {})
+        name = self.node_types[0]
+        features = {} if x is None else {name: x}
+        ids = {} if n_id is None else {name: n_id}
+        return self._forward(features, {self.edge_types[0]: edge_index}, ids)[name]
+
+    def _forward(
+        self, x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor], n_id: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        rows = [self._encoded(number, x, n_id) for number in range(len(self.node_types))]
+        sizes = dict(zip(self.node_types, map(len, rows)))
+        blocks = [
+            Block(edge_index[name], num_src=sizes[name[0]], num_dst=sizes[name[2]]) if name in edge_index else None
+            for name in self.edge_types
+        ]
+        return dict(zip(self.node_types, self._outputs(rows, [blocks] * len(self.layers))))
+
+
+class GraphNet(Network):
+    """A network for whole graphs, as ``train graph`` trains it.
+
+    See :class:`Network` for parameters and attributes.
+    """
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, batch_size: int | None = None) -> Tensor:
+        """Return the logits of the graphs.
+
+        Parameters
+        ----------
+        x : Tensor
+            The features of the nodes.
+        edge_index : Tensor
+            The edges.
+        batch : Tensor
+            The position of the graph to which a node belongs.
+        batch_size : int, optional
+            The number of graphs. The default is the last one of ``batch``.
+        """
+        block = Block(edge_index, num_src=len(x), num_dst=len(x))
+        parts, = self._parts(self._encoded_features(x), [[block]] * len(self.layers))
+        pooled = torch.cat([self.pool(part, batch, batch_size) for part in parts], dim=1)
+        return self.outputs["0"](F.dropout(pooled, self.pooled_dropout, self.training))

@@ -1,0 +1,499 @@
+//! The network of all models.
+
+use burn::module::Module;
+use burn::nn::LayerNorm;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+
+use super::graph_input::{GraphClassifier, GraphInput};
+use super::layered_model::LayeredModel;
+use super::model_error::ModelError;
+use super::model_input::ModelInput;
+use super::network_config::{NetworkConfig, Pooling, Readout};
+use super::node_model::NodeClassifier;
+use crate::nn::{
+    AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TypedConv,
+    TypedConvInput, WeightInit, prefix,
+};
+use crate::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
+
+// The numbers of dropout masks. The mask after layer `l`, counted from 0, adds `l` to a number that follows them.
+const INPUT: u64 = 0;
+const ENCODED: u64 = 1;
+const POOLED: u64 = 1;
+
+/// A graph neural network: encoders of the features of each node type, layers of a convolution each, pooling, and output
+/// layers. [`NetworkConfig::init`] makes it with the parts that the settings ask for.
+///
+/// A layer computes `norm(conv(x))`, an activation and dropout, or with layer normalisation `conv(norm(x))`, and adds its
+/// input with residuals. The result of the model has neither activation nor dropout. A node type that is not the
+/// destination of any edge type keeps its rows. Each layer computes only the rows that the seeds need: those within as
+/// many hops as layers follow.
+///
+/// Invariants: optimizers, checkpoints and collectives order the parameters as the fields are ordered, and model files
+/// name tensors by the fields.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::models::{ConvKind, Mode, ModelInput, NetworkConfig, NodeClassifier, SageSettings};
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// let device = Default::default();
+/// let kind = ConvKind::Sage(SageSettings::default());
+/// let model = NetworkConfig::stack(kind, 8, 16, 3, 2).init::<Cpu>(42, &device)?;
+/// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
+/// let input = ModelInput::new(Tensor::ones([4, 8], &device), Block::layers(&graph, &[1, 3, 4])?)?;
+/// assert_eq!(model.forward(input, Mode::Eval)?.dims(), [1, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Module, Debug)]
+pub struct Network<B: Backend> {
+    /// The encoder of the features of each node type; `None` for node types with learned embeddings, and without
+    /// encoders.
+    pub encoders: Vec<Option<Dense<B>>>,
+    /// The layers.
+    pub layers: Vec<Layer<B>>,
+    /// The normalisations of layers of the form [`LayerForm::Direct`]: of the inputs of all layers but the first, or of
+    /// the outputs of the layers. Empty without normalisation.
+    pub norms: Vec<Norm<B>>,
+    /// The output layer of each node type, if it has one.
+    pub outputs: Vec<Option<Dense<B>>>,
+    /// The output layer after the pooling.
+    pub output: Option<Dense<B>>,
+    settings: Settings,
+}
+
+/// A layer of a [`Network`].
+#[derive(Module, Debug)]
+pub struct Layer<B: Backend> {
+    /// The normalisation of each node type's rows in layers of the form [`LayerForm::Typed`]; empty without
+    /// normalisation.
+    pub norms: Vec<Norm<B>>,
+    /// The convolution.
+    pub conv: AnyTypedConv<B>,
+}
+
+/// A normalisation of rows.
+#[derive(Module, Debug)]
+pub enum Norm<B: Backend> {
+    /// Of each row, before a convolution.
+    Layer(LayerNorm<B>),
+    /// Of each column over the batch, after a convolution.
+    Batch(BatchNorm<B>),
+}
+
+/// The settings of a network, which are not tensors.
+#[derive(Debug, Clone)]
+struct Settings(Box<NetworkConfig>);
+
+/// The rows of each node type; `None` for node types without nodes in the batch.
+type Rows<B> = Vec<Option<Tensor<B, 2>>>;
+
+impl<B: Backend> Network<B> {
+    /// Makes the network. The settings must be valid.
+    pub(super) fn new(config: &NetworkConfig, init: &mut WeightInit, device: &B::Device) -> Self {
+        let hidden = config.hidden_channels;
+        let node_types = &config.graph.node_types;
+        let mut encoders = Vec::with_capacity(node_types.len());
+        for nodes in node_types {
+            let is_encoded = config.encoders && nodes.feature_dim > 0;
+            encoders.push(if is_encoded { Some(Dense::new(nodes.feature_dim, hidden, init, device)) } else { None });
+        }
+        let ends = config.graph.edge_ends();
+        let edge_channels: Vec<usize> = config.graph.edge_types.iter().map(|edges| edges.feature_dim).collect();
+        let shape = HeteroShape {
+            edge_types: &ends,
+            edge_channels: &edge_channels,
+            num_node_types: node_types.len(),
+            channels: hidden,
+            combine: config.relation_aggregation,
+        };
+        let mut layers = Vec::with_capacity(config.num_layers);
+        let mut norms = Vec::new();
+        for layer in 0..config.num_layers {
+            layers.push(match config.form() {
+                LayerForm::Direct => {
+                    norms.extend(Norm::of_layer(config, layer, init, device));
+                    let conv = config.kind.init(config.conv_shape(layer), init, device);
+                    Layer { norms: Vec::new(), conv: AnyTypedConv::Direct(conv) }
+                }
+                LayerForm::Typed => Layer {
+                    norms: node_types.iter().filter_map(|_| Norm::of_layer(config, layer, init, device)).collect(),
+                    conv: config.kind.init_typed(&shape, init, device),
+                },
+            });
+        }
+        let read = config.channels_read(config.num_layers).unwrap_or(usize::MAX);
+        let mut outputs = Vec::with_capacity(node_types.len());
+        let mut output = None;
+        for node_type in 0..node_types.len() {
+            let of_type = config.outputs.iter().find(|output| output.node_type.index() == node_type);
+            let made = match of_type {
+                Some(of_type) if config.has_output_layers() => Some(Dense::new(read, of_type.channels, init, device)),
+                _ => None,
+            };
+            if config.pooling.is_some() {
+                output = output.or(made);
+                outputs.push(None);
+            } else {
+                outputs.push(made);
+            }
+        }
+        Self { encoders, layers, norms, outputs, output, settings: Settings(Box::new(config.clone())) }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for layer in &mut self.layers {
+            layer.conv.set_precision(precision);
+        }
+        for dense in self.encoders.iter_mut().chain(&mut self.outputs).chain([&mut self.output]).flatten() {
+            dense.set_precision(precision);
+        }
+    }
+
+    /// Returns the settings of the model.
+    pub fn config(&self) -> &NetworkConfig {
+        &self.settings.0
+    }
+
+    /// Returns the normalisation of a node type's rows in a layer, counted from 0.
+    fn norm(&self, layer: usize, node_type: usize) -> Option<&Norm<B>> {
+        let config = self.config();
+        let direct = if config.layer_norm { layer.checked_sub(1) } else { Some(layer) };
+        self.layers[layer].norms.get(node_type).or_else(|| self.norms.get(direct?))
+    }
+
+    /// Returns the dropout mask of a node type's rows.
+    fn mask(&self, mode: Mode, probability: f64, number: u64, node_type: usize) -> DropoutMask {
+        let mask = mode.mask(probability, number);
+        match self.config().form() {
+            LayerForm::Direct => mask,
+            LayerForm::Typed => mask.for_type(node_type as u64),
+        }
+    }
+}
+
+impl<B: Backend> Norm<B> {
+    /// Makes the normalisation of the rows of one node type in a layer.
+    fn of_layer(config: &NetworkConfig, layer: usize, init: &mut WeightInit, device: &B::Device) -> Option<Self> {
+        if config.layer_norm && config.reads_hidden_rows(layer) {
+            return Some(Self::Layer(init.layer_norm(config.hidden_channels, device)));
+        }
+        let is_normalised = config.batch_norm && config.computes_hidden_rows(layer);
+        if is_normalised { Some(Self::Batch(BatchNorm::with_init(config.hidden_channels, init, device))) } else { None }
+    }
+}
+
+impl<B: GnnBackend> Network<B> {
+    /// Computes the outputs of the batch's seeds by node type; `None` for node types without seeds.
+    ///
+    /// # Shapes
+    /// - of each node type: `[seeds of the type, channels]`, with `hidden_channels` columns for a type without an output
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch has another schema or number of layers than the model, or lacks data that it needs.
+    pub fn forward_by_type(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
+        if input.num_layers() != self.layers.len() {
+            return Err(ModelError::LayerCount { blocks: input.num_layers(), layers: self.layers.len() });
+        }
+        let mut outputs = Vec::with_capacity(self.outputs.len());
+        for (node_type, parts) in self.parts(input, None, mode)?.into_iter().enumerate() {
+            let num_seeds = input.nodes()[node_type].within_hop[0];
+            let mut of_seeds = Vec::with_capacity(parts.len());
+            if num_seeds > 0 {
+                of_seeds.extend(parts.into_iter().map(|rows| prefix(rows, num_seeds)));
+            }
+            outputs.push(joined(of_seeds).map(|rows| self.output_of_type(node_type, rows)));
+        }
+        Ok(outputs)
+    }
+
+    /// Computes the pooled rows of the graphs, which the output layer reads.
+    ///
+    /// # Shapes
+    /// - output: `[num_graphs, pooled_channels]`. The columns are `hidden_channels` of the last layer, or the columns of
+    ///   the features and of all layers ([`Readout`])
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch does not match the model, or if the model has no pooling.
+    pub fn pooled(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let (Some(pooling), Some(output)) = (self.config().pooling, self.config().outputs.first()) else {
+            return Err(ModelError::Settings { what: "a model for nodes cannot classify whole graphs".into() });
+        };
+        let parts = self.parts(input.nodes(), Some((input.segments(), pooling)), mode)?;
+        let of_type = parts.into_iter().nth(output.node_type.index()).unwrap_or_default();
+        // Graphs without nodes.
+        let width = self.config().pooled_channels().unwrap_or(usize::MAX);
+        let zeros = || Tensor::zeros([input.num_graphs(), width], &input.nodes().device());
+        Ok(joined(of_type).unwrap_or_else(zeros))
+    }
+
+    /// Runs all layers. Returns the rows that the output layers read, by node type: of the last layer, or of all layers
+    /// in their order. With `pooled`, these are the pooled rows of graphs.
+    fn parts(
+        &self,
+        input: &ModelInput<B>,
+        pooled: Option<(&Segments, Pooling)>,
+        mode: Mode,
+    ) -> Result<Vec<Vec<Tensor<B, 2>>>, ModelError> {
+        let config = self.config();
+        if let Some(what) = config.graph.difference(input.schema()) {
+            return Err(ModelError::ForeignSchema { what });
+        }
+        self.check_norm(input)?;
+        let mut rows = self.encode(input, mode)?;
+        let mut parts = vec![Vec::new(); rows.len()];
+        for layer in 0..self.layers.len() {
+            if config.readout == Readout::JumpingKnowledge {
+                add_parts(&mut parts, &rows, pooled);
+            }
+            // All layers of whole graphs read the same block.
+            let block = if pooled.is_some() { 0 } else { layer };
+            rows = self.convolve(layer, rows, (input, block), mode);
+        }
+        add_parts(&mut parts, &rows, pooled);
+        Ok(parts)
+    }
+
+    /// Checks that the batch has the normalisation that a GCN needs.
+    fn check_norm(&self, input: &ModelInput<B>) -> Result<(), ModelError> {
+        if self.config().kind.needs_gcn_norm() { input.gcn_norm().map(|_| ()) } else { Ok(()) }
+    }
+
+    /// Applies the output layer of a node type, if it has one, to the rows that it reads.
+    fn output_of_type(&self, node_type: usize, rows: Tensor<B, 2>) -> Tensor<B, 2> {
+        match &self.outputs[node_type] {
+            Some(output) => output.forward(rows, Activation::Identity),
+            None => rows,
+        }
+    }
+
+    /// Returns the rows before the first layer: encoded features, embeddings, or the features themselves.
+    fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
+        let config = self.config();
+        let mut all = Vec::with_capacity(self.encoders.len());
+        for (t, (encoder, nodes)) in self.encoders.iter().zip(input.nodes()).enumerate() {
+            if nodes.within_hop.last().is_none_or(|&count| count == 0) {
+                all.push(None);
+                continue;
+            }
+            let of_type = &config.graph.node_types[t];
+            let expected = if encoder.is_some() { of_type.feature_dim } else { config.channels_before(0) };
+            let width = nodes.features.as_ref().map_or(0, |features| features.dims()[1]);
+            let Some(features) = nodes.features.clone().filter(|_| width == expected) else {
+                return Err(ModelError::NodeWidth { node_type: of_type.name.clone(), given: width, expected });
+            };
+            let of_input = self.mask(mode, config.input_dropout, INPUT, t);
+            let of_encoded = self.mask(mode, config.dropout, ENCODED, t);
+            all.push(Some(match encoder {
+                Some(encoder) => {
+                    let is_result = config.num_layers == 0 && config.outputs.is_empty();
+                    let activation = if is_result { Activation::Identity } else { Activation::Relu(of_encoded) };
+                    encoder.forward(masked(features, of_input), activation)
+                }
+                None => masked(features, if config.encoders { of_encoded } else { of_input }),
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Applies a layer, counted from 0, to a block of the input. Returns the rows of the nodes that the next layer reads.
+    fn convolve(&self, layer: usize, rows: Rows<B>, (input, at): (&ModelInput<B>, usize), mode: Mode) -> Rows<B> {
+        let config = self.config();
+        let hop = input.num_layers() - 1 - at;
+        let form = config.form();
+        let number = layer as u64;
+        // Layers without encoders have always been numbered from 1.
+        let pass = LayerPass::new(mode, if form == LayerForm::Direct { number + 1 } else { number });
+        let first_mask = if form == LayerForm::Typed || config.pooling.is_some() { 2 } else { 1 };
+        // Gradients are summed in the reverse order of operations. Layers without encoders have always copied the rows
+        // before all others, which keeps the bits of their results.
+        let mut copied = None;
+        if form == LayerForm::Direct && config.has_residual(layer) {
+            copied = rows[0].clone().map(|rows| prefix(rows, input.nodes()[0].within_hop[hop]));
+        }
+        let mut normalised = Vec::with_capacity(rows.len());
+        for (node_type, rows) in rows.iter().enumerate() {
+            normalised.push(match (rows.clone(), self.norm(layer, node_type)) {
+                (Some(rows), Some(Norm::Layer(norm))) => Some(norm.forward(rows)),
+                (rows, _) => rows,
+            });
+        }
+        let mut outputs = Vec::with_capacity(rows.len());
+        for (node_type, rows) in rows.into_iter().enumerate() {
+            let num_dst = input.nodes()[node_type].within_hop[hop];
+            let (Some(rows), Some(x)) = (rows, normalised[node_type].clone()) else {
+                outputs.push(None);
+                continue;
+            };
+            if num_dst == 0 {
+                outputs.push(None);
+                continue;
+            }
+            let mut is_destination = false;
+            let mut incoming = Vec::new();
+            for (relation, edges) in config.graph.edge_types.iter().enumerate() {
+                if edges.dst.index() != node_type {
+                    continue;
+                }
+                is_destination = true;
+                let edge_type = EdgeTypeId(relation as u16);
+                if let (Some(x), Some(block)) = (&normalised[edges.src.index()], input.blocks_of(edge_type).get(at)) {
+                    let edges = input.edge_data(edge_type, at);
+                    incoming.push(Incoming { relation, x: x.clone(), block: block.clone(), edges });
+                }
+            }
+            if !is_destination {
+                outputs.push(Some(prefix(rows, num_dst)));
+                continue;
+            }
+            let mask = self.mask(mode, config.dropout, first_mask + number, node_type);
+            let activation = Activation::Identity;
+            let input = TypedConvInput { node_type, x, num_dst, incoming: &incoming, pass, activation };
+            let output = self.activated(layer, input, mask);
+            outputs.push(Some(match copied.take() {
+                Some(rows) => rows + output,
+                None if config.has_residual(layer) => prefix(rows, num_dst) + output,
+                None => output,
+            }));
+        }
+        outputs
+    }
+
+    /// Applies the convolution of a layer, batch normalisation, the activation and dropout.
+    fn activated(&self, layer: usize, input: TypedConvInput<'_, B>, mask: DropoutMask) -> Tensor<B, 2> {
+        let config = self.config();
+        let is_elu = config.activation() == HiddenActivation::Elu;
+        let is_result = config.is_result(layer);
+        // An activation that is applied together with the operation before it.
+        let fused = if is_result || is_elu { Activation::Identity } else { Activation::Relu(mask) };
+        let conv = &self.layers[layer].conv;
+        let mode = input.pass.mode;
+        let x = match self.norm(layer, input.node_type) {
+            Some(Norm::Batch(norm)) => norm.forward(conv.convolve(input), mode, fused),
+            Some(Norm::Layer(_)) | None => conv.convolve(TypedConvInput { activation: fused, ..input }),
+        };
+        if is_elu && !is_result { masked(elu(x), mask) } else { x }
+    }
+}
+
+/// Adds the rows of each node type, or their pooled rows, to the parts that the output layers read.
+fn add_parts<B: GnnBackend>(parts: &mut [Vec<Tensor<B, 2>>], rows: &Rows<B>, pooled: Option<(&Segments, Pooling)>) {
+    for (parts, rows) in parts.iter_mut().zip(rows) {
+        let Some(rows) = rows.clone() else { continue };
+        parts.push(match pooled {
+            Some((segments, pooling)) => pool(rows, segments, &pooling.aggregation.reduce()),
+            None => rows,
+        });
+    }
+}
+
+/// Returns the columns of all parts; `None` without parts.
+fn joined<B: Backend>(mut parts: Vec<Tensor<B, 2>>) -> Option<Tensor<B, 2>> {
+    if parts.len() > 1 { Some(Tensor::cat(parts, 1)) } else { parts.pop() }
+}
+
+/// Returns `x` for positive elements and `exp(x) - 1` for others. NaN stays NaN.
+///
+/// Unlike burn's ELU, it never computes the exponential of a large positive number, so its gradient is finite for any
+/// `x`.
+fn elu<B: GnnBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    Mode::Eval.relu_and_dropout(0.0, 0).apply(x.clone()) + (x.clamp_max(0.0).exp() - 1.0)
+}
+
+impl<B: GnnBackend> NodeClassifier<B> for Network<B> {
+    fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let config = self.config();
+        let output = match config.outputs.first() {
+            Some(output) if config.pooling.is_none() => output,
+            _ => {
+                let what = "a model without outputs or with pooling cannot classify nodes".into();
+                return Err(ModelError::Settings { what });
+            }
+        };
+        let mut rows = self.forward_by_type(&input, mode)?;
+        let logits = rows.swap_remove(output.node_type.index());
+        Ok(logits.unwrap_or_else(|| Tensor::empty([0, output.channels], &input.device())))
+    }
+
+    fn layered(&self) -> Option<&dyn LayeredModel<B>> {
+        Some(self)
+    }
+}
+
+impl<B: GnnBackend> GraphClassifier<B> for Network<B> {
+    fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let pooled = self.pooled(input, mode)?;
+        let (Some(pooling), Some(output)) = (self.config().pooling, &self.output) else { return Ok(pooled) };
+        Ok(output.forward(masked(pooled, mode.mask(pooling.dropout, POOLED)), Activation::Identity))
+    }
+}
+
+/// The passes are the encoders, the layers, and the output layers, if there are any. With jumping knowledge, the rows of a
+/// pass have the columns of the passes before as well.
+impl<B: GnnBackend> LayeredModel<B> for Network<B> {
+    fn num_passes(&self) -> usize {
+        let config = self.config();
+        usize::from(config.encoders) + self.layers.len() + usize::from(config.has_output_layers())
+    }
+
+    fn reads_neighbors(&self, pass: usize) -> bool {
+        self.layer_of(pass).is_some_and(|layer| layer < self.layers.len())
+    }
+
+    fn width(&self, pass: usize, node_type: NodeTypeId) -> usize {
+        let config = self.config();
+        let num_layers = self.layer_of(pass).map_or(0, |layer| layer + 1);
+        let output = config.outputs.iter().find(|output| output.node_type == node_type);
+        match output {
+            Some(output) if num_layers > self.layers.len() => output.channels,
+            _ => config.channels_read(num_layers.min(self.layers.len())).unwrap_or(usize::MAX),
+        }
+    }
+
+    fn run_pass(&self, pass: usize, node_type: NodeTypeId, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
+        let t = node_type.index();
+        let rows = match self.layer_of(pass) {
+            None => self.encode(input, Mode::Eval)?.swap_remove(t),
+            Some(layer) if layer < self.layers.len() => {
+                self.check_norm(input)?;
+                self.run_layer(layer, t, input)
+            }
+            Some(_) => input.nodes()[t].features.clone().map(|rows| self.output_of_type(t, rows)),
+        };
+        Ok(rows.unwrap_or_else(|| Tensor::zeros([0, self.width(pass, node_type)], &input.device())))
+    }
+}
+
+impl<B: GnnBackend> Network<B> {
+    /// Returns the layer of a pass, counted from 0. The output layers follow the last layer; `None` are the encoders.
+    fn layer_of(&self, pass: usize) -> Option<usize> {
+        pass.checked_sub(usize::from(self.config().encoders))
+    }
+
+    /// Computes the rows of the seeds of one type after a layer. The features of the input are the rows of the pass
+    /// before.
+    fn run_layer(&self, layer: usize, node_type: usize, input: &ModelInput<B>) -> Option<Tensor<B, 2>> {
+        let config = self.config();
+        let width = config.channels_before(layer);
+        let mut rows = Vec::with_capacity(input.nodes().len());
+        for nodes in input.nodes() {
+            rows.push(nodes.features.clone().map(|rows| last_columns(rows, width)));
+        }
+        let computed = self.convolve(layer, rows, (input, 0), Mode::Eval).swap_remove(node_type)?;
+        if config.readout == Readout::Last {
+            return Some(computed);
+        }
+        let before = prefix(input.nodes()[node_type].features.clone()?, computed.dims()[0]);
+        Some(Tensor::cat(vec![before, computed], 1))
+    }
+}
+
+fn last_columns<B: Backend>(rows: Tensor<B, 2>, width: usize) -> Tensor<B, 2> {
+    let [count, columns] = rows.dims();
+    if columns == width { rows } else { rows.slice([0..count, columns - width..columns]) }
+}

@@ -1,0 +1,515 @@
+//! The settings of a network.
+
+use burn::backend::NdArray;
+use burn::tensor::backend::Backend;
+use edgecut_graph::NodeTypeId;
+use edgecut_settings::words;
+use serde::{Deserialize, Serialize};
+
+use super::graph_schema::GraphSchema;
+use super::model_error::ModelError;
+use super::network::Network;
+use super::old_settings::current;
+use crate::nn::{
+    Aggregation, ConvKind, ConvRole, ConvShape, HeteroConv, HiddenActivation, LayerForm, PygLayer, RelationAggregation,
+    WeightInit,
+};
+
+/// The settings of a [`Network`], which its model file stores in addition to the weights.
+///
+/// The constructors make the usual networks: [`stack`](Self::stack) for the nodes of a graph with one node type and one
+/// edge type, [`typed`](Self::typed) for the nodes of any graph, and [`whole_graphs`](Self::whole_graphs). All other
+/// settings combine with each of them, and [`validate`](Self::validate) says where they cannot.
+///
+/// ```
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig};
+/// let config = NetworkConfig { layer_norm: true, ..NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2) };
+/// // Two matrices with biases, and the scale and shift of one normalisation.
+/// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3) + 2 * 8));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkConfig {
+    /// Kind of the convolutions.
+    pub kind: ConvKind,
+    /// Node types and edge types of the graph that the model is for.
+    pub graph: GraphSchema,
+    /// True if dense layers map the features of each node type to the hidden width before the first convolution. The
+    /// layers then have the form [`LayerForm::Typed`], and output layers follow the last one. Otherwise the first
+    /// convolution reads the features of the only node type.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub encoders: bool,
+    /// Outputs by node type. The model predicts for the node type of the first one.
+    ///
+    /// Seeds of a node type without an output keep the rows of the last convolution. If there are no outputs at all, the
+    /// last convolution has no ReLU: dot products of non-negative rows are never negative, so a link model could not
+    /// give a negative pair a score below zero.
+    pub outputs: Vec<NetworkOutput>,
+    /// Columns of the rows of all node types between layers, and of learned embeddings.
+    pub hidden_channels: usize,
+    /// Number of convolutions, which is the number of hops. With 0, each node is mapped on its own.
+    pub num_layers: usize,
+    /// Combination of the messages that a node receives over several edge types. An R-GCN always sums.
+    pub relation_aggregation: RelationAggregation,
+    /// True if the input of a layer is added to its output, where both have the hidden width.
+    pub residual: bool,
+    /// True if the input of each layer is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016), except
+    /// features.
+    pub layer_norm: bool,
+    /// True if the output of each convolution is normalised over the batch, except logits. Layers of an MLP within a
+    /// convolution of the form [`LayerForm::Direct`] are normalised too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub batch_norm: bool,
+    /// Rows that the output layers read.
+    #[serde(default, skip_serializing_if = "Readout::is_last")]
+    pub readout: Readout,
+    /// Pooling of the nodes of each graph before the output, for models of whole graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Probability of dropout after the encoders and after every layer but the last one of a stack.
+    pub dropout: f64,
+    /// Probability of dropout on the features.
+    pub input_dropout: f64,
+    /// True if each feature row is divided by its sum, or by 1 if the sum is smaller, before the model reads it (PyG's
+    /// `NormalizeFeatures`). [`TensorBatch`](crate::TensorBatch) does this; the model uses its input unchanged.
+    pub normalize_features: bool,
+}
+
+/// The output for the nodes of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkOutput {
+    /// Node type.
+    pub node_type: NodeTypeId,
+    /// Columns of the output, for example the number of classes.
+    pub channels: usize,
+}
+
+/// The rows that the output layers, or the pooling before them, read.
+///
+/// ```
+/// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig, Readout};
+/// let all = NetworkConfig::whole_graphs(ConvKind::Gcn(GcnSettings), 3, 8, 2, 1);
+/// let all = NetworkConfig { batch_norm: false, ..all };
+/// // The output layer reads the 3 features and the 8 columns of the only layer, or only the latter.
+/// assert_eq!(all.num_parameters(), Some((3 * 8 + 8) + ((3 + 8) * 2 + 2)));
+/// let last = NetworkConfig { readout: Readout::Last, ..all };
+/// assert_eq!(last.num_parameters(), Some((3 * 8 + 8) + (8 * 2 + 2)));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readout {
+    /// The rows after the last convolution.
+    #[default]
+    Last,
+    /// The rows before the first convolution and after each one, concatenated (Xu et al., "Representation learning on
+    /// graphs with jumping knowledge networks", ICML 2018, as in the GIN paper).
+    JumpingKnowledge,
+}
+
+words!(
+    Readout,
+    "readout",
+    JumpingKnowledge = "jumping-knowledge": "The input features and the outputs of all layers, concatenated",
+    Last = "last": "The output of the last layer only",
+);
+
+/// The pooling of the nodes of a graph into one row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pooling {
+    /// Aggregation of the nodes.
+    pub aggregation: Aggregation,
+    /// Probability of dropout on the pooled rows.
+    pub dropout: f64,
+}
+
+impl Readout {
+    fn is_last(&self) -> bool {
+        *self == Self::Last
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl NetworkConfig {
+    /// Makes the settings of a network whose first convolution reads the features of a homogeneous graph, and whose last
+    /// one computes `num_classes` columns.
+    ///
+    /// ```
+    /// use burn::backend::NdArray;
+    /// use edgecut_trainer::models::{ConvKind, NetworkConfig, SageSettings};
+    /// let config = NetworkConfig::stack(ConvKind::Sage(SageSettings::default()), 100, 256, 47, 3);
+    /// let model = NetworkConfig { dropout: 0.5, ..config }.init::<NdArray>(42, &Default::default())?;
+    /// assert_eq!(edgecut_trainer::gradients::num_parameters(&model), 206_895);
+    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
+    /// ```
+    pub fn stack(
+        kind: ConvKind,
+        in_channels: usize,
+        hidden_channels: usize,
+        num_classes: usize,
+        num_layers: usize,
+    ) -> Self {
+        let output = NetworkOutput { node_type: NodeTypeId(0), channels: num_classes };
+        let graph = GraphSchema::homogeneous(in_channels);
+        Self { encoders: false, ..Self::typed(kind, graph, output, hidden_channels, num_layers) }
+    }
+
+    /// Makes the settings of a network over typed edges with encoders, and an output layer for the nodes of one type.
+    ///
+    /// ```
+    /// use edgecut_graph::NodeTypeId;
+    /// use edgecut_trainer::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, SageSettings};
+    /// let kind = ConvKind::Sage(SageSettings::default());
+    /// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
+    /// let config = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 1);
+    /// let dense = |fan_in: usize, fan_out: usize| fan_in * fan_out + fan_out;
+    /// // The encoder, the weights of the edges and of the nodes themselves, and the output.
+    /// assert_eq!(config.num_parameters(), Some(dense(16, 8) + 8 * 8 + dense(8, 8) + dense(8, 3)));
+    /// ```
+    pub fn typed(
+        kind: ConvKind,
+        graph: GraphSchema,
+        output: NetworkOutput,
+        hidden_channels: usize,
+        num_layers: usize,
+    ) -> Self {
+        Self {
+            kind,
+            graph,
+            encoders: true,
+            outputs: vec![output],
+            hidden_channels,
+            num_layers,
+            relation_aggregation: RelationAggregation::Sum,
+            residual: false,
+            layer_norm: false,
+            batch_norm: false,
+            readout: Readout::Last,
+            pooling: None,
+            dropout: 0.0,
+            input_dropout: 0.0,
+            normalize_features: false,
+        }
+    }
+
+    /// Makes the settings of the GIN paper's network for whole graphs: sum pooling, batch normalisation, a readout of all
+    /// layers, no dropout.
+    pub fn whole_graphs(
+        kind: ConvKind,
+        in_channels: usize,
+        hidden_channels: usize,
+        num_classes: usize,
+        num_layers: usize,
+    ) -> Self {
+        Self {
+            batch_norm: true,
+            readout: Readout::JumpingKnowledge,
+            pooling: Some(Pooling { aggregation: Aggregation::Sum, dropout: 0.0 }),
+            ..Self::stack(kind, in_channels, hidden_channels, num_classes, num_layers)
+        }
+    }
+
+    /// Parses the settings from the JSON that serialising writes, or that earlier versions have written.
+    ///
+    /// # Errors
+    /// If the text is not JSON or has other entries.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig};
+    /// let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2);
+    /// assert_eq!(NetworkConfig::from_json(&serde_json::to_string(&config)?)?, config);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(current(serde_json::from_str(text)?)?)
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// [`ModelError`] for sizes of 0 or too large for memory, dropouts outside `[0, 1)`, a convolution that does not fit,
+    /// outputs of node types that do not exist, and blocks that contradict each other or have no effect.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NetworkConfig};
+    /// let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), usize::MAX, 8, 3, 2);
+    /// assert_eq!(config.validate(), Err(ModelError::TooLarge));
+    /// ```
+    pub fn validate(&self) -> Result<(), ModelError> {
+        self.graph.validate()?;
+        let mut sizes = vec![("hidden_channels", self.hidden_channels)];
+        sizes.extend(self.outputs.iter().map(|output| ("num_classes", output.channels)));
+        if !self.encoders {
+            sizes.extend([("in_channels", self.graph.node_types[0].feature_dim), ("num_layers", self.num_layers)]);
+        }
+        if let Some((setting, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(ModelError::Zero { setting });
+        }
+        let of_pooling = self.pooling.map_or(0.0, |pooling| pooling.dropout);
+        for (setting, value) in [
+            ("dropout", self.dropout),
+            ("input_dropout", self.input_dropout),
+            ("dropout of the pooled rows", of_pooling),
+        ] {
+            ModelError::check_probability(setting, value)?;
+        }
+        ModelError::check_num_layers(self.num_layers)?;
+        self.kind.check(self.form(), self.hidden_channels).map_err(|what| ModelError::Settings { what })?;
+        self.check_outputs()?;
+        let dims: Vec<usize> = self.graph.edge_types.iter().map(|edges| edges.feature_dim).collect();
+        self.graph.clone().set_edge_features(self.kind, &dims)?;
+        match self.contradiction() {
+            Some(what) => Err(ModelError::Settings { what }),
+            None => self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge),
+        }
+    }
+
+    fn check_outputs(&self) -> Result<(), ModelError> {
+        for (position, output) in self.outputs.iter().enumerate() {
+            if output.node_type.index() >= self.graph.node_types.len() {
+                let node_type = output.node_type.index();
+                let types = self.graph.node_types.len();
+                return Err(ModelError::NoSuchNodeType { node_type, types });
+            }
+            if self.outputs[..position].iter().any(|other| other.node_type == output.node_type) {
+                let what = format!("node type {} has two outputs", output.node_type.index());
+                return Err(ModelError::Settings { what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Describes the first block of the network that contradicts another one or has no effect.
+    fn contradiction(&self) -> Option<String> {
+        let Self { num_layers, encoders, residual, layer_norm, batch_norm, .. } = *self;
+        if !encoders && !self.graph.is_homogeneous() {
+            return Some("a graph of several node types or edge types needs encoders (`encoders`)".into());
+        }
+        if layer_norm && batch_norm {
+            return Some("it has layer norm and batch norm: choose one of them".into());
+        }
+        if (self.pooling.is_some() || !encoders) && self.outputs.len() != 1 {
+            return Some("a network without encoders or with pooling has one output".into());
+        }
+        if self.readout == Readout::JumpingKnowledge && self.outputs.is_empty() {
+            return Some("jumping knowledge is for output layers, but the model has no outputs".into());
+        }
+        let effects = [
+            (
+                residual,
+                "residuals apply to the layers between rows of the hidden width",
+                Self::has_residual as fn(_, _) -> _,
+            ),
+            (layer_norm, "layer norm applies to the input of all layers but the first", Self::reads_hidden_rows),
+            (batch_norm, "batch norm applies to the output of all layers but the last", Self::computes_hidden_rows),
+        ];
+        for (is_set, what, applies) in effects {
+            // A model without convolutions has none of these blocks.
+            if !is_set || num_layers == 0 || (0..num_layers).any(|layer| applies(self, layer)) {
+                continue;
+            }
+            let advice = match self.kind.check(LayerForm::Typed, self.hidden_channels) {
+                Ok(()) => "add layers, or an encoder and a decoder (`encoder_decoder`)",
+                Err(_) => "add layers",
+            };
+            return Some(format!("{what}, but the model has {num_layers} and no such layer: {advice}"));
+        }
+        None
+    }
+
+    /// Makes the model with its initial weights, which depend on the seed only.
+    ///
+    /// # Errors
+    /// The errors of [`NetworkConfig::validate`].
+    pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<Network<B>, ModelError> {
+        self.validate()?;
+        Ok(Network::new(self, &mut WeightInit::new(seed), device))
+    }
+
+    /// Returns the number of parameters of the model including running statistics, or `None` if their bytes cannot be
+    /// addressed.
+    pub fn num_parameters(&self) -> Option<usize> {
+        WeightInit::count(|init| {
+            Network::<NdArray>::new(self, init, &Default::default());
+        })
+    }
+
+    /// Returns the number of columns of the first output; 0 if the model has none.
+    pub fn num_outputs(&self) -> usize {
+        self.outputs.first().map_or(0, |output| output.channels)
+    }
+
+    /// Returns the number of columns of a graph's pooled row, or `None` if it overflows.
+    pub fn pooled_channels(&self) -> Option<usize> {
+        self.channels_read(self.num_layers)
+    }
+
+    /// Returns the layers of PyG that compute the same as the convolutions; empty if the Python package knows them. They
+    /// are by layer, and by edge type if the layers have several convolutions.
+    pub(crate) fn pyg_layers(&self) -> Vec<PygLayer> {
+        let shapes: Vec<ConvShape> = match self.form() {
+            LayerForm::Direct => (0..self.num_layers).map(|layer| self.conv_shape(layer)).collect(),
+            LayerForm::Typed => {
+                let mut shapes = Vec::new();
+                for (ends, edges) in self.graph.edge_ends().into_iter().zip(&self.graph.edge_types) {
+                    shapes.push(HeteroConv::<NdArray>::shape_of(ends, edges.feature_dim, self.hidden_channels));
+                }
+                shapes
+            }
+        };
+        shapes.into_iter().filter_map(|shape| self.kind.pyg(shape)).collect()
+    }
+
+    /// Returns the form of the layers.
+    pub fn form(&self) -> LayerForm {
+        if self.encoders { LayerForm::Typed } else { LayerForm::Direct }
+    }
+
+    /// Returns true if output layers follow the last convolution. Otherwise it computes the result.
+    pub(super) fn has_output_layers(&self) -> bool {
+        let is_stack = !self.encoders && self.pooling.is_none() && self.readout == Readout::Last;
+        !self.outputs.is_empty() && !is_stack
+    }
+
+    /// Returns true if the last convolution computes the outputs.
+    pub(crate) fn ends_in_logits(&self) -> bool {
+        !self.outputs.is_empty() && !self.has_output_layers()
+    }
+
+    /// Returns true if a layer, counted from 0, computes the result of the model.
+    pub(super) fn is_result(&self, layer: usize) -> bool {
+        layer + 1 == self.num_layers && !self.has_output_layers()
+    }
+
+    /// Returns true if a layer reads rows of the hidden width instead of features.
+    pub(super) fn reads_hidden_rows(&self, layer: usize) -> bool {
+        self.encoders || layer > 0
+    }
+
+    /// Returns true if a layer computes rows of the hidden width instead of logits.
+    pub(super) fn computes_hidden_rows(&self, layer: usize) -> bool {
+        self.encoders || !self.is_result(layer)
+    }
+
+    /// Returns true if the input of a layer is added to its output.
+    pub(super) fn has_residual(&self, layer: usize) -> bool {
+        self.residual && self.reads_hidden_rows(layer) && self.computes_hidden_rows(layer)
+    }
+
+    /// Returns the number of columns of a node type's rows before a layer. `num_layers` is the layer after the last one.
+    pub(super) fn channels_before(&self, layer: usize) -> usize {
+        match layer.checked_sub(1) {
+            None if !self.encoders => self.graph.node_types[0].feature_dim,
+            Some(before) if !self.computes_hidden_rows(before) => self.num_outputs(),
+            _ => self.hidden_channels,
+        }
+    }
+
+    /// Returns the number of columns of the rows that an output layer after `num_layers` layers reads: those of the last
+    /// layer, or of all layers.
+    pub(super) fn channels_read(&self, num_layers: usize) -> Option<usize> {
+        match self.readout {
+            Readout::Last => Some(self.channels_before(num_layers)),
+            Readout::JumpingKnowledge => {
+                let before = self.channels_before(0);
+                num_layers.checked_mul(self.hidden_channels)?.checked_add(before)
+            }
+        }
+    }
+
+    /// Returns the shape of the only convolution of a layer.
+    pub(super) fn conv_shape(&self, layer: usize) -> ConvShape {
+        ConvShape {
+            in_channels: self.channels_before(layer),
+            out_channels: self.channels_before(layer + 1),
+            edge_channels: self.graph.edge_types[0].feature_dim,
+            role: if self.is_result(layer) { ConvRole::Output } else { ConvRole::Hidden },
+            batch_norm: self.batch_norm,
+        }
+    }
+
+    /// Returns the activation of hidden layers.
+    pub(super) fn activation(&self) -> HiddenActivation {
+        // The stacks of PyG have another activation for some convolutions. The other networks always had ReLU.
+        if self.encoders || self.pooling.is_some() { HiddenActivation::Relu } else { self.kind.hidden_activation() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gradients::num_parameters;
+    use crate::nn::{Decomposition, GatSettings, GcnSettings, GinSettings, RgcnSettings, SageSettings};
+    use crate::ops::AttentionVersion;
+
+    const GCN: ConvKind = ConvKind::Gcn(GcnSettings);
+
+    fn gat(version: AttentionVersion, heads: usize) -> ConvKind {
+        ConvKind::Gat(GatSettings { heads, version, attention_dropout: 0.1, projection_bias: true })
+    }
+
+    fn gin(mlp_layers: usize, learn_epsilon: bool) -> ConvKind {
+        ConvKind::Gin(GinSettings { mlp_layers, learn_epsilon })
+    }
+
+    fn fault(config: NetworkConfig) -> String {
+        config.validate().expect_err("settings that make no model").to_string()
+    }
+
+    #[test]
+    fn rejects_settings_that_make_no_model() {
+        for config in [NetworkConfig::stack(GCN, 4, 8, 2, 2), NetworkConfig::whole_graphs(GCN, 4, 8, 2, 2)] {
+            assert_eq!(config.validate(), Ok(()));
+            let broken = NetworkConfig { num_layers: 0, ..config.clone() };
+            assert_eq!(broken.validate(), Err(ModelError::Zero { setting: "num_layers" }));
+            let broken = NetworkConfig { graph: GraphSchema::homogeneous(0), ..config.clone() };
+            assert_eq!(broken.validate(), Err(ModelError::Zero { setting: "in_channels" }));
+            let broken = NetworkConfig { dropout: 1.0, ..config.clone() };
+            assert_eq!(broken.validate(), Err(ModelError::Probability { setting: "dropout", value: 1.0 }));
+            assert!(NetworkConfig { input_dropout: f64::NAN, ..config.clone() }.validate().is_err());
+            let broken = NetworkConfig { graph: GraphSchema::homogeneous(usize::MAX), ..config.clone() };
+            assert_eq!(broken.validate(), Err(ModelError::TooLarge));
+            let kind = |kind| fault(NetworkConfig { kind, ..config.clone() });
+            assert!(kind(gat(AttentionVersion::V1, 0)).contains("heads is 0"));
+            assert!(kind(gat(AttentionVersion::V1, 3)).contains("3 heads do not divide 8"));
+            assert!(kind(gin(0, false)).contains("mlp_layers is 0, it must be at least 1"));
+            let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
+            assert!(kind(rgcn).contains("use encoders"));
+            let two = NetworkOutput { node_type: NodeTypeId(0), channels: 2 };
+            assert!(fault(NetworkConfig { outputs: vec![two; 2], ..config.clone() }).contains("two outputs"));
+            assert!(fault(NetworkConfig { outputs: vec![], ..config.clone() }).contains("has one output"));
+            let both = NetworkConfig { layer_norm: true, batch_norm: true, ..config };
+            assert!(fault(both).contains("choose one of them"));
+        }
+    }
+
+    #[test]
+    fn counts_parameters_as_the_model_has_them() {
+        let sage = ConvKind::Sage(SageSettings { aggregation: Aggregation::Max });
+        let attention = [gat(AttentionVersion::V1, 2), gat(AttentionVersion::V2, 4)];
+        for kind in [GCN, sage, gin(1, false), gin(3, true)].into_iter().chain(attention) {
+            for num_layers in 1..=3 {
+                let plain = NetworkConfig::stack(kind, 5, 8, 3, num_layers);
+                let all = NetworkConfig::whole_graphs(kind, 5, 8, 3, num_layers);
+                let last = NetworkConfig { readout: Readout::Last, batch_norm: false, ..all.clone() };
+                let norm = NetworkConfig { layer_norm: num_layers > 1, ..plain.clone() };
+                for config in [plain, norm, all, last] {
+                    let model = config.init::<NdArray>(0, &Default::default()).expect("a valid model");
+                    assert_eq!(config.num_parameters(), Some(num_parameters(&model)), "{config:?}");
+                }
+            }
+        }
+    }
+}
