@@ -11,6 +11,7 @@ use crate::saved_model::{check_data, check_flags, loss_of_model};
 use crate::traffic_table;
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
+use edgecut_trainer::model_file::ModelTask;
 use edgecut_trainer::{
     EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
 };
@@ -85,7 +86,7 @@ fn evaluate<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<SeedResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+    let (mut model, model_config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
     let mut config = config.clone();
     config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;

@@ -4,6 +4,7 @@ use edgecut_graph::{Meta, NodeTypeId};
 use serde::{Deserialize, Serialize};
 
 use super::model_error::ModelError;
+use crate::nn::EdgeShape;
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 ///
@@ -13,7 +14,7 @@ use super::model_error::ModelError;
 /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
 /// let schema = GraphSchema {
 ///     node_types: vec![node_type("author", 0), node_type("paper", 128)],
-///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1), edge_dim: 0 }],
 /// };
 /// assert!(schema.validate().is_ok());
 /// assert_eq!(schema.edge_ends(), [(0, 1)]);
@@ -52,7 +53,7 @@ pub struct NodeTypeSchema {
 /// use edgecut_graph::NodeTypeId;
 /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema};
 /// // The source is a node type that does not exist.
-/// let edges = EdgeTypeSchema { src: NodeTypeId(1), relation: "writes".into(), dst: NodeTypeId(0) };
+/// let edges = EdgeTypeSchema { src: NodeTypeId(1), relation: "writes".into(), dst: NodeTypeId(0), edge_dim: 0 };
 /// let schema = GraphSchema { edge_types: vec![edges], ..GraphSchema::homogeneous(8) };
 /// assert!(schema.validate().is_err());
 /// ```
@@ -65,6 +66,13 @@ pub struct EdgeTypeSchema {
     pub relation: String,
     /// Node type of the destinations.
     pub dst: NodeTypeId,
+    /// Columns of the features of edges that the model reads; 0 if it reads none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub edge_dim: usize,
+}
+
+fn is_zero(columns: &usize) -> bool {
+    *columns == 0
 }
 
 impl GraphSchema {
@@ -85,7 +93,7 @@ impl GraphSchema {
         let edge_type = |edges: &edgecut_graph::EdgeTypeMeta| {
             let src = id(&edges.src_type)?;
             let dst = id(&edges.dst_type)?;
-            Ok(EdgeTypeSchema { src, relation: edges.relation.clone(), dst })
+            Ok(EdgeTypeSchema { src, relation: edges.relation.clone(), dst, edge_dim: 0 })
         };
         Ok(Self {
             node_types: meta.node_types.iter().map(node_type).collect(),
@@ -100,7 +108,7 @@ impl GraphSchema {
     /// assert!(GraphSchema::homogeneous(128).is_homogeneous());
     /// ```
     pub fn homogeneous(feature_dim: usize) -> Self {
-        let edges = EdgeTypeSchema { src: NodeTypeId(0), relation: "edge".into(), dst: NodeTypeId(0) };
+        let edges = EdgeTypeSchema { src: NodeTypeId(0), relation: "edge".into(), dst: NodeTypeId(0), edge_dim: 0 };
         Self { node_types: vec![NodeTypeSchema { name: "node".into(), feature_dim }], edge_types: vec![edges] }
     }
 
@@ -112,6 +120,16 @@ impl GraphSchema {
     /// Returns the source and destination node type of each edge type, as positions in `node_types`.
     pub fn edge_ends(&self) -> Vec<(usize, usize)> {
         self.edge_types.iter().map(|edges| (edges.src.index(), edges.dst.index())).collect()
+    }
+
+    /// Returns the ends of each edge type, and the width of its features.
+    pub fn edge_shapes(&self) -> Vec<EdgeShape> {
+        let shape = |edges: &EdgeTypeSchema| EdgeShape {
+            src: edges.src.index(),
+            dst: edges.dst.index(),
+            edge_channels: edges.edge_dim,
+        };
+        self.edge_types.iter().map(shape).collect()
     }
 
     /// Returns the names of the node types without features, which have learned embeddings.
@@ -142,9 +160,15 @@ impl GraphSchema {
                     format!("nodes with {} features", nodes.feature_dim)
                 }
             });
-            let edges = schema.edge_types.iter().filter(|_| names).map(|edges| {
+            let edges = schema.edge_types.iter().filter(|edges| names || edges.edge_dim > 0).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
-                format!("edge type {}__{}__{}", name(edges.src), edges.relation, name(edges.dst))
+                let features =
+                    if edges.edge_dim > 0 { format!(" with {} features", edges.edge_dim) } else { String::new() };
+                if names {
+                    format!("edge type {}__{}__{}{features}", name(edges.src), edges.relation, name(edges.dst))
+                } else {
+                    format!("edges{features}")
+                }
             });
             nodes.chain(edges).collect::<Vec<_>>()
         };

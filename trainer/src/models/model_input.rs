@@ -93,7 +93,7 @@ impl<B: Backend> ModelInput<B> {
     /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
     /// let schema = GraphSchema {
     ///     node_types: vec![node_type("author", 4), node_type("paper", 8)],
-    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1), edge_dim: 0 }],
     /// };
     /// // The seed is a paper with two authors.
     /// let device = Default::default();

@@ -102,7 +102,7 @@ impl<B: Backend> Network<B> {
             let is_encoded = config.encoders && nodes.feature_dim > 0;
             encoders.push(if is_encoded { Some(Dense::new(nodes.feature_dim, hidden, init, device)) } else { None });
         }
-        let ends = config.graph.edge_ends();
+        let ends = config.graph.edge_shapes();
         let shape = HeteroShape {
             edge_types: &ends,
             num_node_types: node_types.len(),

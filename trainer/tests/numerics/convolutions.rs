@@ -156,7 +156,8 @@ fn graph_convolution_equals_its_formula_forward_and_backward() {
     let block = prefix_block(&Arc::new(random_graph(&mut draws, 15, 25, 6)), 11);
     let x = draws.matrix::<Grad>(block.num_src(), 4);
     for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
-        let shape = ConvShape { in_channels: 4, out_channels: 3, role: ConvRole::Hidden, batch_norm: false };
+        let shape =
+            ConvShape { in_channels: 4, out_channels: 3, edge_channels: 0, role: ConvRole::Hidden, batch_norm: false };
         let kind = ConvKind::GraphConv(GraphConvSettings { aggregation });
         let any = kind.init::<Grad>(shape, &mut WeightInit::new(9), &device);
         let edgecut_trainer::nn::AnyConv::GraphConv(layer) = &any else { unreachable!("a GraphConv was made") };
@@ -196,7 +197,7 @@ fn destinations_without_edges_have_no_message() {
             continue;
         }
         let role = ConvRole::EdgeType { between_types: true };
-        let shape = ConvShape { in_channels: 8, out_channels: 8, role, batch_norm: false };
+        let shape = ConvShape { in_channels: 8, out_channels: 8, edge_channels: 0, role, batch_norm: false };
         let layer = kind.init::<Plain>(shape, &mut WeightInit::new(3), &device);
         let mut draws = Draws(5);
         let output = layer.convolve(ConvInput {

@@ -71,6 +71,7 @@ fn config(kind: ConvKind, decoder: DecoderKind, num_layers: usize) -> LinkModelC
         src: NodeTypeId(src),
         relation: relation.into(),
         dst: NodeTypeId(dst),
+        edge_dim: 0,
     };
     let graph = GraphSchema {
         node_types: [("paper", 5), ("author", 0), ("topic", 0)].map(node).to_vec(),

@@ -32,7 +32,7 @@ fn schema() -> GraphSchema {
     let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
     let edge = |(number, &(src, dst)): (usize, &(usize, usize))| {
         let id = |t: usize| NodeTypeId(t as u16);
-        EdgeTypeSchema { src: id(src), relation: format!("e{number}"), dst: id(dst) }
+        EdgeTypeSchema { src: id(src), relation: format!("e{number}"), dst: id(dst), edge_dim: 0 }
     };
     GraphSchema {
         node_types: [("a", 5), ("b", 3), ("c", 0), ("d", 4)].map(node).to_vec(),

@@ -16,7 +16,7 @@ mod relation_weights;
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 pub use gcn_norm::{GcnNorm, GcnNormError};
-pub use hetero::{HeteroConv, HeteroShape};
+pub use hetero::{EdgeShape, HeteroConv, HeteroShape};
 pub use incoming::Incoming;
 pub use order::Order;
 pub use registry::*;
@@ -153,6 +153,8 @@ pub struct ConvShape {
     pub in_channels: usize,
     /// Columns of the output.
     pub out_channels: usize,
+    /// Columns of the features of edges; 0 if there are none.
+    pub edge_channels: usize,
     /// Purpose of the layer.
     pub role: ConvRole,
     /// True to normalise batches within the convolution, if it has several dense layers.
