@@ -167,16 +167,17 @@ training_backend! {
         inference::predict_graphs(dataset, graphs, config, model, device)
     }
 
-    /// Calls [`open_model`](crate::model_file::open_model) for a node classifier.
+    /// Calls [`open_model`](crate::model_file::open_model) for a model for nodes or whole graphs.
     ///
     /// # Errors
-    /// The errors of that function.
-    fn open_node_model(
+    /// The errors of that function, and a model for another task.
+    fn open_network(
         bytes: &[u8],
         path: &Path,
+        task: ModelTask,
         device: &Device<Self>,
     ) -> Result<(Network<Self>, NetworkConfig, SavedEmbeddings), ModelFileError> {
-        model_file::open_network(bytes, path, ModelTask::Node, device)
+        model_file::open_network(bytes, path, task, device)
     }
 
     /// Calls [`train_link`](crate::link::train_link).
@@ -322,17 +323,5 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> {
         graph::evaluate_graph(graphs, split, config, model, world, device)
-    }
-
-    /// Calls [`open_model`](crate::model_file::open_model) for a model for whole graphs, which has no embeddings.
-    ///
-    /// # Errors
-    /// The errors of that function.
-    fn open_graph_model(
-        bytes: &[u8],
-        path: &Path,
-        device: &Device<Self>,
-    ) -> Result<(Network<Self>, NetworkConfig), ModelFileError> {
-        model_file::open_network(bytes, path, ModelTask::Graph, device).map(|(model, config, _)| (model, config))
     }
 }

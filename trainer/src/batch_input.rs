@@ -169,7 +169,7 @@ impl<B: GnnBackend> TensorBatch<B> {
             blocks.par_iter().enumerate().for_each(prepare);
         });
         for (edges, blocks) in schema.edge_types.iter().zip(&blocks) {
-            if edges.feature_dim > 0 {
+            if edges.edge_dim > 0 {
                 // Messages depend on weights of the layer, so that all of them have gradients.
                 let of_edges = blocks.par_iter().flat_map_iter(Block::blocks_of_edges);
                 of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training, device));
@@ -213,7 +213,7 @@ impl<B: GnnBackend> TensorBatch<B> {
         if schema.has_edge_features() {
             let mut rows = Vec::with_capacity(edge_features.len());
             for (edges, values) in schema.edge_types.iter().zip(edge_features) {
-                let dim = edges.feature_dim;
+                let dim = edges.edge_dim;
                 rows.push(if dim == 0 {
                     None
                 } else {
@@ -287,14 +287,14 @@ fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> R
     for ((edges, (src, _)), of_type) in edges.into_iter().zip(schema.edge_ends()).zip(&schema.edge_types) {
         let graph = BatchGraph::new(edges.indptr, edges.indices, nodes[src].input_nodes.len());
         let graph = graph.map_err(TrainError::batch)?;
-        let rows = if of_type.feature_dim > 0 { edges.attributes.features } else { Vec::new() };
-        if rows.len() != graph.num_edges() * of_type.feature_dim {
+        let rows = if of_type.edge_dim > 0 { edges.attributes.features } else { Vec::new() };
+        if rows.len() != graph.num_edges() * of_type.edge_dim {
             return Err(TrainError::batch(format!(
                 "{} features for {} edges of type {}, of which the model reads {} each: set `edge_attributes` of the sampler",
                 rows.len(),
                 graph.num_edges(),
                 of_type.relation,
-                of_type.feature_dim
+                of_type.edge_dim
             )));
         }
         graphs.push(Arc::new(graph));

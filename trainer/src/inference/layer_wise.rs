@@ -233,7 +233,7 @@ impl<B: GnnBackend> Pass<'_, B> {
             let entering = self.schema.edge_types.iter().zip(&meta.edge_types);
             for (ends, edges) in entering.filter(|(ends, _)| ends.dst == self.node_type) {
                 let degree = edges.num_edges as f64 / num_nodes;
-                bytes += degree * (F32 * (width_of(ends.src.index()) + ends.feature_dim as f64) + EDGE);
+                bytes += degree * (F32 * (width_of(ends.src.index()) + ends.edge_dim as f64) + EDGE);
             }
         }
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;

@@ -100,7 +100,7 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
 ///
 /// # Errors
 /// The errors of [`load_model`], and a model for another task.
-pub(crate) fn open_network<B: Backend>(
+pub fn open_network<B: Backend>(
     bytes: &[u8],
     path: &Path,
     task: ModelTask,

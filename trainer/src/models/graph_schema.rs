@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::model_error::ModelError;
-use crate::nn::{ConvKind, EdgeFeatureUse};
+use crate::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 ///
@@ -68,20 +68,20 @@ pub struct EdgeTypeSchema {
     pub relation: String,
     /// Node type of the destinations.
     pub dst: NodeTypeId,
-    /// Columns of the features of edges that a model reads. 0 if edges have none, or if the model ignores them.
+    /// Columns of the features of edges that the model reads; 0 if it reads none.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub feature_dim: usize,
-}
-
-fn is_zero(dim: &usize) -> bool {
-    *dim == 0
+    pub edge_dim: usize,
 }
 
 impl EdgeTypeSchema {
-    /// Makes an edge type without features.
+    /// Makes an edge type of whose features the model reads none.
     pub fn new(src: NodeTypeId, relation: impl Into<String>, dst: NodeTypeId) -> Self {
-        Self { src, relation: relation.into(), dst, feature_dim: 0 }
+        Self { src, relation: relation.into(), dst, edge_dim: 0 }
     }
+}
+
+fn is_zero(columns: &usize) -> bool {
+    *columns == 0
 }
 
 impl GraphSchema {
@@ -132,7 +132,7 @@ impl GraphSchema {
                 );
                 return Err(ModelError::Settings { what });
             }
-            edges.feature_dim = if of_kind == EdgeFeatureUse::Ignored { 0 } else { dim };
+            edges.edge_dim = if of_kind == EdgeFeatureUse::Ignored { 0 } else { dim };
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl GraphSchema {
         let mut schema = Self::new(meta)?;
         if model.has_edge_features() {
             for (edges, of_type) in schema.edge_types.iter_mut().zip(&meta.edge_types) {
-                edges.feature_dim = of_type.feature_dim;
+                edges.edge_dim = of_type.feature_dim;
             }
         }
         Ok(schema)
@@ -154,7 +154,7 @@ impl GraphSchema {
 
     /// Returns whether a model of this schema reads features of edges.
     pub fn has_edge_features(&self) -> bool {
-        self.edge_types.iter().any(|edges| edges.feature_dim > 0)
+        self.edge_types.iter().any(|edges| edges.edge_dim > 0)
     }
 
     /// Makes a sampler whose batches have the features of edges that a model of this schema reads.
@@ -193,6 +193,16 @@ impl GraphSchema {
         self.edge_types.iter().map(|edges| (edges.src.index(), edges.dst.index())).collect()
     }
 
+    /// Returns the ends of each edge type, and the width of its features.
+    pub fn edge_shapes(&self) -> Vec<EdgeShape> {
+        let shape = |edges: &EdgeTypeSchema| EdgeShape {
+            src: edges.src.index(),
+            dst: edges.dst.index(),
+            edge_channels: edges.edge_dim,
+        };
+        self.edge_types.iter().map(shape).collect()
+    }
+
     /// Returns the names of the node types without features, which have learned embeddings.
     pub fn embedded_types(&self) -> Vec<&str> {
         self.node_types.iter().filter(|nodes| nodes.feature_dim == 0).map(|nodes| nodes.name.as_str()).collect()
@@ -221,14 +231,15 @@ impl GraphSchema {
                     format!("nodes with {} features", nodes.feature_dim)
                 }
             });
-            let edges = schema.edge_types.iter().filter(|edges| names || edges.feature_dim > 0).map(|edges| {
+            let edges = schema.edge_types.iter().filter(|edges| names || edges.edge_dim > 0).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
-                let ends = if names {
-                    format!("edge type {}__{}__{}", name(edges.src), edges.relation, name(edges.dst))
+                let features =
+                    if edges.edge_dim > 0 { format!(" with {} features", edges.edge_dim) } else { String::new() };
+                if names {
+                    format!("edge type {}__{}__{}{features}", name(edges.src), edges.relation, name(edges.dst))
                 } else {
-                    "edges".to_owned()
-                };
-                if edges.feature_dim > 0 { format!("{ends} with {} features", edges.feature_dim) } else { ends }
+                    format!("edges{features}")
+                }
             });
             nodes.chain(edges).collect::<Vec<_>>()
         };

@@ -95,7 +95,7 @@ impl<B: Backend> ModelInput<B> {
     /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
     /// let schema = GraphSchema {
     ///     node_types: vec![node_type("author", 4), node_type("paper", 8)],
-    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1), edge_dim: 0 }],
     /// };
     /// // The seed is a paper with two authors.
     /// let device = Default::default();
@@ -282,8 +282,8 @@ impl<B: Backend> ModelInput<B> {
             if given != expected {
                 return Err(ModelError::EdgeFeatures { relation: edges.relation.clone(), given, expected });
             }
-            if edges.feature_dim != dim {
-                Arc::make_mut(&mut self.schema).edge_types[edge_type].feature_dim = dim;
+            if edges.edge_dim != dim {
+                Arc::make_mut(&mut self.schema).edge_types[edge_type].edge_dim = dim;
             }
         }
         self.edge_features = rows;

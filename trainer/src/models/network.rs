@@ -102,11 +102,9 @@ impl<B: Backend> Network<B> {
             let is_encoded = config.encoders && nodes.feature_dim > 0;
             encoders.push(if is_encoded { Some(Dense::new(nodes.feature_dim, hidden, init, device)) } else { None });
         }
-        let ends = config.graph.edge_ends();
-        let edge_channels: Vec<usize> = config.graph.edge_types.iter().map(|edges| edges.feature_dim).collect();
+        let ends = config.graph.edge_shapes();
         let shape = HeteroShape {
             edge_types: &ends,
-            edge_channels: &edge_channels,
             num_node_types: node_types.len(),
             channels: hidden,
             combine: config.relation_aggregation,
@@ -310,12 +308,6 @@ impl<B: GnnBackend> Network<B> {
         // Layers without encoders have always been numbered from 1.
         let pass = LayerPass::new(mode, if form == LayerForm::Direct { number + 1 } else { number });
         let first_mask = if form == LayerForm::Typed || config.pooling.is_some() { 2 } else { 1 };
-        // Gradients are summed in the reverse order of operations. Layers without encoders have always copied the rows
-        // before all others, which keeps the bits of their results.
-        let mut copied = None;
-        if form == LayerForm::Direct && config.has_residual(layer) {
-            copied = rows[0].clone().map(|rows| prefix(rows, input.nodes()[0].within_hop[hop]));
-        }
         let mut normalised = Vec::with_capacity(rows.len());
         for (node_type, rows) in rows.iter().enumerate() {
             normalised.push(match (rows.clone(), self.norm(layer, node_type)) {
@@ -355,10 +347,12 @@ impl<B: GnnBackend> Network<B> {
             let activation = Activation::Identity;
             let input = TypedConvInput { node_type, x, num_dst, incoming: &incoming, pass, activation };
             let output = self.activated(layer, input, mask);
-            outputs.push(Some(match copied.take() {
-                Some(rows) => rows + output,
-                None if config.has_residual(layer) => prefix(rows, num_dst) + output,
-                None => output,
+            // The order of the operands decides the order in which gradients are summed, and so their last bits. Both
+            // forms keep the order of earlier versions.
+            outputs.push(Some(match form {
+                _ if !config.has_residual(layer) => output,
+                LayerForm::Direct => output + prefix(rows, num_dst),
+                LayerForm::Typed => prefix(rows, num_dst) + output,
             }));
         }
         outputs

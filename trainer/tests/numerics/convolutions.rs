@@ -54,7 +54,7 @@ fn settings_survive_flags_and_model_files() {
 fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
     let output = NetworkOutput { node_type: NodeTypeId(0), channels: 3 };
     let mut graph = GraphSchema::homogeneous(5);
-    graph.edge_types[0].feature_dim = if kind.edge_features() == EdgeFeatureUse::Ignored { 0 } else { 2 };
+    graph.edge_types[0].edge_dim = if kind.edge_features() == EdgeFeatureUse::Ignored { 0 } else { 2 };
     let stack = NetworkConfig { graph: graph.clone(), ..NetworkConfig::stack(kind, 5, 8, 3, 3) };
     let whole = NetworkConfig { graph: graph.clone(), ..NetworkConfig::whole_graphs(kind, 5, 8, 3, 3) };
     let typed = NetworkConfig::typed(kind, graph, output, 8, 3);
@@ -77,7 +77,7 @@ fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
 
 /// Returns the features of a block's edges that a network reads.
 fn edge_features(config: &NetworkConfig, block: &Block) -> Option<Tensor<Plain, 2>> {
-    let dim = config.graph.edge_types[0].feature_dim;
+    let dim = config.graph.edge_types[0].edge_dim;
     if dim > 0 { Some(Draws(10).matrix(block.num_edges(), dim)) } else { None }
 }
 

@@ -16,7 +16,7 @@ use edgecut_trainer::gradients::{
     num_trained_parameters, unflatten_gradients,
 };
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
-use edgecut_trainer::model_file::{parse_model, save_model};
+use edgecut_trainer::model_file::{ModelTask, parse_model, save_model};
 use edgecut_trainer::models::{
     ConvKind, GcnSettings, GinSettings, GraphClassifier, Mode, ModelError, Network, NetworkConfig, Pooling, Readout,
     SageSettings,
@@ -413,7 +413,9 @@ fn saved_models_come_back_with_their_running_statistics() {
         let (loaded, settings, _) =
             parse_model::<NdArray<f32>, NetworkConfig>(&bytes, &path, &device).expect("the model");
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
-        let Err(error) = Cpu::open_node_model(&bytes, &path, &device) else { panic!("no model for nodes") };
+        let Err(error) = Cpu::open_network(&bytes, &path, ModelTask::Node, &device) else {
+            panic!("no model for nodes")
+        };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains("use it with `train graph`"), "{error}: {source}");
     }

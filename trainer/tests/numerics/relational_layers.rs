@@ -8,9 +8,9 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use edgecut_trainer::nn::{
-    Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, EdgeData, GatConv, GatConvConfig, GatSettings,
-    HeteroShape, Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings, TypedConv,
-    TypedConvInput, WeightInit,
+    Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, EdgeData, EdgeShape, GatConv, GatConvConfig,
+    GatSettings, HeteroShape, Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings,
+    TypedConv, TypedConvInput, WeightInit,
 };
 use edgecut_trainer::ops::{Activation, AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
 
@@ -145,8 +145,8 @@ fn slow_rgcn(
 const LAYER: u64 = 3;
 
 fn typed(kind: ConvKind, combine: RelationAggregation) -> AnyTypedConv<Grad> {
-    let shape =
-        HeteroShape { edge_types: &EDGE_TYPES, edge_channels: &[0; 4], num_node_types: 3, channels: CHANNELS, combine };
+    let edge_types = EDGE_TYPES.map(|(src, dst)| EdgeShape { src, dst, edge_channels: 0 });
+    let shape = HeteroShape { edge_types: &edge_types, num_node_types: 3, channels: CHANNELS, combine };
     let layer = kind.init_typed(&shape, &mut WeightInit::new(6), &Default::default());
     let count = WeightInit::count(|init| {
         kind.init_typed::<Grad>(&shape, init, &Default::default());

@@ -52,7 +52,7 @@ pub(super) fn open<B: TrainingBackend>(
     let saved = SavedTask::of_file(&bytes, path)?;
     let model = match saved.task {
         ModelTask::Node => {
-            let (mut model, config, embeddings) = B::open_node_model(&bytes, path, device)?;
+            let (mut model, config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs());
             Model::Node(model, config, embeddings, outputs)
@@ -64,7 +64,7 @@ pub(super) fn open<B: TrainingBackend>(
             Model::Link(model, config, embeddings)
         }
         ModelTask::Graph => {
-            let (mut model, config) = B::open_graph_model(&bytes, path, device)?;
+            let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
             if let Data::Graphs(graphs) = data {
                 check_graphs(&bytes, path, graphs, config.num_outputs())?;
             }

@@ -18,7 +18,7 @@ use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::loss::OutputKind;
-use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::NetworkConfig;
 use edgecut_trainer::ops::Precision;
 use edgecut_trainer::{EpochCost, EpochReport, SeedResult, SeedScores, StepOptions, TrainingBackend};
@@ -142,7 +142,7 @@ fn evaluate<B: TrainingBackend>(
 ) -> anyhow::Result<SeedResult> {
     let path = args.output.load_model.as_deref().context("--load-model is missing")?;
     let bytes = read_on_rank_0(path, world)?;
-    let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
+    let (mut model, model_config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
     check_flags(&args.given, path, &settings_of(&args.training.conv, config, &model_config))?;
     check_graphs(&bytes, path, graphs, model_config.num_outputs())?;
     model.set_precision(config.step.precision);

@@ -11,7 +11,7 @@ use crate::tasks::model_bytes::read_on_rank_0;
 use crate::tasks::saved_model::{check_data, check_flags, loss_of_model, sampler_of_model};
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
-use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::{
     EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
 };
@@ -87,7 +87,7 @@ fn evaluate<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<SeedResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+    let (mut model, model_config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
     let mut config = config.clone();
     config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;

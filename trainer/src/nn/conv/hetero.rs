@@ -15,16 +15,25 @@ use crate::ops::{Activation, GnnBackend, Precision};
 /// The size of a layer over several edge types. The rows of all node types have the same width.
 #[derive(Debug, Clone)]
 pub struct HeteroShape<'a> {
-    /// Source and destination node type of each edge type.
-    pub edge_types: &'a [(usize, usize)],
-    /// Features of edges that the convolution of each edge type reads, 0 for none.
-    pub edge_channels: &'a [usize],
+    /// Ends of each edge type, and the width of its features.
+    pub edge_types: &'a [EdgeShape],
     /// Number of node types.
     pub num_node_types: usize,
     /// Input and output features of each node.
     pub channels: usize,
     /// Combination of the messages of edge types. A [`TypedConv`] has its own.
     pub combine: RelationAggregation,
+}
+
+/// An edge type of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EdgeShape {
+    /// Number of the node type of the sources.
+    pub src: usize,
+    /// Number of the node type of the destinations.
+    pub dst: usize,
+    /// Columns of the features of edges; 0 if there are none.
+    pub edge_channels: usize,
 }
 
 /// A layer over several edge types, `out_i = combine_r message_r(i) + x_i W_self + b`, as PyG's `HeteroConv`.
@@ -38,13 +47,12 @@ pub struct HeteroShape<'a> {
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::Mode;
 /// use edgecut_trainer::nn::{
-///     ConvKind, EdgeData, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
+///     ConvKind, EdgeData, EdgeShape, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
 ///     WeightInit,
 /// };
 /// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 /// let shape = HeteroShape {
-///     edge_types: &[(0, 1)],
-///     edge_channels: &[0],
+///     edge_types: &[EdgeShape { src: 0, dst: 1, edge_channels: 0 }],
 ///     num_node_types: 2,
 ///     channels: 4,
 ///     combine: RelationAggregation::Sum,
@@ -77,20 +85,21 @@ struct Settings {
 }
 
 impl<B: Backend> HeteroConv<B> {
-    /// Returns the shape of the convolution from one node type to another.
-    pub(crate) fn shape_of((src, dst): (usize, usize), edge_channels: usize, channels: usize) -> ConvShape {
+    /// Returns the shape of the convolution over an edge type.
+    pub(crate) fn shape_of(edges: EdgeShape, channels: usize) -> ConvShape {
+        let EdgeShape { src, dst, edge_channels } = edges;
         let role = ConvRole::EdgeType { between_types: src != dst };
         ConvShape { in_channels: channels, out_channels: channels, edge_channels, role, batch_norm: false }
     }
 
     /// Makes the layer with a convolution of `kind` per edge type.
     pub(super) fn new(kind: ConvKind, shape: &HeteroShape<'_>, init: &mut WeightInit, device: &B::Device) -> Self {
-        let &HeteroShape { edge_types, edge_channels, num_node_types, channels, combine } = shape;
+        let &HeteroShape { edge_types, num_node_types, channels, combine } = shape;
         let mut relations = Vec::with_capacity(edge_types.len());
         let mut entering = vec![0_usize; num_node_types];
-        for (&(src, dst), &edge_channels) in edge_types.iter().zip(edge_channels) {
-            entering[dst] += 1;
-            relations.push(kind.init(Self::shape_of((src, dst), edge_channels, channels), init, device));
+        for &edges in edge_types {
+            entering[edges.dst] += 1;
+            relations.push(kind.init(Self::shape_of(edges, channels), init, device));
         }
         let mut own = Vec::with_capacity(num_node_types);
         let mut scales = Vec::with_capacity(num_node_types);

@@ -17,7 +17,7 @@ mod relation_weights;
 pub use aggregation::Aggregation;
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 pub use gcn_norm::{GcnNorm, GcnNormError};
-pub use hetero::{HeteroConv, HeteroShape};
+pub use hetero::{EdgeShape, HeteroConv, HeteroShape};
 pub use incoming::Incoming;
 pub use order::Order;
 pub use registry::*;
