@@ -122,8 +122,7 @@ impl PreparedGraphs {
         for (graph, of_graph) in batch.node_offsets.windows(2).enumerate() {
             graph_of.extend(std::iter::repeat_n(graph as i64, (of_graph[1] - of_graph[0]) as usize));
         }
-        let first_edge = |&node: &u32| i64::from(batch.indptr[node as usize]);
-        let edge_ptr = batch.node_offsets.iter().map(first_edge).collect();
+        let edge_ptr = batch.node_offsets.iter().map(|&node| i64::from(batch.indptr[node as usize])).collect();
         let mut edge_features = vec![0.0; edge_dim * num_edges];
         for (edge, &label) in batch.edge_labels.iter().enumerate() {
             edge_features[edge * edge_dim + label as usize] = 1.0;

@@ -301,6 +301,7 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<Edg
         let given = given.iter().any(|&(x, y)| [(x.index(), y.index()), (y.index(), x.index())].contains(&(a, b)));
         ends && (a == b || named || given)
     };
-    let reverses_of = |a: usize| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect();
-    (0..types.len()).map(reverses_of).collect()
+    (0..types.len())
+        .map(|a| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect())
+        .collect()
 }

@@ -114,8 +114,7 @@ impl NumNeighbors {
             }
         };
         let by_type = meta.edge_types.iter().map(of_type).collect::<Result<Vec<_>, _>>()?;
-        let of_hop = |hop: usize| by_type.iter().map(|fanouts| drawn(fanouts[hop])).collect();
-        Ok((0..self.num_hops()).map(of_hop).collect())
+        Ok((0..self.num_hops()).map(|hop| by_type.iter().map(|fanouts| drawn(fanouts[hop])).collect()).collect())
     }
 }
 

@@ -281,8 +281,8 @@ impl Features {
             // All values of a row have the same scale.
             Self::Int8 { rows, dim } => {
                 let mut rows = rows.chunks_exact(SCALE_BYTES + dim);
-                let is_bad = |row: &[u8]| row.first_chunk().is_none_or(|&scale| !f32::from_le_bytes(scale).is_finite());
-                rows.position(is_bad).map(|row| row * dim)
+                rows.position(|row| row.first_chunk().is_none_or(|&scale| !f32::from_le_bytes(scale).is_finite()))
+                    .map(|row| row * dim)
             }
         }?;
         Some((at / self.dim(), at % self.dim()))
