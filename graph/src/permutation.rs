@@ -52,13 +52,6 @@ impl Permutation {
 
     /// Returns the value at `position`.
     ///
-    /// ```
-    /// use edgecut_graph::Permutation;
-    /// let order = Permutation::new(1_000_000, 7);
-    /// assert!(order.at(0) < order.len());
-    /// assert_ne!(order.at(0), order.at(1));
-    /// ```
-    ///
     /// # Panics
     /// If `position` is not below the length.
     pub fn at(&self, position: u64) -> u64 {
