@@ -20,6 +20,8 @@ TUPLE_LET = re.compile(r"^\s*let \([^=()]*\) = \((?!.*\bawait\b).*,.*\);\s*$")
 BOOL_MATCH = re.compile(r"\bmatch [^{;]*\{\s*(?:true|false) =>")
 LOST_SOURCE = re.compile(r"map_err\(\|[^|]*\|[^|]*to_string\(\)")
 FUNCTION = re.compile(r"\bfn \w+\s*(?:<[^(]*>)?\(([^)]*)\)", re.S)
+CLOSURE = re.compile(r"^\s*let (?:mut )?\w+ = (?:async )?(?:move )?\|")
+TUPLE_PARAMETER = re.compile(r"\bfn \w+[^{;]*?[(,]\s*&?\([\w\s,&]+\): ")
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
 # The crates of the workspace, except examples. Their messages must not end them when nobody reads any more.
@@ -37,6 +39,10 @@ LIMITS = {
     "crates that may print with println!": 0,
     # Kernels, whose arrays cannot be grouped, the functions that train, and methods of the trait of file systems.
     "functions with more than 6 parameters": 23,
+    # A closure with a name is often better a function, a loop, or written where it is used.
+    "closures with a name": 1512,
+    # A struct names the values that belong together.
+    "functions that take a tuple apart": 31,
     # Modules are the folders and files below `src`. Modules that import each other cannot be read or moved separately.
     "modules that import themselves over others": 0,
 }
@@ -75,6 +81,8 @@ def count(folder):
         "matches on a bool": 0,
         "errors that lose their source": 0,
         "functions with more than 6 parameters": 0,
+        "closures with a name": 0,
+        "functions that take a tuple apart": 0,
         "crates that may print with println!": 0,
         "modules that import themselves over others": 0,
         "public items": 0,
@@ -112,6 +120,8 @@ def count(folder):
             if not line.lstrip().startswith("#["):
                 in_doc = False
             totals["plain comment lines"] += bool(PLAIN.match(line))
+            if CLOSURE.match(line):
+                note("closures with a name", path, number)
             if TUPLE_LET.match(line):
                 note("lets of a tuple of values", path, number)
             if LOST_SOURCE.search(line):
@@ -121,6 +131,8 @@ def count(folder):
         for function in FUNCTION.finditer(text):
             if parameters(function[1]) > 6:
                 note("functions with more than 6 parameters", path, text.count("\n", 0, function.start()) + 1)
+        for function in TUPLE_PARAMETER.finditer(text):
+            note("functions that take a tuple apart", path, text.count("\n", 0, function.start()) + 1)
     for place in circular_modules(folder):
         totals["modules that import themselves over others"] += 1
         found["modules that import themselves over others"].append(place)

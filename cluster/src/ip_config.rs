@@ -60,16 +60,6 @@ pub struct IpConfig {
 }
 
 /// The role of a node in a job whose graph is on other machines than its training.
-///
-/// ```
-/// use edgecut_cluster::{IpConfig, NodeRole};
-///
-/// let text = "hosts:\n  - {address: store-1, role: server}\n  - {address: node-1, role: trainer}\n";
-/// let config = IpConfig::parse(text, "ip_config.yaml")?;
-/// assert_eq!(config.servers()[0].to_string(), "store-1:29600");
-/// assert_eq!(config.with_role(NodeRole::Trainer).expect("a trainer").master().host, "node-1");
-/// # Ok::<(), edgecut_cluster::IpConfigError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeRole {
@@ -131,13 +121,6 @@ struct YamlConfig {
 }
 
 /// An error of reading a file of nodes.
-///
-/// ```
-/// use edgecut_cluster::{IpConfig, IpConfigError};
-///
-/// let error = IpConfig::parse("10.0.0.1\n10.0.0.300\n", "nodes.txt").unwrap_err();
-/// assert!(matches!(error, IpConfigError::Line { line: 2, .. }));
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IpConfigError {

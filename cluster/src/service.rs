@@ -23,13 +23,6 @@ use crate::token::Token;
 pub const DEFAULT_SERVER_PORT: u16 = 29600;
 
 /// The settings of connections between servers and clients.
-///
-/// ```
-/// use edgecut_cluster::ServiceConfig;
-///
-/// let config = ServiceConfig::new(None);
-/// assert_eq!(config.silence_timeout.as_secs(), 10);
-/// ```
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
     /// The shared secret. Without one, only loopback addresses and processes of one user work.
@@ -259,14 +252,6 @@ impl ServiceAddress {
 
     /// Returns the address to listen on as this server: all IPv4 addresses of this machine if there is a secret, and
     /// loopback otherwise.
-    ///
-    /// ```
-    /// use edgecut_cluster::{ServiceAddress, ServiceConfig};
-    ///
-    /// let server: ServiceAddress = "node-1:29600".parse()?;
-    /// assert!(server.default_listen_addr(&ServiceConfig::new(None)).is_loopback());
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn default_listen_addr(&self, config: &ServiceConfig) -> IpAddr {
         match self.host.parse::<IpAddr>() {
             Ok(ip) => ip,

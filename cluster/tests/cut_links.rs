@@ -125,8 +125,7 @@ fn run_and_cut(number: usize, from: usize, to: usize) -> Result<Vec<String>, Str
     workers.iter().for_each(|worker| worker.wait_until_running(PATIENCE));
     net.cut(from, to);
     let deadline = Instant::now() + LONGEST;
-    let end = |worker: &Worker| worker.end(deadline.saturating_duration_since(Instant::now()));
-    Ok(workers.iter().map(end).collect())
+    Ok(workers.iter().map(|worker| worker.end(deadline.saturating_duration_since(Instant::now()))).collect())
 }
 
 #[test]

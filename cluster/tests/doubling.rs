@@ -53,8 +53,7 @@ fn time_ring(plan: impl Fn(usize, usize) -> Vec<ring::Step>, world: usize, bytes
     let steps = plan(0, world).len();
     let mut ends = start(world);
     for _ in 0..steps {
-        let step = |rank: usize| ends[rank].and(&ends[(rank + world - 1) % world].after(message));
-        ends = (0..world).map(step).collect();
+        ends = (0..world).map(|rank| ends[rank].and(&ends[(rank + world - 1) % world].after(message))).collect();
     }
     End::latest(&ends)
 }

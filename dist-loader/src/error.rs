@@ -5,16 +5,6 @@ use edgecut_dist_sampler::SampleError;
 use thiserror::Error;
 
 /// An error of a loader.
-///
-/// ```
-/// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, LoaderError};
-/// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-/// # use std::sync::Arc;
-/// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
-/// let loader = GraphDataLoader::new(graphs, vec![10], GraphLoaderConfig::new(4), 0, 1);
-/// assert!(matches!(loader, Err(LoaderError::Config { what }) if what.contains("graph 10 does not exist")));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Error)]
 pub enum LoaderError {
     /// A batch could not be sampled, or its features could not be fetched.

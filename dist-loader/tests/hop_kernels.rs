@@ -8,7 +8,7 @@ use edgecut_dist_sampler::{
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{EdgeTypeId, HopError, HopKernel, NodeTypeId, Part, PlainHop};
+use edgecut_graph::{EdgeTypeId, Fanout, HopError, HopKernel, NodeTypeId, Part, PlainHop};
 use edgecut_partition::Method;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -65,12 +65,12 @@ impl HopKernel for Kernel {
 /// Returns the positions of drawn neighbors, ascending.
 fn drawn(degree: u64, hop: &PlainHop<'_>, rng: &mut CounterRng) -> Vec<u64> {
     match hop.fanout {
-        Some(fanout) if hop.replace && degree > 0 => {
+        Fanout::Count(fanout) if hop.replace && degree > 0 => {
             let mut drawn: Vec<u64> = (0..fanout).map(|_| rng.below(degree)).collect();
             drawn.sort_unstable();
             drawn
         }
-        Some(fanout) if u64::from(fanout) < degree => {
+        Fanout::Count(fanout) if u64::from(fanout) < degree => {
             let mut drawn = BTreeSet::new();
             for last in degree - u64::from(fanout)..degree {
                 let at = rng.below(last + 1);

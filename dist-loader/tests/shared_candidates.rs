@@ -37,8 +37,8 @@ fn random_batch(relations: Arc<EdgeRelations>, num_edges: usize, duplicates: boo
         src.push(number(src_type));
         dst.push(number(dst_type));
     }
-    let drawn = |t: usize| (0..9).map(|_| number(NodeTypeId(t as u16))).collect();
-    let negatives = Negatives::Shared((0..num_types).map(drawn).collect());
+    let negatives =
+        Negatives::Shared((0..num_types).map(|t| (0..9).map(|_| number(NodeTypeId(t as u16))).collect()).collect());
     let key = BatchKey { seed: key, epoch: 0, batch: 0 };
     let graph = MiniBatch { num_seeds: num_edges, nodes, ..MiniBatch::empty(key) };
     LinkBatch { graph, edge_types, src, dst, negatives, num_left_out: 0, relations }

@@ -7,11 +7,6 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// A process that answers requests about a part.
-///
-/// ```
-/// use edgecut_dist_sampler::PeerName;
-/// assert_eq!(PeerName::Server("node-1:29600".into()).to_string(), "server node-1:29600");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerName {
     /// A rank of the job, and its address.
@@ -35,12 +30,6 @@ impl fmt::Display for PeerName {
 }
 
 /// An error of a sampler, with the operation, the peer and the cause.
-///
-/// ```
-/// use edgecut_dist_sampler::SampleError;
-/// let error = SampleError::NoSuchNode { what: "node 900 is not in the graph of 900 nodes".into() };
-/// assert_eq!(error.to_string(), "node 900 is not in the graph of 900 nodes");
-/// ```
 #[derive(Debug, Error)]
 pub enum SampleError {
     /// A request to a peer failed.

@@ -229,12 +229,12 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
             let rest = if extra == 2 { time.to_vec() } else { vec![0; extra] };
             [vec![row], rest].concat()
         };
-        let sections = vec![HopSection { edge_type, fanout: Some(3), num_rows }];
+        let sections = vec![HopSection { edge_type, fanout: Fanout::Count(3), num_rows }];
         let rows = words(&rows.iter().flat_map(of_row).collect::<Vec<u32>>());
         Request::SampleHop(HopRequest { stream: 5, hop: 0, rule, disjoint, positions: true, sections, rows })
     };
     let mut requests: Vec<Request> = rules.into_iter().map(hop).collect();
-    let all = vec![HopSection { edge_type, fanout: None, num_rows }];
+    let all = vec![HopSection { edge_type, fanout: Fanout::All, num_rows }];
     requests.push(Request::SampleHop(HopRequest {
         stream: 5,
         hop: 1,
@@ -261,7 +261,7 @@ fn sample_request(part: &Part) -> Request {
     let nodes: Vec<u32> = part.meta().node_types.iter().map(|t| u32::from(t.book.num_nodes() > 0)).collect();
     let seeds = words(&vec![0; nodes.iter().sum::<u32>() as usize]);
     let lengths = SeedLengths { nodes, batch: vec![0; num_node_types], times: 0, excluded: vec![0; num_edge_types] };
-    let fanouts = vec![vec![Some(Fanout::Count(2)); num_edge_types]; 2];
+    let fanouts = vec![vec![Fanout::Count(2); num_edge_types]; 2];
     let sampler = WireSampler { fanouts, rule: SamplingPolicy::default(), disjoint: false, positions: true };
     Request::Sample(SampleRequest { key: BatchKey { seed: 1, epoch: 0, batch: 2 }, sampler, lengths, seeds })
 }

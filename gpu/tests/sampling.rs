@@ -9,9 +9,10 @@ use edgecut_dist_sampler::{
     SamplerConfig, share_dataset,
 };
 use edgecut_gpu::kernels::{DeviceHops, DeviceTopology};
+use edgecut_graph::Fanout::{All, Count};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{Dataset, EdgeTypeId, HopError, HopKernel, NodeTypeId, PlainHop};
+use edgecut_graph::{Dataset, EdgeTypeId, Fanout, HopError, HopKernel, NodeTypeId, PlainHop};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ impl Graph {
     }
 
     /// Returns the slow and obvious answer.
-    fn sample_hop(&self, rows: &[u32], fanout: Option<u32>, replace: bool, key: u64) -> Vec<u32> {
+    fn sample_hop(&self, rows: &[u32], fanout: Fanout, replace: bool, key: u64) -> Vec<u32> {
         let mut counts = Vec::new();
         let mut neighbors = Vec::new();
         for &row in rows {
@@ -59,11 +60,11 @@ impl Graph {
 }
 
 /// Returns the positions of a row's drawn neighbors.
-fn drawn(degree: u64, fanout: Option<u32>, replace: bool, rng: &mut CounterRng) -> Vec<u64> {
+fn drawn(degree: u64, fanout: Fanout, replace: bool, rng: &mut CounterRng) -> Vec<u64> {
     let mut positions: Vec<u64> = match fanout {
-        Some(_) if degree == 0 => Vec::new(),
-        Some(fanout) if replace => (0..fanout).map(|_| rng.below(degree)).collect(),
-        Some(fanout) if u64::from(fanout) < degree => {
+        Count(_) if degree == 0 => Vec::new(),
+        Count(fanout) if replace => (0..fanout).map(|_| rng.below(degree)).collect(),
+        Count(fanout) if u64::from(fanout) < degree => {
             let mut seen = HashSet::new();
             for last in degree - u64::from(fanout)..degree {
                 let at = rng.below(last + 1);
@@ -79,14 +80,7 @@ fn drawn(degree: u64, fanout: Option<u32>, replace: bool, rng: &mut CounterRng) 
     positions
 }
 
-fn check(
-    graph: &Graph,
-    device: &DeviceTopology<CudaRuntime>,
-    rows: &[u32],
-    fanout: Option<u32>,
-    replace: bool,
-    key: u64,
-) {
+fn check(graph: &Graph, device: &DeviceTopology<CudaRuntime>, rows: &[u32], fanout: Fanout, replace: bool, key: u64) {
     let mut found = vec![7, 7];
     let hop = PlainHop { edge_type: EdgeTypeId(0), rows, fanout, replace, key };
     device.sample_hop(&hop, usize::MAX, &mut found).expect("a hop");
@@ -112,16 +106,16 @@ fn hubs_and_rows_without_neighbors() {
     assert_eq!(topology.num_bytes(), 8 * 21 + 4 * (graph.indices.len() as u64 + 20));
     let rows: Vec<u32> = (0..20).chain([15, 15, 0, 19]).collect();
     for fanout in
-        [1, 2, 5, 10, 47, 48, 49, 50, 63, 64, 65, 199, 200, 999, 1_000, 5_000].map(Some).into_iter().chain([None])
+        [1, 2, 5, 10, 47, 48, 49, 50, 63, 64, 65, 199, 200, 999, 1_000, 5_000].map(Count).into_iter().chain([All])
     {
         for replace in [false, true] {
-            check(&graph, &topology, &rows, fanout, replace, 0x0123_4567_89ab_cdef ^ u64::from(fanout.unwrap_or(0)));
+            check(&graph, &topology, &rows, fanout, replace, 0x0123_4567_89ab_cdef);
         }
     }
     check(&graph, &topology, &[], Some(3), false, 1);
     check(&graph, &topology, &[0, 4, 5, 17, 19], None, false, 1);
     for fanout in [60_000, 99_999, 100_002, 100_003] {
-        check(&graph, &topology, &[3, 15, 0], Some(fanout), false, 5);
+        check(&graph, &topology, &[3, 15, 0], Count(fanout), false, 5);
     }
     check(&graph, &topology, &[1, 15, 0], Some(70_000), true, 5);
     check(&graph, &topology, &[15], Some(u32::MAX - 1), false, 5);
@@ -153,7 +147,8 @@ fn pieces_do_not_show() {
     let rows: Vec<u32> = (0..1_000).map(|_| numbers.below(300) as u32).collect();
     for words in [0, 1, 100, 1_000] {
         let topology = graph.on(&client).with_words_per_piece(words);
-        for (fanout, replace) in [(Some(4), false), (Some(4), true), (Some(70), false), (Some(70), true), (None, false)]
+        for (fanout, replace) in
+            [(Count(4), false), (Count(4), true), (Count(70), false), (Count(70), true), (All, false)]
         {
             check(&graph, &topology, &rows[..(words + 20).min(1_000)], fanout, replace, 2);
         }
@@ -187,7 +182,7 @@ fn answers_that_are_too_long_and_rows_that_are_not_there_are_refused() {
     let topology = graph.on(&client);
     let hop = |rows: &[u32], max_words| {
         let mut out = vec![9];
-        let hop = PlainHop { edge_type: EdgeTypeId(0), rows, fanout: Some(10), replace: false, key: 0 };
+        let hop = PlainHop { edge_type: EdgeTypeId(0), rows, fanout: Count(10), replace: false, key: 0 };
         topology.sample_hop(&hop, max_words, &mut out).map(|()| out.len())
     };
     assert_eq!(hop(&[0], 12).expect("12 words"), 12);
@@ -208,7 +203,7 @@ proptest! {
     fn any_rows_of_any_graph(
         degrees in proptest::collection::vec(prop_oneof![3 => 0_u32..12, 1 => 0_u32..300], 1..60),
         picks in proptest::collection::vec(any::<prop::sample::Index>(), 0..400),
-        fanout in prop_oneof![4 => (1_u32..=200).prop_map(Some), 1 => Just(None)],
+        fanout in prop_oneof![4 => (1_u32..=200).prop_map(Count), 1 => Just(All)],
         replace: bool,
         key: u64,
     ) {

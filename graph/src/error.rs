@@ -5,13 +5,6 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// An error in a dataset or a part. It names the file or dataset and the problem.
-///
-/// ```
-/// use edgecut_graph::{GraphError, Meta};
-/// let error = Meta::read("no/such/folder".as_ref()).unwrap_err();
-/// assert!(matches!(error, GraphError::Format { .. }));
-/// assert!(error.to_string().starts_with("no/such/folder: it is not a partitioned graph"));
-/// ```
 #[derive(Debug, Error)]
 pub enum GraphError {
     /// A file could not be read or written.

@@ -1,6 +1,6 @@
 //! The interface of kernels that sample hops outside the CPU.
 
-use crate::EdgeTypeId;
+use crate::{EdgeTypeId, Fanout};
 use std::error::Error;
 use thiserror::Error;
 
@@ -11,9 +11,9 @@ pub struct PlainHop<'a> {
     pub edge_type: EdgeTypeId,
     /// The rows of the edge type's destinations in the part, all in range. A row may appear more than once.
     pub rows: &'a [u32],
-    /// The maximum number of neighbors per row, at least 1. `None` takes each neighbor once.
-    pub fanout: Option<u32>,
-    /// True to sample with replacement. Ignored without a fan-out.
+    /// The number of neighbors to sample per row.
+    pub fanout: Fanout,
+    /// True to sample with replacement. Ignored for [`Fanout::All`].
     pub replace: bool,
     /// The random key of (batch, hop, edge type). The original id of a row completes it.
     pub key: u64,
@@ -26,13 +26,13 @@ pub struct PlainHop<'a> {
 /// [`combine`](crate::rng::combine)`(key, original id)`:
 ///
 /// * If the row has no in-edges, nothing is sampled.
-/// * With replacement and a fan-out, each of `fanout` positions among the in-edges is one
+/// * With replacement and a count, each of that many positions among the in-edges is one
 ///   [`below`](crate::rng::CounterRng::below). The positions are then sorted.
-/// * Without replacement and with a fan-out below the in-degree, positions are drawn by Floyd's algorithm and sorted.
+/// * Without replacement and with a count below the in-degree, positions are drawn by Floyd's algorithm and sorted.
 /// * Otherwise all in-edges are taken, in order.
 ///
 /// ```
-/// use edgecut_graph::{EdgeTypeId, HopError, HopKernel, PlainHop};
+/// use edgecut_graph::{EdgeTypeId, Fanout, HopError, HopKernel, PlainHop};
 /// /// Answers hops of a part in which each row `r` has the single in-neighbor `r + 1`.
 /// struct Chain;
 /// impl HopKernel for Chain {
@@ -49,7 +49,7 @@ pub struct PlainHop<'a> {
 ///         Ok(())
 ///     }
 /// }
-/// let hop = PlainHop { edge_type: EdgeTypeId(0), rows: &[4, 8], fanout: None, replace: false, key: 7 };
+/// let hop = PlainHop { edge_type: EdgeTypeId(0), rows: &[4, 8], fanout: Fanout::All, replace: false, key: 7 };
 /// let mut out = Vec::new();
 /// Chain.sample_hop(&hop, 100, &mut out)?;
 /// assert_eq!(out, [1, 1, 5, 9]);

@@ -24,21 +24,10 @@ pub const DEFAULT_RELATION: &str = "to";
 pub struct PartitionId(pub u32);
 
 /// A part of a partitioned graph on disk, counted from 0. It names the folder of the part.
-///
-/// ```
-/// use edgecut_graph::{DiskPartId, part_dir};
-/// assert_eq!(part_dir(DiskPartId(3)), "part_3");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DiskPartId(pub u32);
 
 /// A node type, as an index into [`Meta::node_types`](crate::Meta::node_types).
-///
-/// ```
-/// use edgecut_graph::NodeTypeId;
-/// let names = ["author", "paper"];
-/// assert_eq!(names[NodeTypeId(1).index()], "paper");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeTypeId(pub u16);
 

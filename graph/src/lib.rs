@@ -15,6 +15,7 @@
 mod classes;
 mod dataset;
 mod error;
+mod fanout;
 mod grouping;
 mod hop_kernel;
 mod ids;
@@ -40,6 +41,7 @@ pub use dataset::{
     OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
+pub use fanout::Fanout;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
 pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, DiskPartId, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use memory::{

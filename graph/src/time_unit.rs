@@ -4,11 +4,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The unit of all times of a graph. Times of different units cannot be compared.
-///
-/// ```
-/// use edgecut_graph::TimeUnit;
-/// assert_eq!(TimeUnit::Nanoseconds.to_string(), "nanoseconds since 1970");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeUnit {

@@ -6,13 +6,6 @@ use std::fmt;
 
 /// Checks that no object in a JSON text has a key twice. Parsers keep the last value and drop the others silently.
 ///
-/// ```
-/// use edgecut_graph::check_unique_keys;
-/// assert!(check_unique_keys(br#"{"a": [{"b": 1}, {"b": 2}]}"#).is_ok());
-/// let error = check_unique_keys(br#"{"a": 1, "b": {}, "a": 2}"#).unwrap_err();
-/// assert!(error.to_string().starts_with("the key \"a\" is given twice at line 1"));
-/// ```
-///
 /// # Errors
 /// The first such key with its place, or a text that is not JSON.
 pub fn check_unique_keys(text: &[u8]) -> serde_json::Result<()> {

@@ -128,11 +128,12 @@ mod tests {
     use super::*;
 
     fn meta(num_parts: usize) -> PartsMeta {
-        let file = |part: usize| (format!("part_{part}/x.npy"), FileMeta { bytes: 3, xxh3: "0".into() });
         PartsMeta {
             format: FORMAT.into(),
             num_parts,
-            files: (0..num_parts).map(file).collect(),
+            files: (0..num_parts)
+                .map(|part| (format!("part_{part}/x.npy"), FileMeta { bytes: 3, xxh3: "0".into() }))
+                .collect(),
             checksum: String::new(),
         }
     }

@@ -367,8 +367,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     assert!(wait_until(|| lab.job_processes().len() >= 4));
     let pid = rustix::process::Pid::from_child(&job);
     // Processes sleep only once the pipe and all queues are full.
-    let sleeps = || read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ");
-    assert!(wait_until(sleeps));
+    assert!(wait_until(|| read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ")));
     rustix::process::kill_process(pid, Signal::INT).unwrap();
     let took = lab.time_until_all_are_gone();
     assert!(took < GONE, "{took:?}");

@@ -121,8 +121,7 @@ impl PreparedGraphs {
         for (graph, of_graph) in batch.node_offsets.windows(2).enumerate() {
             graph_of.extend(std::iter::repeat_n(graph as i64, (of_graph[1] - of_graph[0]) as usize));
         }
-        let first_edge = |&node: &u32| i64::from(batch.indptr[node as usize]);
-        let edge_ptr = batch.node_offsets.iter().map(first_edge).collect();
+        let edge_ptr = batch.node_offsets.iter().map(|&node| i64::from(batch.indptr[node as usize])).collect();
         Self {
             graphs: wide(&batch.graphs),
             ptr: wide(&batch.node_offsets),

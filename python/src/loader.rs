@@ -15,7 +15,7 @@ use edgecut_dist_loader::{
 use edgecut_dist_sampler::{
     DistNeighborSampler, EdgeFields, NodeFields, NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
-use edgecut_graph::{EdgeTypeMeta, Meta};
+use edgecut_graph::Meta;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -204,8 +204,7 @@ impl Loader {
 
 /// Makes a sampler that also fetches the attributes of edges.
 fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNeighborSampler>> {
-    let has_attributes = |e: &EdgeTypeMeta| e.has_times || e.has_weights || e.feature_dim > 0;
-    let any = graph.meta_data().edge_types.iter().any(has_attributes);
+    let any = graph.meta_data().edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
     let all = EdgeFields { times: true, weights: true, features: true, labels: false };
     let of_edges = if any { all } else { EdgeFields::default() };
     let node = graph.node();

@@ -25,8 +25,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     std::thread::Builder::new().name("edgecut wait".into()).spawn(run)?;
     let receiver = Mutex::new(receiver);
     loop {
-        let wait = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SIGNALS);
-        match py.detach(wait) {
+        match py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SIGNALS)) {
             Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {

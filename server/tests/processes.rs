@@ -72,9 +72,8 @@ impl Drop for Process {
 fn free_ports(num: usize) -> Vec<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000))
-        .filter(is_free)
+        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .take(num)
         .collect()
 }

@@ -18,18 +18,6 @@ const MAX_REASON_BYTES: usize = 4096;
 
 impl Cluster {
     /// Returns the first failure of the job that this process has learned of. Once set, it does not change.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let mut ranks = Cluster::join_local(2, |_| {})?;
-    /// assert_eq!(ranks[0].failure(), None);
-    /// ranks.pop().expect("rank 1").abort("disk full");
-    /// let failure = ranks[0].verdict("lost rank 1").failure.expect("rank 1 has reported it");
-    /// assert_eq!((failure.rank, failure.reason.as_str()), (1, "disk full"));
-    /// assert_eq!(ranks[0].failure(), Some(failure));
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn failure(&self) -> Option<Failure> {
         self.inner.job_state.failure()
     }
@@ -66,18 +54,6 @@ impl Cluster {
 
     /// Combines an error of this process with the failure of the job that caused it, if any. Waits for up to two
     /// seconds for the control plane to name a failure. Use it for errors on connections to other ranks.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let mut ranks = Cluster::join_local(2, |_| {})?;
-    /// ranks.pop().expect("rank 1").abort("disk full");
-    /// // Rank 0 has only seen that a connection closed. The verdict names the cause.
-    /// let verdict = ranks[0].verdict("connection reset").to_string();
-    /// assert!(verdict.starts_with("rank 1 at 127.0.0.1:"), "{verdict}");
-    /// assert!(verdict.ends_with("failed: disk full (noticed here as: connection reset)"), "{verdict}");
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     pub fn verdict<E: Display>(&self, own: E) -> Verdict<E> {
         // A job of one process has no other ranks to wait for.
         let patience = if self.world_size() == 1 { Duration::ZERO } else { VERDICT_TIMEOUT };
@@ -94,17 +70,6 @@ impl Cluster {
 
     /// Leaves the job. Waits until all ranks call this, then closes all connections, so that no rank mistakes a closed
     /// connection for a failure. Groups cannot be used afterwards.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// let ranks = ranks.into_iter().map(|cluster| std::thread::spawn(|| cluster.shutdown())).collect::<Vec<_>>();
-    /// for rank in ranks {
-    ///     rank.join().expect("no panic")?;
-    /// }
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// A rank failed, or did not call this within `collective_timeout_ms` after rank 0 did.

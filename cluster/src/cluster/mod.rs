@@ -81,17 +81,6 @@ impl Cluster {
     ///
     /// A job of one rank uses neither the master's address nor its port.
     ///
-    /// ```
-    /// use edgecut_cluster::{Cluster, ClusterConfig};
-    ///
-    /// // The launcher's variables tell the rank: torchrun's, `mpirun`'s, `srun`'s, or those of a Kubernetes Job. Without
-    /// // a launcher, the job has one process.
-    /// let cluster = Cluster::join(ClusterConfig::from_env()?)?;
-    /// println!("rank {} of {}", cluster.rank(), cluster.world_size());
-    /// cluster.shutdown()?;
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// * an invalid configuration;
     /// * a port in use;
@@ -251,15 +240,6 @@ impl Cluster {
     }
 
     /// Returns the listening address of a rank, as seen from this process.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-    /// assert!(cluster.addr_of(0)?.ip().is_loopback());
-    /// assert!(cluster.addr_of(7).is_err(), "there is no rank 7 in a job of 1");
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// A rank that does not exist.

@@ -101,13 +101,6 @@ pub const MIN_WORLD: usize = 4;
 /// latency and moves `2 (world - 1) / world` vectors. The cost of moving data by recursive doubling is increased by a
 /// quarter, because it reduces a vector only after it has received all of it, while the ring does both at the same
 /// time.
-///
-/// ```
-/// use edgecut_cluster::doubling::pays;
-///
-/// assert!(pays(4 << 10, 16), "16 ranks reduce 4 KiB by recursive doubling");
-/// assert!(!pays(64 << 20, 16), "and 64 MiB on the ring");
-/// ```
 pub fn pays(bytes: usize, world: usize) -> bool {
     let steps = hops(world);
     let ring_steps = 2 * world.saturating_sub(1);

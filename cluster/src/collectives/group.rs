@@ -54,15 +54,6 @@ pub struct ProcessGroup {
 impl Cluster {
     /// Creates a group of all ranks. All ranks must call this.
     ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-    /// let world = cluster.world()?;
-    /// assert_eq!((world.rank(), world.size(), world.members()), (0, 1, &[0][..]));
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Cluster::group`].
     pub fn world(&self) -> Result<ProcessGroup, ClusterError> {
@@ -70,14 +61,6 @@ impl Cluster {
     }
 
     /// Creates a group of the ranks on this node. All of these ranks must call this.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
-    /// assert_eq!(cluster.local_group()?.size(), cluster.local_world_size());
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Cluster::group`].
@@ -196,24 +179,6 @@ impl ProcessGroup {
     }
 
     /// Copies the bytes of the member `root` to all other members. Their `data` is resized.
-    ///
-    /// ```
-    /// use edgecut_cluster::Cluster;
-    ///
-    /// let ranks = Cluster::join_local(2, |_| {})?;
-    /// std::thread::scope(|scope| {
-    ///     for cluster in ranks {
-    ///         scope.spawn(move || {
-    ///             let mut world = cluster.world().expect("the group is made");
-    ///             let mut text = if cluster.rank() == 0 { b"any length".to_vec() } else { Vec::new() };
-    ///             world.broadcast_bytes(&mut text, 0).expect("both ranks take part");
-    ///             assert_eq!(text, b"any length");
-    ///             cluster.shutdown().expect("both ranks are done");
-    ///         });
-    ///     }
-    /// });
-    /// # Ok::<(), edgecut_cluster::ClusterError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast`]; more than 4 GiB.

@@ -96,10 +96,9 @@ impl RingConnection {
         let rank = self.members[position];
         let key = RingKey { from: rank, ..key.clone() };
         let patience = cluster.config().collective_timeout();
-        let job_failed = || cluster.job_state().has_failed();
         // A rank that searches for the one that holds up the group learns that this rank waits, too.
         let _waiting = cluster.job_state().wait_for_rank(rank);
-        let stream = cluster.acceptor().take_ring(&key, patience, job_failed);
+        let stream = cluster.acceptor().take_ring(&key, patience, || cluster.job_state().has_failed());
         stream.ok_or_else(|| self.missing_neighbor(rank, &seconds(patience)))
     }
 

@@ -23,13 +23,6 @@ pub fn node_addresses() -> io::Result<Vec<(String, IpAddr)>> {
 }
 
 /// Returns the address of an interface among those of [`node_addresses`]. IPv4 comes before IPv6.
-///
-/// ```
-/// use edgecut_cluster::{address_of_interface, node_addresses};
-/// let addresses = node_addresses()?;
-/// assert!(address_of_interface(&addresses, "lo").is_none_or(|address| address.is_loopback()));
-/// # Ok::<(), std::io::Error>(())
-/// ```
 pub fn address_of_interface(addresses: &[(String, IpAddr)], name: &str) -> Option<IpAddr> {
     let of_name = addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
     of_name.clone().find(IpAddr::is_ipv4).or_else(|| of_name.clone().next())

@@ -7,12 +7,6 @@ use std::path::Path;
 
 /// Returns the message of an error and of its causes in one line. A cause that an earlier message includes already is
 /// left out.
-///
-/// ```
-/// use edgecut_cluster::with_causes;
-/// use std::io::Error;
-/// assert_eq!(with_causes(&Error::other("disk full")), "disk full");
-/// ```
 pub fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source()).map(ToString::to_string);
     causes.fold(error.to_string(), |text, cause| if text.contains(&cause) { text } else { format!("{text}: {cause}") })

@@ -15,15 +15,6 @@ pub use messages::with_causes;
 /// An error of this crate.
 ///
 /// The alternate form (`{:#}`) also shows the causes, as with `anyhow`. Use it where the error ends as text.
-///
-/// ```
-/// use edgecut_cluster::ClusterError;
-///
-/// let cause = std::io::ErrorKind::ConnectionRefused.into();
-/// let error = ClusterError::Connect { peer: "rank 0".to_owned(), cause };
-/// assert_eq!(error.to_string(), "connect to rank 0");
-/// assert_eq!(format!("{error:#}"), "connect to rank 0: connection refused");
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {

@@ -36,13 +36,6 @@ pub(crate) fn current_panic() -> String {
 
 /// Returns the message of a caught panic, for [`Cluster::abort`](crate::Cluster::abort). In a process that has joined a
 /// job it includes the source location.
-///
-/// ```
-/// use edgecut_cluster::panic_text;
-///
-/// let caught = std::panic::catch_unwind(|| panic!("no memory left")).unwrap_err();
-/// assert!(panic_text(&*caught).ends_with("no memory left"));
-/// ```
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     let Some(message) = message else { return current_panic() };

@@ -374,8 +374,7 @@ fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<SecureStream,
             }
         }
     }
-    let unresolved = || Obstacle::Passing(ClusterError::Config("the master has no address".to_owned()));
-    Err(obstacle.unwrap_or_else(unresolved))
+    Err(obstacle.unwrap_or_else(|| Obstacle::Passing(ClusterError::Config("the master has no address".to_owned()))))
 }
 
 #[cfg(test)]

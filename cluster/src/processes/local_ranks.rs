@@ -262,13 +262,6 @@ fn catch_interrupts(events: &Sender<Event>) -> Result<Arc<AtomicBool>, ClusterEr
 
 /// Returns the number of cores per process if `processes` processes of this node share the available cores equally; at
 /// least 1.
-///
-/// ```
-/// use edgecut_cluster::share_of_cores;
-///
-/// assert!(share_of_cores(1) >= share_of_cores(2));
-/// assert_eq!(share_of_cores(1_000_000), 1);
-/// ```
 pub fn share_of_cores(processes: usize) -> usize {
     (std::thread::available_parallelism().map_or(1, usize::from) / processes.max(1)).max(1)
 }

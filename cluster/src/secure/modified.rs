@@ -20,12 +20,6 @@ pub(super) fn modified(peer: &str) -> io::Error {
 }
 
 /// Returns whether an error, or one of its causes, says that a message was modified on the way.
-///
-/// ```
-/// use edgecut_cluster::is_modified;
-///
-/// assert!(!is_modified(&std::io::Error::other("disk full")));
-/// ```
 pub fn is_modified(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |&error| error.source())
         .any(|error| error.is::<ModifiedMessage>() || inner(error).is_some_and(is_modified))

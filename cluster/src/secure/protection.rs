@@ -28,13 +28,6 @@ pub enum Protection {
 
 impl Protection {
     /// Returns the protection that the flags `--encrypt` and `--check-traffic` choose. Encryption includes the check.
-    ///
-    /// ```
-    /// use edgecut_cluster::Protection;
-    ///
-    /// assert_eq!(Protection::of_flags(false, true), Protection::Checked);
-    /// assert_eq!(Protection::of_flags(true, true), Protection::Encrypted);
-    /// ```
     pub fn of_flags(encrypt: bool, check_traffic: bool) -> Self {
         match (encrypt, check_traffic) {
             (true, _) => Self::Encrypted,

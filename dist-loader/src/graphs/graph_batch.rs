@@ -34,16 +34,6 @@ pub struct GraphBatch {
 impl GraphBatch {
     /// Combines graphs of a set, in the given order.
     ///
-    /// ```
-    /// use edgecut_dist_loader::GraphBatch;
-    /// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?;
-    /// let batch = GraphBatch::new(&graphs, vec![7, 3]);
-    /// assert_eq!(batch.num_nodes(), graphs.num_nodes_of(7) + graphs.num_nodes_of(3));
-    /// assert_eq!(batch.node_offsets, [0, graphs.num_nodes_of(7) as u32, batch.num_nodes() as u32]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Panics
     /// If a graph does not exist, or if the nodes or edges do not fit 32-bit numbers.
     pub fn new(dataset: &GraphDataset, graphs: Vec<u32>) -> Self {

@@ -99,18 +99,6 @@ impl GraphDataLoader {
 
     /// Returns the number of steps in an epoch, the same on every rank. A rank without graphs for the last step gets an
     /// empty batch. With [`Packing::Nodes`](crate::Packing::Nodes) the number differs between epochs.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
-    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// # use std::sync::Arc;
-    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
-    ///
-    /// // Rank 1 of two ranks.
-    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(4), 1, 2)?;
-    /// assert_eq!((loader.total_graphs(), loader.num_steps(0)), (10, 2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn num_steps(&self, epoch: u64) -> usize {
         self.loader.maker().plan(epoch).num_steps()
     }
@@ -123,18 +111,6 @@ impl GraphDataLoader {
     /// Returns the batches of `epoch` after `prepare`, which runs on the thread that makes them, so that the consumer
     /// gets them ready to use. At most `concurrency` batches, and at most `prefetch_bytes`, are made ahead of the
     /// consumer. Dropping the iterator ends the thread. `prepare` must not wait for futures: it runs within an executor.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
-    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// # use std::sync::Arc;
-    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
-    ///
-    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(4), 0, 1)?;
-    /// let nodes = loader.epoch_map(0, |batch| batch.num_nodes()).collect::<Result<Vec<usize>, _>>()?;
-    /// assert_eq!(nodes.len(), 3);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -144,19 +120,6 @@ impl GraphDataLoader {
     }
 
     /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
-    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-    /// # use std::sync::Arc;
-    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
-    ///
-    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(4), 0, 1)?;
-    /// let all = loader.epoch_map(3, |batch| batch.graphs).collect::<Result<Vec<_>, _>>()?;
-    /// let rest = loader.epoch_map_from(3, 1, |batch| batch.graphs).collect::<Result<Vec<_>, _>>()?;
-    /// assert_eq!(rest, all[1..]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,

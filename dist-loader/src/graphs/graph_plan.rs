@@ -91,10 +91,12 @@ impl EpochPlan {
         }
         let cut = |order: &[u32], world_size: usize| match config.packing {
             Packing::Graphs(size) => by_count(order.len(), size, world_size, config.drop_last),
-            Packing::Nodes(budget) => {
-                let nodes = |graph: &u32| dataset.num_nodes_of(*graph as usize);
-                by_nodes(order.iter().map(nodes), budget, world_size, config.drop_last)
-            }
+            Packing::Nodes(budget) => by_nodes(
+                order.iter().map(|graph| dataset.num_nodes_of(*graph as usize)),
+                budget,
+                world_size,
+                config.drop_last,
+            ),
         };
         for segment in before {
             let taken = cut(&order, segment.world_size);

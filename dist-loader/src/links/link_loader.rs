@@ -188,13 +188,6 @@ impl DistLinkNeighborLoader {
     }
 
     /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
-    /// let sizes = loader.epoch_map(0, |batch| batch.src.len()).collect::<Result<Vec<usize>, _>>()?;
-    /// assert_eq!(sizes.iter().sum::<usize>(), loader.total_seeds());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -204,14 +197,6 @@ impl DistLinkNeighborLoader {
     }
 
     /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
-    /// let all = loader.epoch_map(0, |batch| batch.src).collect::<Result<Vec<_>, _>>()?;
-    /// let rest = loader.epoch_map_from(0, 1, |batch| batch.src).collect::<Result<Vec<_>, _>>()?;
-    /// assert_eq!(rest, all[1..]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -229,12 +214,6 @@ impl DistLinkNeighborLoader {
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
     /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
-    /// assert!(loader.hotness(0, 1)?.hottest(&[4], 40)[0].len() == 10);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.

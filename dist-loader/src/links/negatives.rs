@@ -180,8 +180,10 @@ impl NegativeSampler {
             let slots = open.clone();
             let of = edges.to_vec();
             let draw = move || -> Vec<u64> {
-                let number = |slot: &Slot| this.number(&at, dst_type(&at, &of[slot.edge]), slot.key(&keys, attempt));
-                slots.iter().map(number).collect()
+                slots
+                    .iter()
+                    .map(|slot| this.number(&at, dst_type(&at, &of[slot.edge]), slot.key(&keys, attempt)))
+                    .collect()
             };
             let numbers = node.run_on_workers(draw).await?;
             let ids = self.find(node, edges, &open, &numbers, Number::Drawn).await?;

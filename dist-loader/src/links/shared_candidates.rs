@@ -43,8 +43,8 @@ impl LinkBatch {
         let mut groups = Vec::new();
         for (t, drawn) in drawn.iter().enumerate() {
             let dst_type = NodeTypeId(t as u16);
-            let of_type = |edge: &u32| self.ends(*edge as usize).1 == dst_type;
-            let edges: Vec<u32> = (0..self.edge_types.len() as u32).filter(of_type).collect();
+            let edges: Vec<u32> =
+                (0..self.edge_types.len() as u32).filter(|edge| self.ends(*edge as usize).1 == dst_type).collect();
             let candidates = if pairs.in_batch {
                 let seeds = self.graph.nodes.get(t).and_then(|nodes| nodes.hop_offsets.first());
                 (0..seeds.copied().unwrap_or(0)).collect()

@@ -149,13 +149,6 @@ impl DistNeighborLoader {
 
     /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of seeds earlier gets empty
     /// batches.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// // 100 seeds in batches of 16.
-    /// assert_eq!((loader.num_steps(), loader.num_batches(), loader.total_seeds()), (7, 7, 100));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn num_steps(&self) -> usize {
         self.loader.num_steps()
     }
@@ -172,13 +165,6 @@ impl DistNeighborLoader {
     }
 
     /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// loader.epoch(0).for_each(drop);
-    /// assert!(loader.peak_prefetch_bytes() > 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn peak_prefetch_bytes(&self) -> usize {
         self.loader.peak_bytes()
     }
@@ -221,13 +207,6 @@ impl DistNeighborLoader {
     }
 
     /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// let sizes = loader.epoch_map_from(0, 5, |batch| batch.num_seeds).collect::<Result<Vec<usize>, _>>()?;
-    /// assert_eq!(sizes, [16, 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -241,14 +220,6 @@ impl DistNeighborLoader {
     /// if there are fewer. Neighborhoods are sampled as in training, but no attributes are fetched. This is not a
     /// collective: it only needs the peers' services, so ranks may call it at different times. Must not be called from
     /// async code.
-    ///
-    /// ```
-    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
-    /// let hotness = loader.hotness(0, 2)?;
-    /// // The first two batches have the nodes 0..32 as seeds.
-    /// assert!((0..32).all(|node| hotness.of(0, node) > 0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.

@@ -42,8 +42,10 @@ impl Share {
         let groups = (0..layout.num_groups()).map(|group| layout.parts_of(group));
         if world_size.is_multiple_of(layout.num_groups()) {
             let sharers = world_size / layout.num_groups();
-            let share = |(group, parts)| Self { first_group: group, groups: vec![parts], sharers };
-            return groups.enumerate().map(share).collect();
+            return groups
+                .enumerate()
+                .map(|(group, parts)| Self { first_group: group, groups: vec![parts], sharers })
+                .collect();
         }
         vec![Self { first_group: 0, groups: groups.collect(), sharers: world_size }]
     }
@@ -216,8 +218,10 @@ impl SeedPartition {
         let first = share.parts().start;
         let left = (!before.is_empty()).then(|| {
             let mut by_part = self.left(plan, epoch, &share.parts(), before);
-            let take = |&(part, seed_type): &(usize, usize)| std::mem::take(&mut by_part[part - first][seed_type]);
-            cells.iter().map(take).collect::<Vec<Left>>()
+            cells
+                .iter()
+                .map(|&(part, seed_type)| std::mem::take(&mut by_part[part - first][seed_type]))
+                .collect::<Vec<Left>>()
         });
         let len = |(index, &(part, seed_type)): (usize, &(usize, usize))| {
             left.as_ref().map_or(self.counts[part][seed_type], |left| left[index].len())
@@ -257,9 +261,12 @@ mod tests {
         let shares = Share::all(cells.counts.len(), job.num_groups, job.world_size);
         let whole = |rank: usize| {
             let share = &shares[rank * shares.len() / job.world_size];
-            let seeds = |&(part, seed_type): &(usize, usize)| cells.counts[part][seed_type];
             SeedPlan {
-                len: share.cells(cells.num_types()).iter().map(seeds).sum(),
+                len: share
+                    .cells(cells.num_types())
+                    .iter()
+                    .map(|&(part, seed_type)| cells.counts[part][seed_type])
+                    .sum(),
                 listed: false,
                 batch_size: 3,
                 even_steps: even.then_some(0),

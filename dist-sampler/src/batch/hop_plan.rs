@@ -21,8 +21,8 @@ pub(crate) struct HopPlan {
 /// The settings of one hop of a sampler.
 pub(crate) struct HopSettings<'a> {
     pub(crate) part: &'a Part,
-    /// The fan-out of each edge type. `None` draws nothing.
-    pub(crate) fanouts: &'a [Option<Fanout>],
+    /// The fan-out of each edge type.
+    pub(crate) fanouts: &'a [Fanout],
     pub(crate) rule: SamplingPolicy,
     pub(crate) disjoint: bool,
     /// True to request the positions of the neighbors in their lists.
@@ -51,15 +51,15 @@ impl HopSettings<'_> {
             let mut rows = Vec::new();
             for edge_type in part.edge_type_ids() {
                 let dst_type = part.edges(edge_type).dst_type.index();
-                // An edge type without a fan-out gets a section without rows, so that sections stay aligned with edge
-                // types.
-                let (fanout, mine): (_, &[u32]) = match self.fanouts[edge_type.index()] {
-                    Some(fanout) if width == 1 => (fanout, &routes[dst_type].rows[p]),
-                    Some(fanout) => (fanout, &words[dst_type][p]),
-                    None => (Fanout::All, &[]),
+                let fanout = self.fanouts[edge_type.index()];
+                // Sections stay aligned with edge types.
+                let mine: &[u32] = match fanout {
+                    Fanout::Count(0) => &[],
+                    _ if width == 1 => &routes[dst_type].rows[p],
+                    _ => &words[dst_type][p],
                 };
                 rows.extend_from_slice(mine);
-                sections.push(HopSection { edge_type, fanout: fanout.count(), num_rows: (mine.len() / width) as u32 });
+                sections.push(HopSection { edge_type, fanout, num_rows: (mine.len() / width) as u32 });
             }
             HopRequest {
                 stream: key.stream(),

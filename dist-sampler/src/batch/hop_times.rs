@@ -18,13 +18,6 @@ pub struct HopTimes {
 
 impl HopTimes {
     /// Returns the time spent since an earlier count of the same sampler.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::HopTimes;
-    /// use std::time::Duration;
-    /// let at = |seconds| HopTimes { drawing: Vec::new(), hops: vec![Duration::from_secs(seconds)] };
-    /// assert_eq!(at(5).since(&at(2)), at(3));
-    /// ```
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: &[Duration], then: &[Duration]| -> Vec<Duration> {
             now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()

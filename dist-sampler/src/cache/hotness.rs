@@ -72,14 +72,6 @@ impl Hotness {
     /// Returns, by node type, the most frequent nodes whose rows fit in `budget_bytes` together. Nodes are ordered by
     /// descending count, then by type and id. A row of a type takes `row_bytes`. Types with rows of 0 bytes or without
     /// an entry are skipped.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::Hotness;
-    /// let mut hotness = Hotness::new(1);
-    /// hotness.count(0, &[4, 9]);
-    /// hotness.count(0, &[9]);
-    /// assert_eq!(hotness.hottest(&[8], 8), [[9]]);
-    /// ```
     pub fn hottest(&self, row_bytes: &[u64], budget_bytes: u64) -> Vec<Vec<u32>> {
         let mut candidates: Vec<(Reverse<u32>, usize, u32)> = Vec::new();
         for (node_type, counts) in self.counts.iter().enumerate() {

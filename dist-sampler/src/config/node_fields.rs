@@ -55,12 +55,6 @@ impl NodeFields {
 
 impl EdgeFields {
     /// Returns whether any attribute is wanted.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::EdgeFields;
-    /// assert!(!EdgeFields::default().any());
-    /// assert!(EdgeFields { times: true, ..EdgeFields::default() }.any());
-    /// ```
     pub fn any(self) -> bool {
         self.times || self.weights || self.features || self.labels
     }

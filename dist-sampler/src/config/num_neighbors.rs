@@ -73,12 +73,6 @@ fn looks_like_fan_outs(text: &str) -> bool {
 
 impl NumNeighbors {
     /// Returns the number of hops.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::NumNeighbors;
-    /// assert_eq!("15,10,5".parse::<NumNeighbors>()?.num_hops(), 3);
-    /// # Ok::<(), String>(())
-    /// ```
     pub fn num_hops(&self) -> usize {
         self.lengths().next().unwrap_or(0)
     }
@@ -87,11 +81,11 @@ impl NumNeighbors {
         self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
     }
 
-    /// Returns the fan-outs for a graph as `[hop][edge type]`. `None` draws nothing.
+    /// Returns the fan-outs for a graph as `[hop][edge type]`.
     ///
     /// # Errors
     /// A message about a name that no edge type has, or an edge type without a fan-out.
-    pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Option<Fanout>>>, String> {
+    pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Fanout>>, String> {
         let triple = |e: &EdgeTypeMeta| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type);
         let all = || meta.edge_types.iter().map(triple).collect::<Vec<_>>().join(", ");
         let has_name = |e: &EdgeTypeMeta, name: &str| triple(e) == name || e.relation == name;
@@ -115,14 +109,8 @@ impl NumNeighbors {
             }
         };
         let by_type = meta.edge_types.iter().map(of_type).collect::<Result<Vec<_>, _>>()?;
-        let of_hop = |hop: usize| by_type.iter().map(|fanouts| drawn(fanouts[hop])).collect();
-        Ok((0..self.num_hops()).map(of_hop).collect())
+        Ok((0..self.num_hops()).map(|hop| by_type.iter().map(|fanouts| fanouts[hop]).collect()).collect())
     }
-}
-
-/// Returns the fan-out, or `None` if it draws nothing.
-fn drawn(fanout: Fanout) -> Option<Fanout> {
-    if fanout == Fanout::Count(0) { None } else { Some(fanout) }
 }
 
 #[cfg(test)]
@@ -155,12 +143,15 @@ mod tests {
     fn each_edge_type_has_its_own_or_what_all_others_have() {
         let fanouts: NumNeighbors = "e0=3,-1; v2__e3__v1 = 0,4; 7,8".parse().unwrap();
         let found = fanouts.of_graph(&meta()).unwrap();
-        assert_eq!(found[0], [Some(Count(3)), Some(Count(7)), Some(Count(7)), None, Some(Count(7)), Some(Count(7))]);
-        assert_eq!(found[1][..4], [Some(All), Some(Count(8)), Some(Count(8)), Some(Count(4))]);
+        assert_eq!(found[0], [Count(3), Count(7), Count(7), Count(0), Count(7), Count(7)]);
+        assert_eq!(found[1][..4], [All, Count(8), Count(8), Count(4)]);
         let same: NumNeighbors = vec![Count(2)].into();
-        assert_eq!(same.of_graph(&meta()).unwrap(), [[Some(Count(2)); 6]]);
+        assert_eq!(same.of_graph(&meta()).unwrap(), [[Count(2); 6]]);
         let others_draw_nothing: NumNeighbors = "e0=3,3;0,0".parse().unwrap();
-        assert_eq!(others_draw_nothing.of_graph(&meta()).unwrap()[1], [Some(Count(3)), None, None, None, None, None]);
+        assert_eq!(
+            others_draw_nothing.of_graph(&meta()).unwrap()[1],
+            [Count(3), Count(0), Count(0), Count(0), Count(0), Count(0)]
+        );
     }
 
     #[test]

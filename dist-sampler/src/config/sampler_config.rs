@@ -83,12 +83,6 @@ impl SamplerConfig {
     }
 
     /// Sets whether the positions of the sampled edges are kept.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// let config = SamplerConfig::new(vec![Fanout::Count(15)]).with_positions(true);
-    /// assert!(config.positions && !config.edge_attributes.any());
-    /// ```
     pub fn with_positions(mut self, positions: bool) -> Self {
         self.positions = positions;
         self

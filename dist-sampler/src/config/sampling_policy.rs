@@ -18,9 +18,9 @@ pub(crate) struct SamplingPolicy {
 
 impl SamplingPolicy {
     /// Checks that the edges that are drawn have the weights and times that the rule needs.
-    pub(crate) fn check(self, meta: &Meta, fanouts: &[Vec<Option<Fanout>>]) -> Result<(), String> {
+    pub(crate) fn check(self, meta: &Meta, fanouts: &[Vec<Fanout>]) -> Result<(), String> {
         let dataset = &meta.dataset;
-        let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e].is_some());
+        let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e] != Fanout::Count(0));
         let lacking = |has: &dyn Fn(&EdgeTypeMeta) -> bool| {
             let mut types = meta.edge_types.iter().enumerate().filter(|(e, t)| drawn(*e) && !has(t));
             types.next().map(|(_, t)| format!("{}__{}__{}", t.src_type, t.relation, t.dst_type))
@@ -75,11 +75,6 @@ pub struct Temporal {
 }
 
 /// The times to compare with the seed's time in temporal sampling.
-///
-/// ```
-/// use edgecut_dist_sampler::TimeAttr;
-/// assert_eq!("edge_time".parse(), Ok(TimeAttr::EdgeTime));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TimeAttr {
     /// Times of edges. An edge exists from its time on.
@@ -89,12 +84,6 @@ pub enum TimeAttr {
 }
 
 /// The choice among the neighbors that are not too late.
-///
-/// ```
-/// use edgecut_dist_sampler::TemporalStrategy;
-/// assert_eq!("last".parse(), Ok(TemporalStrategy::Last));
-/// assert_eq!(TemporalStrategy::default(), TemporalStrategy::Uniform);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TemporalStrategy {
     /// Any of them, as in sampling without times.

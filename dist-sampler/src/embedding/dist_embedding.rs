@@ -70,20 +70,6 @@ pub struct DistEmbedding {
 }
 
 /// A snapshot of the rows that a process holds.
-///
-/// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-/// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
-/// use edgecut_graph::NodeTypeId;
-/// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-/// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
-/// let best = embedding.shard_values();
-/// embedding.load(&vec![0.0; 2 * embedding.num_nodes()])?;
-/// assert_ne!(embedding.shard_values(), best);
-/// embedding.restore(&best);
-/// assert_eq!(embedding.shard_values(), best);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardValues(Option<Vec<f32>>);
 
@@ -346,18 +332,6 @@ impl DistEmbedding {
 
     /// Copies a range of the rows that this process holds, in the order of [`DistEmbedding::own_nodes`].
     ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
-    /// use edgecut_graph::NodeTypeId;
-    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-    /// let embedding = DistEmbedding::new(node, NodeTypeId(0), config)?;
-    /// let mut values = [0.0; 4];
-    /// embedding.read_rows(10..12, &mut values)?;
-    /// assert!(embedding.read_rows(99..101, &mut values).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Shapes
     /// - `values`: `[rows.len(), dim]`, row-major
     ///
@@ -385,20 +359,6 @@ impl DistEmbedding {
     /// Calls `write` to set the rows that this process holds, numbered in the order of [`DistEmbedding::own_nodes`],
     /// with `dim` values each. All ranks must call this together, with collectives before and after. Moments are reset.
     /// Does nothing in a process that holds no rows.
-    ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
-    /// use edgecut_graph::NodeTypeId;
-    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-    /// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
-    /// embedding.fill_rows(|set| {
-    ///     set(5, &[1.0, 2.0]);
-    ///     Ok::<(), std::convert::Infallible>(())
-    /// })?;
-    /// assert_eq!(node.handle().block_on(embedding.pull(&[5]))?, [1.0, 2.0]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// The errors of `write`. Some rows may already be set then.
@@ -449,16 +409,6 @@ impl DistEmbedding {
     }
 
     /// Returns the vectors of all nodes by original id, fetched from all parts in bounded pieces.
-    ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
-    /// use edgecut_graph::NodeTypeId;
-    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-    /// let embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
-    /// assert_eq!(node.handle().block_on(embedding.table())?.len(), 2 * 100);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Shapes
     /// - output: `[num_nodes, dim]`, row-major

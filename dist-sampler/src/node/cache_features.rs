@@ -66,13 +66,6 @@ impl DistGraph {
     /// Counts the in-edges of all nodes of other parts that have features, as a prediction of how often they are
     /// sampled that needs no sampling. Takes about 16 bytes of memory per node. Must not be called from async code.
     ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// // All nodes are in this process's part.
-    /// assert_eq!(node.in_degrees_elsewhere()?.of(0, 7), 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer.
     pub fn in_degrees_elsewhere(self: &Arc<Self>) -> Result<Hotness, SampleError> {
@@ -95,12 +88,6 @@ impl DistGraph {
 
     /// Returns the counts of the nodes of other parts that were ranked when the parts were written, or `None` if this
     /// process holds no ranking.
-    ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// assert!(node.stored_hotness().is_none());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn stored_hotness(&self) -> Option<Hotness> {
         let num_types = self.part().meta().node_types.len();
         let ranked: Vec<_> = (0..num_types).map(|t| self.part().nodes(type_id(t)).hot.as_ref()).collect();

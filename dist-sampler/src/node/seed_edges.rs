@@ -13,14 +13,6 @@ impl DistGraph {
     /// Returns the number of seed edges of a type that a part has, see [`edgecut_graph::Part::num_seed_edges`]. The part
     /// must be one of [`DistGraph::seed_share`]. Must not be called from async code.
     ///
-    /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
-    /// let edges = node.part().meta().edge_types[0].num_edges as usize;
-    /// assert_eq!(node.num_seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train))?, edges);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// An error of a peer.
     pub fn num_seed_edges(&self, part: u32, edge_type: EdgeTypeId, set: SeedEdgeSet) -> Result<usize, SampleError> {
@@ -71,7 +63,8 @@ impl DistGraph {
         let num_dst = self.num_nodes_of(&meta.dst_type);
         let mut edges = Vec::with_capacity(words.len() / WORDS_PER_EDGE);
         for words in words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE) {
-            let (src, dst) = (words[0], words[1]);
+            let src = words[0];
+            let dst = words[1];
             if src >= num_src || dst >= num_dst {
                 let why = format!("the reply has edge {src} to {dst}, which the graph does not have");
                 return Err(peer.failed(&request, why));

@@ -125,8 +125,9 @@ impl ConstrainedDraw<'_> {
         let mut rng = self.rng(query);
         if latest {
             let times = self.times(query.row);
-            let later = |a: &u32, b: &u32| (times[*b as usize], *b).cmp(&(times[*a as usize], *a));
-            candidates.select_nth_unstable_by(count - 1, later);
+            candidates.select_nth_unstable_by(count - 1, |a: &u32, b: &u32| {
+                (times[*b as usize], *b).cmp(&(times[*a as usize], *a))
+            });
             drawn.extend_from_slice(&candidates[..count]);
         } else if self.rule.weighted {
             let weights = self.weights(query.row);

@@ -38,14 +38,12 @@ impl LocalPart {
         let absent = || Refusal::Invalid("the directory of original ids does not exist yet".into());
         let found: Option<Vec<u32>> = match request.by {
             LookUpBy::OriginalId if part.has_original_order(request.node_type) => {
-                let find = |&id: &u32| part.find_original(request.node_type, id).map(|node| node.0);
-                words.iter().map(find).collect()
+                words.iter().map(|&id| part.find_original(request.node_type, id).map(|node| node.0)).collect()
             }
             LookUpBy::OriginalId => {
                 let globals = directory.globals().ok_or_else(absent)?;
                 let start = Shares::new(part, request.node_type).range(part.id().0).start;
-                let find = |&id: &u32| globals.get(id.checked_sub(start)? as usize).copied();
-                words.iter().map(find).collect()
+                words.iter().map(|&id| globals.get(id.checked_sub(start)? as usize).copied()).collect()
             }
             LookUpBy::InEdge if part.has_original_order(request.node_type) => {
                 let edges = edges_into(part, request.node_type);
@@ -54,8 +52,9 @@ impl LocalPart {
             LookUpBy::InEdge => {
                 let sums = directory.degree_sums().ok_or_else(absent)?;
                 let globals = directory.globals().ok_or_else(absent)?;
-                let find = |in_edge| globals.get(sums.partition_point(|&sum| sum <= in_edge)).copied();
-                in_edges_of(words).map(find).collect()
+                in_edges_of(words)
+                    .map(|in_edge| globals.get(sums.partition_point(|&sum| sum <= in_edge)).copied())
+                    .collect()
             }
         };
         let found = found.ok_or_else(|| Refusal::Invalid("a key is not in the part's share of the nodes".into()))?;

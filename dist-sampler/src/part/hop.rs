@@ -9,7 +9,7 @@ use crate::part::uniform_hop::{self, Draw, TooLarge};
 use bytes::Bytes;
 use edgecut_cluster::with_causes;
 use edgecut_graph::rng::combine;
-use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Meta, PartEdges, PlainHop};
+use edgecut_graph::{EdgeTypeId, Fanout, HopError, HopKernel, Meta, PartEdges, PlainHop};
 use std::time::{Duration, Instant};
 
 impl LocalPart {
@@ -35,9 +35,9 @@ impl LocalPart {
             // A section without rows draws nothing, so its edge type may lack weights or times.
             if section.num_rows > 0 {
                 check_attributes(edges, request, self.part.meta())?;
-            }
-            if section.fanout == Some(0) {
-                return Err(Refusal::Invalid("the request has a fan-out of 0".into()));
+                if section.fanout == Fanout::Count(0) {
+                    return Err(Refusal::Invalid("the request has rows with a fan-out of 0".into()));
+                }
             }
             jobs.push((edges, mine, section));
             rest = others;
@@ -49,17 +49,11 @@ impl LocalPart {
         for (edges, rows, section) in jobs {
             let original_ids = &self.part.nodes(edges.dst_type).original_ids[..];
             let key = key_of(request, section);
-            let fanout = section.fanout();
+            let fanout = section.fanout;
             let max_len = max_bytes / size_of::<u32>();
             let start = Instant::now();
             let result = if let Some(kernel) = self.kernel_for(request, section) {
-                let hop = PlainHop {
-                    edge_type: section.edge_type,
-                    rows,
-                    fanout: section.fanout,
-                    replace: request.rule.replace,
-                    key,
-                };
+                let hop = PlainHop { edge_type: section.edge_type, rows, fanout, replace: request.rule.replace, key };
                 draw_elsewhere(kernel, &hop, &mut out, max_len)
             } else if request.is_plain() {
                 let draw = Draw { fanout, replace: request.rule.replace, key };

@@ -15,9 +15,9 @@ pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Resu
         let num_sources = source.map_or(0, |t| t.book.num_nodes());
         let cut = || format!("the reply of {} bytes is shorter than its counts require", data.len());
         let (counts, others) = rest.split_at_checked(section.num_rows as usize).ok_or_else(cut)?;
-        let draw = Draw { fanout: section.fanout(), replace: request.rule.replace, key: 0 };
+        let draw = Draw { fanout: section.fanout, replace: request.rule.replace, key: 0 };
         if let Some(count) = counts.iter().find(|&&count| count as usize > draw.count(u32::MAX as usize)) {
-            return Err(format!("the reply has {count} neighbors for a node, above the fan-out {}", section.fanout()));
+            return Err(format!("the reply has {count} neighbors for a node, above the fan-out {}", section.fanout));
         }
         let edges: usize = counts.iter().map(|&count| count as usize).sum();
         let (neighbors, others) = others.split_at_checked(edges).ok_or_else(cut)?;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::arrays::bytes_of;
     use crate::config::sampling_policy::SamplingPolicy;
-    use edgecut_graph::EdgeTypeId;
+    use edgecut_graph::{EdgeTypeId, Fanout};
 
     /// Returns the description of a graph of 10 nodes in 2 parts.
     fn meta() -> Meta {
@@ -99,7 +99,7 @@ mod tests {
         .expect("a description")
     }
 
-    fn request(fanout: Option<u32>, replace: bool) -> HopRequest {
+    fn request(fanout: Fanout, replace: bool) -> HopRequest {
         let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, num_rows };
         let sections = vec![section(2), section(1)];
         let rows = bytes_of(vec![0_u32, 1, 2]);
@@ -114,16 +114,16 @@ mod tests {
         }
     }
 
-    fn check(fanout: Option<u32>, words: &[u32]) -> Result<(), String> {
+    fn check(fanout: Fanout, words: &[u32]) -> Result<(), String> {
         check_hop(&meta(), &request(fanout, false), &bytes_of(words.to_vec()))
     }
 
     #[test]
     fn a_right_reply_is_cut_into_rows() {
         let words = [2, 1, 7, 8, 9, 1, 4];
-        check(Some(2), &words).expect("a right reply");
+        check(Fanout::Count(2), &words).expect("a right reply");
         let data = bytes_of(words.to_vec());
-        let request = request(Some(2), false);
+        let request = request(Fanout::Count(2), false);
         let reply = HopReply::new(&request, &data);
         let mut first = reply.section(0);
         let mut second = reply.section(1);
@@ -143,11 +143,11 @@ mod tests {
             (&[2, 1, 7, 8, 10, 1, 4][..], "names node 10"),
             (&[u32::MAX, u32::MAX, 0][..], "above the fan-out"),
         ] {
-            let error = check(Some(2), words).expect_err("a wrong reply");
+            let error = check(Fanout::Count(2), words).expect_err("a wrong reply");
             assert!(error.contains(why), "{words:?}: {error}");
         }
         let odd = Bytes::from_static(&[0; 7]);
-        assert!(check_hop(&meta(), &request(None, false), &odd).expect_err("a wrong reply").contains("7 bytes"));
-        check(None, &[3, 0, 7, 8, 9, 1, 4]).expect("no fan-out, no bound");
+        assert!(check_hop(&meta(), &request(Fanout::All, false), &odd).expect_err("a wrong reply").contains("7 bytes"));
+        check(Fanout::All, &[3, 0, 7, 8, 9, 1, 4]).expect("no fan-out, no bound");
     }
 }

@@ -62,15 +62,8 @@ pub(crate) fn words_per_row(disjoint: bool, rule: SamplingPolicy) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HopSection {
     pub(crate) edge_type: EdgeTypeId,
-    /// The number of neighbors to draw per row, `None` for all.
-    pub(crate) fanout: Option<u32>,
+    pub(crate) fanout: Fanout,
     pub(crate) num_rows: u32,
-}
-
-impl HopSection {
-    pub(crate) fn fanout(&self) -> Fanout {
-        self.fanout.map_or(Fanout::All, Fanout::Count)
-    }
 }
 
 /// A request for attributes of nodes.

@@ -12,7 +12,7 @@ impl LocalPart {
     /// Estimates the cache lines that a hop reads. Neighbor lists and the drawn entries are at random addresses, so
     /// each counts as a line of its own.
     pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
-        let lines = |section: &HopSection| match section.fanout() {
+        let lines = |section: &HopSection| match section.fanout {
             _ if section.num_rows == 0 => 0,
             _ if self.hop_may_wait_for_disk(section.edge_type) => ON_POOL,
             // Weighted and temporal draws read the attributes of all neighbors.

@@ -17,14 +17,6 @@ pub(crate) struct Served {
 }
 
 /// The requests that a process has answered since it started.
-///
-/// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-/// use edgecut_dist_sampler::ServedCount;
-/// // A job of one process has no peers.
-/// assert_eq!(node.served(), ServedCount::default());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServedCount {
     /// Open connections. A client has two, and so has another server or rank.

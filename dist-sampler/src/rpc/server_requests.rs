@@ -27,8 +27,8 @@ pub(crate) struct SampleRequest {
 /// The settings of a sampler that matter to a neighborhood.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WireSampler {
-    /// `[hop][edge type]`. `None` draws nothing.
-    pub(crate) fanouts: Vec<Vec<Option<Fanout>>>,
+    /// `[hop][edge type]`.
+    pub(crate) fanouts: Vec<Vec<Fanout>>,
     pub(crate) rule: SamplingPolicy,
     pub(crate) disjoint: bool,
     /// True if the reply includes the positions of the edges among the in-edges of their destinations.

@@ -74,25 +74,12 @@ pub struct TrafficCount {
 
 impl TrafficCount {
     /// Returns the mean number of finished batches that waited when one was taken. `None` if none was taken.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::TrafficCount;
-    /// let count = TrafficCount { taken_batches: 4, ready_batches: 6, ..TrafficCount::default() };
-    /// assert_eq!(count.queue_depth(), Some(1.5));
-    /// ```
     pub fn queue_depth(&self) -> Option<f64> {
         (self.taken_batches > 0).then(|| self.ready_batches as f64 / self.taken_batches as f64)
     }
 }
 
 /// The requests of this process to one rank, and their replies.
-///
-/// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-/// // A job of one process has no peers.
-/// assert!(node.traffic().by_peer().is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerTraffic {
     /// The rank that answered.
@@ -121,14 +108,6 @@ pub struct FeatureTraffic {
 }
 
 /// The in-edges of one type that other processes drew.
-///
-/// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-/// use edgecut_dist_sampler::EdgeTraffic;
-/// // A job of one process draws all edges itself.
-/// assert_eq!(node.traffic().by_edge_type(), [EdgeTraffic::default()]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeTraffic {
     /// Nodes whose in-edges were requested. A node counts once per batch and edge type.

@@ -232,7 +232,7 @@ mod tests {
     use crate::config::sampling_policy::SamplingPolicy;
     use crate::part::requests::LookUpBy;
     use crate::rpc::server_requests::{SeedLengths, WireSampler};
-    use edgecut_graph::{EdgeTypeId, NodeTypeId, SeedEdgeSet, Split};
+    use edgecut_graph::{EdgeTypeId, Fanout, NodeTypeId, SeedEdgeSet, Split};
 
     /// Returns a request of each method, in the order of their numbers on the wire.
     fn one_of_each() -> [Request; 14] {
@@ -259,7 +259,7 @@ mod tests {
             Request::Split(SplitRequest { node_type, split: Split::Valid, start: 7 }),
             Request::Sample(SampleRequest {
                 key: BatchKey { seed: 1, epoch: 2, batch: 3 },
-                sampler: WireSampler { fanouts: vec![vec![None]], rule, disjoint, positions },
+                sampler: WireSampler { fanouts: vec![vec![Fanout::All]], rule, disjoint, positions },
                 lengths: SeedLengths::default(),
                 seeds: none(),
             }),

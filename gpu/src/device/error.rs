@@ -212,14 +212,6 @@ impl DeviceError {
     /// * For a kernel's arguments, or a launch, the error is kept with the stream, and the next read or sync returns it
     ///   as `ServerError::ServerUnhealthy`, whose text has the same words, or `CUDA_ERROR_OUT_OF_MEMORY`.
     /// * For a context or stream, CubeCL panics with `CUDA_ERROR_OUT_OF_MEMORY`.
-    ///
-    /// ```
-    /// use edgecut_gpu::DeviceError;
-    ///
-    /// let error = DeviceError::explain("can't allocate buffer of size: 2147483648");
-    /// assert_eq!(error, Some(DeviceError::OutOfMemory { asked_bytes: Some(2147483648) }));
-    /// assert_eq!(DeviceError::explain("index out of bounds"), None);
-    /// ```
     pub fn explain(message: &str) -> Option<Self> {
         const TOO_BIG: &str = "can't allocate buffer of size: ";
         const NO_FILE: &str = "cannot open source file ";

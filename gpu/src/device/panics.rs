@@ -15,15 +15,6 @@ static NOTED: Mutex<Option<DeviceError>> = Mutex::new(None);
 /// CubeCL runs a device's work on a thread of its own. When memory runs out there, that thread reports it in a panic
 /// that it catches itself, and the caller's next use of the device panics without naming the cause. A caller that
 /// catches this panic gets the cause from [`noted_failure`].
-///
-/// ```
-/// use edgecut_gpu::{DeviceError, noted_failure, watch_panics};
-///
-/// watch_panics();
-/// let device = std::thread::spawn(|| panic!("can't allocate buffer of size: 1024"));
-/// assert!(device.join().is_err());
-/// assert_eq!(noted_failure(), Some(DeviceError::OutOfMemory { asked_bytes: Some(1024) }));
-/// ```
 pub fn watch_panics() {
     static WATCHING: Once = Once::new();
     WATCHING.call_once(|| {

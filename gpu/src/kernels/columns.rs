@@ -75,16 +75,6 @@ fn sum_tasks<E: Float, O: Float, N: Size>(
 ///
 /// # Shapes
 /// - output: `[1, columns]`
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) {
-/// use edgecut_gpu::kernels::{Element, Matrix, column_sums};
-/// let a = Matrix::from_slice(client, &[1.0, 2.0, 3.0, 4.0], [2, 2]);
-/// // [[4, 6]]
-/// let sums = column_sums(client, &a, Element::F32);
-/// assert_eq!((sums.rows, sums.columns), (1, 2));
-/// # }
-/// ```
 pub fn column_sums<R: Runtime>(client: &ComputeClient<R>, a: &Matrix, element: Element) -> Matrix {
     reduce(client, a, None, Kind::Row, element)
 }

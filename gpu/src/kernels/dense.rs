@@ -79,16 +79,6 @@ fn activate_in_place<E: Float, B: Float, N: Size>(
 }
 
 /// Computes `activation(values + bias)` in place of `values`, whose rows must be contiguous. `bias` is `[1, columns]`.
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) {
-/// use edgecut_gpu::kernels::{Activation, Mask, Matrix, activate};
-/// let values = Matrix::from_slice(client, &[1.0, -2.0], [1, 2]);
-/// let bias = Matrix::zeros(client, [1, 2], values.element);
-/// // `values` becomes [[1, 0]].
-/// activate(client, &values, &bias, Activation::Relu(Mask::KEEP));
-/// # }
-/// ```
 pub fn activate<R: Runtime>(client: &ComputeClient<R>, values: &Matrix, bias: &Matrix, activation: Activation) {
     if values.rows == 0 || values.columns == 0 {
         return;
@@ -167,16 +157,6 @@ fn apply_mask<E: Float, N: Size>(x: &Rows<E, N>, draws: &Draws, out: &mut Rows<E
 }
 
 /// Returns `x` times a mask over its values in row-major order.
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) {
-/// use edgecut_gpu::kernels::{Mask, Matrix, masked};
-/// let x = Matrix::from_slice(client, &[1.0, 2.0], [1, 2]);
-/// let half = Mask { key: 7, threshold: 1 << 15, scale: 2.0 };
-/// let dropped = masked(client, &x, half);
-/// assert_eq!((dropped.rows, dropped.columns), (1, 2));
-/// # }
-/// ```
 pub fn masked<R: Runtime>(client: &ComputeClient<R>, x: &Matrix, mask: Mask) -> Matrix {
     let out = Matrix::empty(client, [x.rows, x.columns], x.element);
     if x.rows == 0 || x.columns == 0 {

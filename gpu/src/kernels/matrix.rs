@@ -8,11 +8,6 @@ use cubecl::server::Handle;
 const MAX_VECTOR: usize = 4;
 
 /// The type of a matrix's values. Sums are in `f32` for every type.
-///
-/// ```
-/// use edgecut_gpu::kernels::Element;
-/// assert_eq!([Element::F32, Element::F16, Element::Bf16].map(Element::size), [4, 2, 2]);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// 32-bit floats.

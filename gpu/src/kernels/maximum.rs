@@ -130,16 +130,6 @@ fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTas
 ///
 /// # Panics
 /// Panics if `x` has fewer columns than `width`.
-///
-/// ```no_run
-/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>, device: &R::Device) {
-/// use edgecut_gpu::kernels::{DeviceEdges, Matrix, maximum};
-/// let edges = DeviceEdges::new::<R>(device, &[0, 2], &[1, 2], None);
-/// let x = Matrix::from_slice(client, &[9.0, 1.0, 3.0], [3, 1]);
-/// // The maximum is [[3]], and edge 1 attains it.
-/// let (output, winners) = maximum(client, &x, &edges, 1, 1);
-/// # }
-/// ```
 pub fn maximum<R: Runtime>(
     client: &ComputeClient<R>,
     x: &Matrix,

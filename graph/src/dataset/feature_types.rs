@@ -34,8 +34,8 @@ impl Dataset {
             let (Some(features), Some(dtype)) = (&nodes.features, dtype) else { continue };
             let converted = features.to_dtype_in(space, dtype)?;
             let name = &nodes.name;
-            let named = |source| GraphError::OutOfRange { node_type: name.clone(), source };
-            nodes.features = Some(converted.map_err(named)?);
+            nodes.features =
+                Some(converted.map_err(|source| GraphError::OutOfRange { node_type: name.clone(), source })?);
         }
         Ok(())
     }

@@ -369,8 +369,8 @@ impl EdgeData {
         let kept = of(Split::Train)?;
         let held_out = HeldOutEdges { valid: of(Split::Valid)?, test: of(Split::Test)? };
         if !self.attributes.is_empty() {
-            let position = |at: usize| (sides[at] == Split::Train as u8).then_some(at as u64);
-            let positions = space.filter_map(num_edges, STEP, position)?;
+            let positions =
+                space.filter_map(num_edges, STEP, |at| (sides[at] == Split::Train as u8).then_some(at as u64))?;
             self.attributes = self.attributes.select_in(space, &positions)?;
         }
         self.src = kept.src;

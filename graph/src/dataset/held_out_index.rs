@@ -188,11 +188,10 @@ impl HeldOutIndex {
             let candidate = Candidate { src: (edge.pair >> 32) as u32, dst: edge.pair as u32, time: Some(edge.time) };
             (edge.split == 0).then_some(candidate)
         };
-        let in_test = |edge: Candidate| self.is_test_edge(edge);
         let mirrored = |edge: Candidate| edge.src != edge.dst && self.is_test_edge(edge.reversed());
         let num_edges = self.edges.len();
         [
-            parallel::count(num_edges, |at| valid(at).is_some_and(in_test)) as u64,
+            parallel::count(num_edges, |at| valid(at).is_some_and(|edge| self.is_test_edge(edge))) as u64,
             parallel::count(num_edges, |at| valid(at).is_some_and(mirrored)) as u64,
         ]
     }

@@ -54,16 +54,6 @@ impl Dataset {
     }
 
     /// Returns the ids of all edge types, in order.
-    ///
-    /// ```
-    /// use edgecut_graph::EdgeTypeId;
-    /// use edgecut_graph::readers::{FakeOptions, fake_hetero};
-    /// let graph = fake_hetero(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
-    /// let ids = graph.edge_type_ids();
-    /// assert_eq!((ids.len(), ids[5]), (6, EdgeTypeId(5)));
-    /// assert_eq!(graph.edges(ids[5]).relation, "e5");
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn edge_type_ids(&self) -> Vec<EdgeTypeId> {
         (0..self.edge_types.len() as u16).map(EdgeTypeId).collect()
     }

@@ -4,11 +4,6 @@ use crate::memory::Buffer;
 use serde::{Deserialize, Serialize};
 
 /// One of the three standard sets of nodes, or of labeled edges.
-///
-/// ```
-/// use edgecut_graph::Split;
-/// assert_eq!(Split::ALL.map(Split::name), ["train", "valid", "test"]);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Split {
     /// Nodes whose labels train the model.

@@ -211,8 +211,7 @@ mod tests {
                 room[..halved.len()].copy_from_slice(&halved);
                 halved.len()
             };
-            let room = |row: usize| expected.row_len(row);
-            let filled = Groups::from_rows_in(&space, num_rows as usize, room, fill).unwrap();
+            let filled = Groups::from_rows_in(&space, num_rows as usize, |row| expected.row_len(row), fill).unwrap();
             let in_memory = Groups::from_rows(expected.offsets.to_vec(), fill);
             assert_eq!(filled.offsets[..], in_memory.offsets[..]);
             assert!(filled.values[..] == in_memory.values[..], "{work_bytes}");

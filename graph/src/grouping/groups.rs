@@ -105,16 +105,6 @@ impl<V: Pod + Default + Send + Sync> Groups<V> {
 
     /// Builds rows that `fill` writes in parallel. Row `r` gets zeroed room for `bounds[r + 1] - bounds[r]` values.
     /// `fill(r, room)` returns the number of values that it wrote at the start of the room.
-    ///
-    /// ```
-    /// use edgecut_graph::part_writer::Groups;
-    /// // Two rows with room for two values each. The first one uses only half of it.
-    /// let groups = Groups::from_rows(vec![0, 2, 4], |row, room: &mut [u32]| {
-    ///     room.fill(row as u32);
-    ///     row + 1
-    /// });
-    /// assert_eq!((&groups.offsets[..], &groups.values[..]), (&[0, 1, 3][..], &[0, 1, 1][..]));
-    /// ```
     pub fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [V]) -> usize + Sync) -> Self {
         let num_rows = bounds.len() - 1;
         let mut values = vec![V::default(); bounds[num_rows] as usize];

@@ -61,13 +61,6 @@ impl FeatureDtype {
 
     /// Converts a stored row to `f32`.
     ///
-    /// ```
-    /// use edgecut_graph::FeatureDtype;
-    /// let mut row = [0.0; 2];
-    /// FeatureDtype::Int8.decode(&[0, 0, 0, 0x3f, 127, 0xff], &mut row);
-    /// assert_eq!(row, [63.5, -0.5]); // the scale is 0.5
-    /// ```
-    ///
     /// # Panics
     /// If `row` is not a row of `out.len()` features, or is not aligned for the type's numbers.
     pub fn decode(self, row: &[u8], out: &mut [f32]) {

@@ -187,13 +187,6 @@ impl Features {
     }
 
     /// Joins features of one stored type. Each piece is dropped once it was copied.
-    ///
-    /// ```
-    /// use edgecut_graph::{FeatureDtype, Features};
-    /// let piece = |value: f32| Features::F32 { values: vec![value].into(), dim: 1 };
-    /// let joined = Features::concat(1, FeatureDtype::F32, vec![piece(1.0), piece(2.0)]);
-    /// assert_eq!((joined.num_rows(), joined.row_bytes(1)), (2, &2.0_f32.to_le_bytes()[..]));
-    /// ```
     pub fn concat(dim: usize, dtype: FeatureDtype, pieces: Vec<Self>) -> Self {
         match dtype {
             FeatureDtype::F32 => Self::F32 { values: joined(pieces), dim },
@@ -222,14 +215,6 @@ impl Features {
 
     /// Appends `rows` as stored, end to end, to `out`.
     ///
-    /// ```
-    /// use edgecut_graph::Features;
-    /// let features = Features::F32 { values: vec![1.0, 2.0, 3.0].into(), dim: 1 };
-    /// let mut bytes = Vec::new();
-    /// features.append_rows(&[2, 0], &mut bytes);
-    /// assert_eq!(bytes, [3.0_f32.to_le_bytes(), 1.0_f32.to_le_bytes()].concat());
-    /// ```
-    ///
     /// # Panics
     /// If a row is out of range.
     pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
@@ -247,13 +232,6 @@ impl Features {
 
     /// Returns the first row of integers that [`Features::to_dtype`] would not have made: its greatest entry is not 127,
     /// or its scale has too many significant bits. A cache would change such a row.
-    ///
-    /// ```
-    /// use edgecut_graph::Features;
-    /// let row = |greatest: u8| [&1.0_f32.to_le_bytes()[..], &[greatest, 3]].concat();
-    /// let features = Features::Int8 { rows: [row(127), row(100)].concat().into(), dim: 2 };
-    /// assert_eq!(features.first_not_normalized(), Some(1));
-    /// ```
     pub fn first_not_normalized(&self) -> Option<usize> {
         let Self::Int8 { dim, .. } = self else { return None };
         let mut values = vec![0.0; *dim];
@@ -267,12 +245,6 @@ impl Features {
 
     /// Returns the (row, column) of the first value that is not finite, if any. Partitioning checks this once, because
     /// a single NaN makes every loss NaN.
-    ///
-    /// ```
-    /// use edgecut_graph::Features;
-    /// let features = Features::F32 { values: vec![1.0, 2.0, 3.0, f32::NAN].into(), dim: 2 };
-    /// assert_eq!(features.first_not_finite(), Some((1, 1)));
-    /// ```
     pub fn first_not_finite(&self) -> Option<(usize, usize)> {
         let at = match self {
             Self::F32 { values, .. } => first_position(values, |v| !v.is_finite()),
@@ -281,8 +253,8 @@ impl Features {
             // All values of a row have the same scale.
             Self::Int8 { rows, dim } => {
                 let mut rows = rows.chunks_exact(SCALE_BYTES + dim);
-                let is_bad = |row: &[u8]| row.first_chunk().is_none_or(|&scale| !f32::from_le_bytes(scale).is_finite());
-                rows.position(is_bad).map(|row| row * dim)
+                rows.position(|row| row.first_chunk().is_none_or(|&scale| !f32::from_le_bytes(scale).is_finite()))
+                    .map(|row| row * dim)
             }
         }?;
         Some((at / self.dim(), at % self.dim()))

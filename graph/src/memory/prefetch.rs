@@ -6,17 +6,6 @@
 const LINE_BYTES: usize = 64;
 
 /// Prefetches the cache line of `values[index]`. An index past the end is allowed and has no effect.
-///
-/// ```
-/// use edgecut_graph::prefetch;
-/// let values = [5_u64, 7, 9];
-/// let mut sum = 0;
-/// for (index, value) in values.iter().enumerate() {
-///     prefetch(&values, index + 2);
-///     sum += value;
-/// }
-/// assert_eq!(sum, 21);
-/// ```
 #[inline(always)]
 pub fn prefetch<T>(values: &[T], index: usize) {
     line(values.as_ptr().wrapping_add(index).cast());

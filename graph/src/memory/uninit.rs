@@ -72,13 +72,6 @@ pub unsafe fn vec_from<T: Zeroable + Copy + Send>(len: usize, fill: impl FnOnce(
 }
 
 /// Fills `memory` with zeros. If it is used right afterwards, this costs a pass over the cache, not over main memory.
-///
-/// ```
-/// use edgecut_graph::uninit::{vec_from, zeroed};
-/// // SAFETY: `zeroed` writes every element.
-/// let values = unsafe { vec_from::<f32>(3, |memory| zeroed(memory)[1] = 2.0) };
-/// assert_eq!(values, [0.0, 2.0, 0.0]);
-/// ```
 pub fn zeroed<T: Zeroable + Copy + Send>(memory: &mut [MaybeUninit<T>]) -> &mut [T] {
     memory.fill(MaybeUninit::new(T::zeroed()));
     // SAFETY: All elements have just been written.

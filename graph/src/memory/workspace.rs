@@ -149,16 +149,6 @@ impl Workspace {
 
     /// Starts an array whose length becomes known when all values are appended.
     ///
-    /// ```
-    /// use edgecut_graph::Workspace;
-    /// let space = Workspace::default();
-    /// let mut ids = space.growing::<u32>()?;
-    /// ids.append(vec![3, 1])?;
-    /// ids.append(vec![2])?;
-    /// assert_eq!(ids.finish()?[..], [3, 1, 2]);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::Scratch`].
     pub fn growing<T: Pod>(&self) -> Result<GrowingArray<'_, T>, GraphError> {

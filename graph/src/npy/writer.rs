@@ -102,17 +102,6 @@ impl<T: NpyElement> NpyWriter<T> {
 
 /// Returns the header of the `.npy` file of an array of `shape`. The values follow it, little-endian.
 ///
-/// ```
-/// use edgecut_graph::{map_npy, npy_header};
-/// # let dir = tempfile::tempdir()?;
-/// let mut bytes = npy_header::<u32>(&[2])?;
-/// bytes.extend([7, 0, 0, 0, 9, 0, 0, 0]);
-/// let path = dir.path().join("ids.npy");
-/// std::fs::write(&path, bytes)?;
-/// assert_eq!(map_npy::<u32>(&path)?.1[..], [7, 9]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # Errors
 /// Fails if the format cannot represent the shape.
 pub fn npy_header<T: NpyElement>(shape: &[usize]) -> std::io::Result<Vec<u8>> {

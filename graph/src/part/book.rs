@@ -58,13 +58,6 @@ impl PartitionBook {
     }
 
     /// Returns the global ids that `part` owns.
-    ///
-    /// ```
-    /// use edgecut_graph::{PartitionBook, PartitionId};
-    /// let book = PartitionBook::new(vec![0, 3, 10])?;
-    /// assert_eq!((book.range(PartitionId(1)), book.num_parts(), book.num_nodes()), (3..10, 2, 10));
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn range(&self, part: PartitionId) -> Range<u32> {
         self.starts[part.index()]..self.starts[part.index() + 1]
     }

@@ -4,11 +4,6 @@ use super::EdgeTypeMeta;
 use crate::DiskPartId;
 
 /// Returns the folder of a part, relative to `META.json`.
-///
-/// ```
-/// use edgecut_graph::{DiskPartId, node_dir, part_dir};
-/// assert_eq!(format!("{}/{}", part_dir(DiskPartId(1)), node_dir("paper")), "part_1/nodes/paper");
-/// ```
 pub fn part_dir(part: DiskPartId) -> String {
     format!("part_{part}")
 }
@@ -19,11 +14,6 @@ pub fn node_dir(node_type: &str) -> String {
 }
 
 /// Returns the path of a file of a node type in a part, in the form of [`Meta::files`](crate::Meta::files).
-///
-/// ```
-/// use edgecut_graph::{DiskPartId, ID_MAP_FILE, node_file};
-/// assert_eq!(node_file(DiskPartId(1), "paper", ID_MAP_FILE), "part_1/nodes/paper/id_map.parquet");
-/// ```
 pub fn node_file(part: DiskPartId, node_type: &str, file: &str) -> String {
     format!("{}/{}/{file}", part_dir(part), node_dir(node_type))
 }
@@ -40,12 +30,6 @@ pub(crate) fn edge_dir_name(src_type: &str, relation: &str, dst_type: &str) -> S
 
 /// Returns true if `name` can be the name of a folder: not empty, not hidden, and without separators and control
 /// characters.
-///
-/// ```
-/// use edgecut_graph::is_folder_name;
-/// assert!(is_folder_name("paper"));
-/// assert!(!is_folder_name("../paper") && !is_folder_name(""));
-/// ```
 pub fn is_folder_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
 }

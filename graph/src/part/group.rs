@@ -71,8 +71,8 @@ impl Meta {
             train_nodes: parts.iter().map(|part| part.train_nodes).sum(),
             halo_nodes: parts.iter().map(|part| part.halo_nodes).sum(),
         };
-        let group = |pair: &[u32]| sum(&self.report.parts[pair[0] as usize..pair[1] as usize]);
-        grouped.report.parts = starts.windows(2).map(group).collect();
+        grouped.report.parts =
+            starts.windows(2).map(|pair| sum(&self.report.parts[pair[0] as usize..pair[1] as usize])).collect();
         Ok(grouped)
     }
 }

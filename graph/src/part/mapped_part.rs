@@ -71,19 +71,6 @@ impl Part {
     /// Makes a part that owns nothing, for a process that knows a graph but holds none of its parts. It is added to the
     /// parts of the graph as the last one, so that all other nodes have an owner elsewhere.
     ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{GlobalNodeId, Meta, NodeTypeId, Part, PartitionId};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::without_nodes(Meta::read(dir)?)?;
-    /// assert_eq!((part.id(), part.owned(NodeTypeId(0)).len()), (PartitionId(1), 0));
-    /// assert_eq!(part.meta().node_types[0].book.owner(GlobalNodeId(99)), PartitionId(0));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// [`GraphError::Csc`] or [`GraphError::Book`] if `meta` contradicts itself.
     pub fn without_nodes(mut meta: Meta) -> Result<Self, GraphError> {

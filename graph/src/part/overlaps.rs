@@ -10,18 +10,6 @@ const ROWS_PER_TASK: usize = 256;
 impl Part {
     /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. `parts` must be
     /// all parts of a graph. Reads the edges of all parts if any edge is held out.
-    ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{Part, DiskPartId};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, DiskPartId(0), false)?;
-    /// assert!(Part::overlaps(&[part]).is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn overlaps(parts: &[Self]) -> Overlaps {
         let Some(meta) = parts.first().map(Self::meta) else { return Overlaps::default() };
         let mut node_types = Vec::new();

@@ -41,20 +41,6 @@ impl Part {
     }
 
     /// Returns the edge of a set at a position, which must be below [`Part::num_seed_edges`].
-    ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{EdgeTypeId, Part, DiskPartId, SeedEdgeSet, Split};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let part = Part::open(dir, DiskPartId(0), false)?;
-    /// let edge = part.seed_edge(EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), 0);
-    /// let csc = &part.edges(EdgeTypeId(0)).csc;
-    /// assert!(csc.neighbors(edge.dst as usize).contains(&edge.src));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn seed_edge(&self, edge_type: EdgeTypeId, set: SeedEdgeSet, position: usize) -> SeedEdgeEnds {
         let edges = self.edges(edge_type);
         let position = match (set, &edges.attributes.labels) {

@@ -19,19 +19,6 @@ const PIECE_BYTES: usize = 1 << 20;
 impl Meta {
     /// Checks the size and checksum of the files of `part`, or of all parts, against this description.
     ///
-    /// ```
-    /// use edgecut_graph::part_writer::write_one_part;
-    /// use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{Meta, DiskPartId};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let dir = dir.path();
-    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
-    /// let meta = Meta::read(dir)?;
-    /// std::fs::write(dir.join("part_0/nodes/node/train.npy"), "damaged")?;
-    /// assert!(meta.verify_files(dir, Some(DiskPartId(0))).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// Names the first file, in order of paths, that is missing, truncated or altered.
     pub fn verify_files(&self, dir: &Path, part: Option<DiskPartId>) -> Result<(), GraphError> {

@@ -4,15 +4,6 @@ use crate::dataset::NodeData;
 
 /// Checks that an assignment gives every node a part below `num_parts`.
 ///
-/// ```
-/// use edgecut_graph::part_writer::check_assignment;
-/// use edgecut_graph::readers::{FakeOptions, fake};
-/// let graph = fake(&FakeOptions { avg_num_nodes: 4, ..FakeOptions::default() })?;
-/// assert!(check_assignment(&[vec![0, 1, 1, 0]], &graph.node_types, 2).is_ok());
-/// assert!(check_assignment(&[vec![0, 1, 2, 0]], &graph.node_types, 2).is_err());
-/// # Ok::<(), edgecut_graph::GraphError>(())
-/// ```
-///
 /// # Errors
 /// Describes the mismatch.
 pub fn check_assignment(assignment: &[Vec<u32>], node_types: &[NodeData], num_parts: u32) -> Result<(), String> {

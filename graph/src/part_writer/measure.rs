@@ -118,11 +118,6 @@ pub fn report(parts: &[MeasuredPart]) -> Report {
 
 /// Returns `part / whole` rounded to nine decimals, or 0 if `whole` is 0. Such numbers survive every JSON reader bit
 /// for bit.
-///
-/// ```
-/// use edgecut_graph::part_writer::fraction;
-/// assert_eq!((fraction(1.0, 3), fraction(1.0, 0)), (0.333333333, 0.0));
-/// ```
 pub fn fraction(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part / whole as f64 * 1e9).round() / 1e9 }
 }

@@ -4,17 +4,6 @@ use crate::GraphError;
 use thiserror::Error;
 
 /// An observer of writing. All methods have defaults, and `()` is an observer that ignores progress.
-///
-/// ```
-/// use edgecut_graph::part_writer::WriteProgress;
-/// struct Percent;
-/// impl WriteProgress for Percent {
-///     fn written(&self, done: u64, total: u64) {
-///         eprintln!("{} %", 100 * done / total.max(1));
-///     }
-/// }
-/// assert!(!Percent.cancelled());
-/// ```
 pub trait WriteProgress: Sync {
     /// Called when `done` of `total` bytes are written, from several threads.
     fn written(&self, _done: u64, _total: u64) {}

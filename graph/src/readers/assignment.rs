@@ -33,10 +33,10 @@ const ENDINGS: [&str; 4] = ["npy", "txt", "txt.gz", "csv"];
 /// without nodes.
 pub fn read_assignment(path: &Path, node_types: &[NodeData], num_parts: u32) -> Result<Vec<Vec<u32>>, GraphError> {
     let assignment = match node_types {
-        _ if path.is_dir() => {
-            let of_type = |nodes: &NodeData| read_file(&find(path, &nodes.name)?, nodes, num_parts);
-            node_types.iter().map(of_type).collect::<Result<Vec<_>, _>>()?
-        }
+        _ if path.is_dir() => node_types
+            .iter()
+            .map(|nodes| read_file(&find(path, &nodes.name)?, nodes, num_parts))
+            .collect::<Result<Vec<_>, _>>()?,
         [nodes] => vec![read_file(path, nodes, num_parts)?],
         _ => {
             let names: Vec<&str> = node_types.iter().map(|nodes| nodes.name.as_str()).collect();

@@ -53,14 +53,6 @@ pub struct DatasetSource {
 
 impl DatasetSource {
     /// Describes the dataset `name` in `root_dir`, without changes to it.
-    ///
-    /// ```
-    /// use edgecut_graph::readers::{DatasetSource, load};
-    /// let mut source = DatasetSource::new("fake", "data");
-    /// source.fake.avg_num_nodes = 200;
-    /// assert_eq!(load(&source)?.node_types[0].num_nodes, 200);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
@@ -77,11 +69,6 @@ impl DatasetSource {
     }
 
     /// Describes the dataset in `folder`, named after the folder, without changes to it.
-    ///
-    /// ```
-    /// use edgecut_graph::readers::DatasetSource;
-    /// assert_eq!(DatasetSource::of_folder("data/cora/").name, "cora");
-    /// ```
     pub fn of_folder(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let name = folder.file_name().map_or_else(|| "dataset".into(), |name| name.to_string_lossy().into_owned());
@@ -89,12 +76,6 @@ impl DatasetSource {
     }
 
     /// Returns true if the dataset is generated, and false if it is read.
-    ///
-    /// ```
-    /// use edgecut_graph::readers::DatasetSource;
-    /// assert!(DatasetSource::new("fake", "data").is_generated());
-    /// assert!(!DatasetSource::of_folder("data/fake").is_generated());
-    /// ```
     pub fn is_generated(&self) -> bool {
         self.folder.is_none() && matches!(self.name.as_str(), FAKE_NAME | FAKE_HETERO_NAME)
     }
@@ -333,14 +314,6 @@ fn why_not_found(candidates: &[PathBuf]) -> String {
 }
 
 /// Returns why `folder` is not a dataset, and how to make it one.
-///
-/// ```
-/// use edgecut_graph::readers::why_no_dataset;
-/// let dir = tempfile::tempdir()?;
-/// std::fs::write(dir.path().join("data.pt"), "")?;
-/// assert!(why_no_dataset(dir.path()).contains("torch.load"));
-/// # Ok::<(), std::io::Error>(())
-/// ```
 pub fn why_no_dataset(folder: &Path) -> String {
     let shown = folder.display();
     if !folder.is_dir() {

@@ -66,8 +66,8 @@ impl GraphDataset {
         let mut classes = labels.clone();
         classes.sort_unstable();
         classes.dedup();
-        let class = |label: &i64| classes.partition_point(|other| other < label) as u32;
-        let mut labels: Vec<u32> = labels.iter().map(class).collect();
+        let mut labels: Vec<u32> =
+            labels.iter().map(|label| classes.partition_point(|other| other < label) as u32).collect();
         labels.resize(num_graphs, 0);
         Ok(Self {
             name: name.into(),

@@ -28,12 +28,6 @@ pub struct GraphSource {
 
 impl GraphSource {
     /// Describes the set `name` in `root_dir`.
-    ///
-    /// ```
-    /// use edgecut_graph::small_graphs::{GraphSource, load_graphs};
-    /// assert_eq!(load_graphs(&GraphSource::new("fake-graphs", "data"))?.num_graphs(), 1000);
-    /// # Ok::<(), edgecut_graph::GraphError>(())
-    /// ```
     pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
         Self { name: name.into(), root_dir: root_dir.into(), fake: FakeGraphsOptions::default() }
     }

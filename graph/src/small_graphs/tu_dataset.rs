@@ -224,8 +224,7 @@ fn read_columns(path: &Path, rows: RowCount) -> Result<LabelColumns, GraphError>
         let text = str::from_utf8(field.trim_ascii()).unwrap_or_default();
         text.parse::<i64>().map_err(|_| format!("{} is not a label, a whole number", quote(field)))
     };
-    let fields = |line: &[u8]| line.split(|&b| b == b',').map(number).collect::<Result<Vec<i64>, _>>();
-    let lines = read_lines(path, fields)?;
+    let lines = read_lines(path, |line| line.split(|&b| b == b',').map(number).collect::<Result<Vec<i64>, _>>())?;
     rows.check(path, lines.len(), "labels")?;
     let columns = lines.first().map_or(1, |(_, first)| first.len());
     if let Some((line, row)) = lines.iter().find(|(_, row)| row.len() != columns) {
@@ -265,8 +264,7 @@ fn ranks(values: &[i64]) -> (Vec<u32>, Vec<i64>) {
     let mut distinct = values.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let rank = |value: &i64| distinct.partition_point(|other| other < value) as u32;
-    (values.iter().map(rank).collect(), distinct)
+    (values.iter().map(|value| distinct.partition_point(|other| other < value) as u32).collect(), distinct)
 }
 
 /// Reads the numbers to predict for each graph.

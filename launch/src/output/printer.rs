@@ -69,8 +69,7 @@ impl Printer {
     pub(crate) fn line(&self, rank: usize, stream: Stream, text: String) {
         let (waiting, changed) = &*self.waiting;
         let lines = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |lines: &mut usize| *lines >= MAX_WAITING;
-        *changed.wait_while(lines, full).unwrap_or_else(PoisonError::into_inner) += 1;
+        *changed.wait_while(lines, |lines| *lines >= MAX_WAITING).unwrap_or_else(PoisonError::into_inner) += 1;
         let _ = self.jobs.send(Job::Line { rank, stream, text });
     }
 

@@ -334,8 +334,10 @@ impl Lab {
     }
 
     fn describe(&self) -> Vec<String> {
-        let line = |pid: i32| format!("{pid} {}", read(format!("/proc/{pid}/cmdline")).replace('\0', " "));
-        self.job_processes().into_iter().map(line).collect()
+        self.job_processes()
+            .into_iter()
+            .map(|pid| format!("{pid} {}", read(format!("/proc/{pid}/cmdline")).replace('\0', " ")))
+            .collect()
     }
 
     /// Takes a host off the network, or puts it back.

@@ -161,8 +161,10 @@ fn trainers_train_from_servers_on_other_nodes() {
 /// Returns a rank of the lab's job.
 fn rank(lab: &Lab, rank: usize) -> i32 {
     let marked = format!("\0RANK={rank}\0");
-    let is_marked = |pid: &i32| read(format!("/proc/{pid}/environ")).contains(&marked);
-    lab.job_processes().into_iter().find(is_marked).expect("a rank that runs")
+    lab.job_processes()
+        .into_iter()
+        .find(|pid| read(format!("/proc/{pid}/environ")).contains(&marked))
+        .expect("a rank that runs")
 }
 
 fn kill(pid: i32) {

@@ -3,7 +3,7 @@ use crate::arrays::bytes_of;
 use crate::config::node_fields::EdgeFields;
 use crate::config::sampling_policy::SamplingPolicy;
 use bytes::Bytes;
-use edgecut_graph::{Dataset, DiskPartId, NodeData, Part};
+use edgecut_graph::{Dataset, DiskPartId, Fanout, NodeData, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn part() -> (tempfile::TempDir, Part) {
 }
 
 fn hop() -> HopRequest {
-    let section = HopSection { edge_type: EdgeTypeId(0), fanout: Some(2), num_rows: 3 };
+    let section = HopSection { edge_type: EdgeTypeId(0), fanout: Fanout::Count(2), num_rows: 3 };
     HopRequest {
         stream: 1,
         hop: 0,

@@ -40,8 +40,10 @@ impl<R: Runtime> DeviceHops<R> {
             let bytes = DeviceTopology::<R>::bytes_of(original_ids.len(), csc.indices().len());
             let fits = bytes <= left;
             left -= if fits { bytes } else { 0 };
-            let copy = || DeviceTopology::new(client.clone(), csc.indptr(), csc.indices(), original_ids);
-            topologies.push(fits.then(copy).transpose()?);
+            topologies.push(
+                fits.then(|| DeviceTopology::new(client.clone(), csc.indptr(), csc.indices(), original_ids))
+                    .transpose()?,
+            );
         }
         Ok(Self { topologies })
     }

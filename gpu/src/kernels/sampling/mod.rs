@@ -22,7 +22,7 @@ use cubecl::ir::{ElemType, UIntKind};
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 use cubecl::stream_id::StreamId;
-use edgecut_graph::{HopError, PlainHop};
+use edgecut_graph::{Fanout, HopError, PlainHop};
 
 /// The default number of neighbors that are drawn at a time.
 const WORDS_PER_PIECE: usize = 32 << 20;
@@ -35,9 +35,9 @@ const ALL: u32 = u32::MAX;
 /// ```no_run
 /// # fn sample<R: cubecl::Runtime>(client: cubecl::client::ComputeClient<R>) -> Result<(), Box<dyn std::error::Error>> {
 /// use edgecut_gpu::kernels::DeviceTopology;
-/// use edgecut_graph::{EdgeTypeId, PlainHop};
+/// use edgecut_graph::{EdgeTypeId, Fanout, PlainHop};
 /// let edges = DeviceTopology::<R>::new(client, &[0, 2, 2], &[7, 9], &[0, 1])?;
-/// let all = PlainHop { edge_type: EdgeTypeId(0), rows: &[0, 1], fanout: None, replace: false, key: 0 };
+/// let all = PlainHop { edge_type: EdgeTypeId(0), rows: &[0, 1], fanout: Fanout::All, replace: false, key: 0 };
 /// let mut out = Vec::new();
 /// edges.sample_hop(&all, usize::MAX, &mut out)?;
 /// assert_eq!(out, [2, 0, 7, 9]);
@@ -144,7 +144,10 @@ impl<R: Runtime> DeviceTopology<R> {
             return Err(failed(KernelError::Invalid { what }));
         }
         // Without a fan-out all neighbors are taken once, so replacement does not apply.
-        let draw = Draw { fanout: fanout.unwrap_or(ALL), replace: replace && fanout.is_some(), key };
+        let draw = match fanout {
+            Fanout::All => Draw { fanout: ALL, replace: false, key },
+            Fanout::Count(count) => Draw { fanout: count, replace, key },
+        };
         let start = out.len();
         let staged = self.run("count neighbors on the device", || self.count(rows, draw, out))?;
         let counts = &out[start..];
@@ -255,8 +258,7 @@ impl Piece {
 fn pieces(counts: &[u32], most: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (row, &count) in counts.iter().enumerate() {
-        let fits = |piece: &Piece| piece.num_words() + count as usize <= most;
-        if !pieces.last().is_some_and(fits) {
+        if !pieces.last().is_some_and(|piece| piece.num_words() + count as usize <= most) {
             pieces.push(Piece { first_row: row, offsets: vec![0] });
         }
         if let Some(piece) = pieces.last_mut() {

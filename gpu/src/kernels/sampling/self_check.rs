@@ -3,6 +3,7 @@
 use crate::kernels::error::KernelError;
 use crate::kernels::sampling::DeviceTopology;
 use cubecl::prelude::*;
+use edgecut_graph::Fanout::{self, All, Count};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, HopError, PlainHop};
 use std::collections::BTreeSet;
@@ -21,7 +22,8 @@ pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelE
     let original_ids = [7, 1 << 31, 40, 5];
     let indices: Vec<u32> = (0..563_u32).map(|edge| edge.wrapping_mul(7_654_321)).collect();
     let topology = DeviceTopology::<R>::new(client.clone(), &indptr, &indices, &original_ids)?;
-    for (fanout, replace) in [(Some(5), false), (Some(5), true), (Some(60), false), (Some(60), true), (None, false)] {
+    for (fanout, replace) in [(Count(5), false), (Count(5), true), (Count(60), false), (Count(60), true), (All, false)]
+    {
         let mut counts = Vec::new();
         let mut neighbors = Vec::new();
         for (ends, &id) in indptr.windows(2).zip(&original_ids) {
@@ -48,15 +50,15 @@ pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelE
 }
 
 /// Returns the positions of drawn neighbors, ascending, as a slow and obvious reference.
-fn positions(degree: u32, fanout: Option<u32>, replace: bool, key: u64) -> Vec<u32> {
+fn positions(degree: u32, fanout: Fanout, replace: bool, key: u64) -> Vec<u32> {
     let mut rng = CounterRng::new(key);
     match fanout {
-        Some(fanout) if replace && degree > 0 => {
+        Count(fanout) if replace && degree > 0 => {
             let mut drawn: Vec<u32> = (0..fanout).map(|_| rng.below(u64::from(degree)) as u32).collect();
             drawn.sort_unstable();
             drawn
         }
-        Some(fanout) if fanout < degree => {
+        Count(fanout) if fanout < degree => {
             let mut drawn = BTreeSet::new();
             for last in degree - fanout..degree {
                 let at = rng.below(u64::from(last) + 1) as u32;

@@ -58,8 +58,9 @@ impl DrawnEdges<'_> {
 /// Draws a time for each node.
 pub(super) fn node_times(options: &FakeOptions) -> Vec<i64> {
     let key = combine(options.seed, TIMES);
-    let time = |node| CounterRng::new(combine(key, node as u64)).below(NODE_TIMES) as i64;
-    parallel::map_indices(options.avg_num_nodes, time)
+    parallel::map_indices(options.avg_num_nodes, |node| {
+        CounterRng::new(combine(key, node as u64)).below(NODE_TIMES) as i64
+    })
 }
 
 /// Draws weights, times and features of edges. Within a class, edges have weights from 2 to 4 and features with mean 1.

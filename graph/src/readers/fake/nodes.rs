@@ -11,8 +11,9 @@ const ROWS_PER_TASK: usize = 256;
 
 /// Draws a class for each node.
 pub(super) fn classes(options: &FakeOptions) -> Vec<u32> {
-    let class = |node| options.rng(Stream::Class, node).below(options.num_classes as u64) as u32;
-    parallel::map_indices(options.avg_num_nodes, class)
+    parallel::map_indices(options.avg_num_nodes, |node| {
+        options.rng(Stream::Class, node).below(options.num_classes as u64) as u32
+    })
 }
 
 /// Draws a weight for each node, at least 1, from a Pareto distribution. Weights are capped at the square root of the

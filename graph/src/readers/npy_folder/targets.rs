@@ -48,8 +48,7 @@ pub(super) fn read_targets(space: &Workspace, path: &Path, rows: RowCount) -> Re
         "<f4" => StoredArray::open(path)?.copy_to(space)?,
         "<f8" => narrow(space, path)?,
         "|b1" => {
-            let number = |&is_set: &u8| if is_set != 0 { 1.0 } else { 0.0 };
-            StoredArray::open_bool(path)?.convert_to(space, STEP, number)?
+            StoredArray::open_bool(path)?.convert_to(space, STEP, |&is_set| if is_set != 0 { 1.0 } else { 0.0 })?
         }
         "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, STEP, |v| v.to_f32())?,
         other if other.contains('f') => return Err(no_floats(path, other)),

@@ -89,8 +89,7 @@ impl OgbProperties {
                 Some(value) => return Err(column.wrong(ADD_INVERSE_EDGE, value, "True or False")),
             }
             if let Some(value) = column.value(NUM_TASKS) {
-                let wrong = |_| column.wrong(NUM_TASKS, value, "a number");
-                found.num_tasks = value.parse().map_err(wrong)?;
+                found.num_tasks = value.parse().map_err(|_| column.wrong(NUM_TASKS, value, "a number"))?;
             }
             match column.value(EVAL_METRIC) {
                 None => {}

@@ -15,6 +15,6 @@ pub(crate) fn find_csv(dir: &Path, stem: &str) -> Option<PathBuf> {
 
 /// Like [`find_csv`], but fails if neither file exists.
 pub(crate) fn require_csv(dir: &Path, stem: &str) -> Result<PathBuf, GraphError> {
-    let absent = || GraphError::format(dir, format!("it contains neither {stem}.csv.gz nor {stem}.csv"));
-    find_csv(dir, stem).ok_or_else(absent)
+    find_csv(dir, stem)
+        .ok_or_else(|| GraphError::format(dir, format!("it contains neither {stem}.csv.gz nor {stem}.csv")))
 }
