@@ -140,3 +140,56 @@ impl<S: Settings, P: Profile<S>> Serialize for Flags<S, P> {
         map.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use edgecut_trainer::LrSchedule;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("train").chain(line.split(' ')))
+    }
+
+    #[test]
+    fn values_are_checked_when_they_are_parsed() {
+        for (line, what) in [
+            ("node --hidden-channels 0", "'--hidden-channels <N>': 0 is not in 1..=4294967295"),
+            ("node --hidden-channels x", "'--hidden-channels <N>': invalid digit found in string"),
+            ("node --num-epochs 0", "'--num-epochs <N>': 0 is not in 1..18446744073709551615"),
+            ("node --lr=-1", "'--lr <X>': -1 is not a finite number ≥ 0"),
+            ("node --grad-clip 0", "'--grad-clip <NORM>': 0 is not above 0"),
+            ("node --dropout 1", "'--dropout <P>': 1 is not in 0 ≤ p < 1"),
+            ("node --freeze a,", "'--freeze <LIST>': a name is empty"),
+            ("node --optimizer x", "[possible values: adam, adamw, sgd]"),
+            ("link --num-negatives 1000001", "1000001 is not in 1..=1000000"),
+            ("link --reverse-types a", "\"a\" is not a pair of edge types"),
+            ("link --in-batch-negatives", "--shared-negatives"),
+            ("link --exclude-positives --shared-negatives", "cannot be used with '--shared-negatives'"),
+            ("graph --dataset a --patience 3", "unexpected argument '--patience'"),
+        ] {
+            let error = parse(line).expect_err(line).to_string();
+            assert!(error.contains(what), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn commands_have_defaults_and_descriptions_of_their_own() {
+        let Ok(Cli { command: Command::Node(node) }) = parse("node --freeze a,b --lr-schedule cosine") else {
+            panic!("a command line of train node")
+        };
+        let Ok(Cli { command: Command::Graph(graph) }) = parse("graph --dataset a") else {
+            panic!("a command line of train graph")
+        };
+        let of_nodes = &node.training.fit;
+        let of_graphs = &graph.training.fit;
+        assert_eq!((of_nodes.settings.lr, of_graphs.settings.lr), (0.003, 0.01));
+        assert_eq!(of_nodes.settings.lr_schedule, LrSchedule::Cosine);
+        assert_eq!(of_graphs.settings.lr_schedule, LrSchedule::Step);
+        assert_eq!(of_nodes.settings.freeze, ["a", "b"]);
+        assert!(of_nodes.is_given("freeze") && !of_nodes.is_given("lr"));
+        let help = |command: &str| parse(&format!("{command} --help")).expect_err("help").to_string();
+        assert!(help("graph").contains("Initial learning rate"));
+        assert!(!help("node").contains("Initial learning rate"));
+    }
+}
