@@ -76,7 +76,7 @@ const MAY_CHANGE: &[&str] = &[
     "device",
 ];
 
-/// Further flags of `train node` and `train link` that may change.
+/// Further flags of `train node`, `train link` and `train edge` that may change.
 const MAY_CHANGE_ON_PARTS: &[&str] = &[
     // What partition-graph has applied to existing parts. The fingerprint of the data compares the result.
     "add_reverse_edges",
@@ -251,6 +251,7 @@ mod tests {
         match &cli.command {
             Command::Node(args) => settings("node", &args.given, &**args),
             Command::Link(args) => settings("link", &args.given, &**args),
+            Command::Edge(args) => settings("edge", &args.given, &**args),
             Command::Graph(args) => settings("graph", &args.given, &**args),
             _ => panic!("{line} trains nothing"),
         }
@@ -264,6 +265,7 @@ mod tests {
         for (command, line) in [
             ("node", "node --dataset-root-dir a"),
             ("link", "link --dataset-root-dir a"),
+            ("edge", "edge --dataset-root-dir a"),
             ("graph", "graph --dataset a"),
         ] {
             let identity = identity(line);

@@ -127,7 +127,8 @@ pub(crate) struct LinksArgs {
     pub(crate) metric: LinkMetric,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// Parses a pair of edge types, ONE=OTHER.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     if text.matches('=').count() > 1 {
         return Err(format!(
             "{text:?} has several `=`, so that it does not say where the second type begins: types with `=` in their names \
@@ -141,7 +142,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Serialises pairs as they are written on the command line.
-fn pairs_text<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn pairs_text<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(pairs.iter().map(|(one, other)| format!("{one}={other}")))
 }
 

@@ -4,7 +4,7 @@ use crate::batch_input::WEIGHTED_GCN;
 use crate::edge_type_name::edge_type;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{EdgeModelConfig, GraphSchema, ModelError};
+use crate::models::{EdgeModelConfig, GraphSchema, ModelError, TargetEdges};
 use crate::nn::EdgeDecoderKind;
 use crate::objective::Objective;
 use crate::train_error::TrainError;
@@ -16,8 +16,8 @@ use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
 /// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::edge::{EdgeTrainingConfig, TargetEdges};
-/// use edgecut_trainer::models::{ConvKind, SageSettings};
+/// use edgecut_trainer::edge::EdgeTrainingConfig;
+/// use edgecut_trainer::models::{ConvKind, SageSettings, TargetEdges};
 /// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
 /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let config = EdgeTrainingConfig {
@@ -49,42 +49,6 @@ pub struct EdgeTrainingConfig {
     pub reverse_types: Vec<(String, String)>,
     /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
     pub metric: Option<Metric>,
-}
-
-/// The treatment of the edges of a batch in message passing.
-///
-/// ```
-/// use edgecut_trainer::edge::TargetEdges;
-/// assert_eq!("include".parse(), Ok(TargetEdges::Include));
-/// assert_eq!(TargetEdges::default().to_string(), "exclude");
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TargetEdges {
-    /// They and their reverses carry no messages, in training, evaluation and prediction.
-    #[default]
-    Exclude,
-    /// They carry messages like other edges.
-    Include,
-}
-
-impl std::fmt::Display for TargetEdges {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Exclude => "exclude",
-            Self::Include => "include",
-        })
-    }
-}
-
-impl std::str::FromStr for TargetEdges {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "exclude" => Ok(Self::Exclude),
-            "include" => Ok(Self::Include),
-            _ => Err(format!("unknown treatment {word:?} of target edges: expected exclude or include")),
-        }
-    }
 }
 
 impl EdgeTrainingConfig {
@@ -172,7 +136,10 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
         edge_decoder: config.decoder,
         edge_feature_dim: if config.own_features { own_features } else { 0 },
         num_outputs,
+        target_edges: config.target_edges,
+        reverse_types: config.reverse_types.clone(),
     };
+    reverse_edge_types(meta, &model.reverse_types)?;
     model.validate().map_err(unfit)?;
     if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
         return Err(TrainError::Config { what: TEMPORAL_GCN.into() });

@@ -13,7 +13,7 @@ mod predict;
 mod task;
 
 pub use batch::EdgeTensorBatch;
-pub use config::{EdgeTrainingConfig, TargetEdges, edge_model_config, labeled_edge_type};
+pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type};
 pub use evaluator::EdgeEvaluator;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use task::EdgeTask;

@@ -22,7 +22,7 @@ mod relational_net;
 
 pub use crate::nn::{ConvKind, GatSettings, GcnSettings, GinSettings, Mode, RgcnSettings, SageSettings};
 pub use conv_stack::ConvStack;
-pub use edge_model::{EdgeModel, EdgeModelConfig};
+pub use edge_model::{EdgeModel, EdgeModelConfig, TargetEdges};
 pub use graph_input::{GraphClassifier, GraphInput};
 pub use graph_net::GraphNet;
 pub use graph_net_config::{GraphNetConfig, Readout};

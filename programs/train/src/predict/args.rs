@@ -13,7 +13,7 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) part: PartArgs,
-    /// The saved model: of `train node`, `train link` or `train graph`
+    /// The saved model: of `train node`, `train link`, `train edge` or `train graph`
     // Ranks may have different paths: rank 0 reads it.
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
@@ -28,6 +28,9 @@ pub(crate) struct PredictArgs {
     /// Nodes to write: all, train, valid, test, or a .npy file of node ids
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
+    /// Write a row per edge of the model's edge type, for models of `train edge`: all edges, or the labeled edges of a split
+    #[arg(long, value_enum, value_name = "all|train|valid|test", help_heading = "Prediction")]
+    pub(crate) edges: Option<EdgeSelection>,
     /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
     /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
@@ -58,10 +61,11 @@ pub(crate) struct PredictArgs {
     /// last layer before the logits]
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) layer: Option<u32>,
-    /// Sample neighbors with these fan-outs, the hop at the nodes first, instead of reading all neighbors layer by layer
+    /// Sample neighbors with these fan-outs, the hop at the nodes first, instead of reading all neighbors layer by layer.
+    /// Required with --edges
     #[arg(long, alias = "fanout", value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) num_neighbors: Option<NumNeighborsArg>,
-    /// With --num-neighbors: nodes per batch
+    /// With --num-neighbors: nodes or edges per batch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), requires = "num_neighbors", help_heading = "Prediction")]
     pub(crate) batch_size: u32,
     /// With --num-neighbors: random seed of sampling
@@ -130,6 +134,16 @@ pub(crate) enum Rows {
     TopK,
     Table,
     Relation,
+}
+
+/// The edges to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EdgeSelection {
+    All,
+    Train,
+    Valid,
+    Test,
 }
 
 /// The format of the files.

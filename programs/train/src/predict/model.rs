@@ -9,13 +9,18 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::loss::OutputKind;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask};
-use edgecut_trainer::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
+use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask, TrainedOn};
+use edgecut_trainer::models::{
+    EdgeModel, EdgeModelConfig, GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel,
+};
+use std::path::Path;
 
 /// A saved model, by its task.
 pub(super) enum Model<B: TrainingBackend> {
     Node(NodeModel<B>, ModelConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
+    /// The last entry is the sampling of the training.
+    Edge(EdgeModel<B>, EdgeModelConfig, SavedEmbeddings, OutputKind, Sampling),
     Graph(GraphNet<B>, GraphNetConfig, OutputKind),
 }
 
@@ -37,11 +42,13 @@ pub(super) fn open<B: TrainingBackend>(
 ) -> anyhow::Result<Model<B>> {
     let path = &args.load_model;
     let bytes = read_on_rank_0(path, world).context("--load-model")?;
+    let saved = SavedTask::of_file(&bytes, path)?;
     if let Data::Graph(meta) = data {
-        check_data(&bytes, path, meta, &Sampling::default(), world)?;
+        // Edges are predicted with the sampling of the training.
+        let sampling = if saved.task == ModelTask::Edge { sampling_of(&bytes, path)? } else { Sampling::default() };
+        check_data(&bytes, path, meta, &sampling, world)?;
     }
     let precision = args.device.mixed_precision.unwrap_or_default();
-    let saved = SavedTask::of_file(&bytes, path)?;
     Ok(match saved.task {
         ModelTask::Node => {
             let (mut model, config, embeddings) = B::open_node_model(&bytes, path, device)?;
@@ -57,6 +64,12 @@ pub(super) fn open<B: TrainingBackend>(
             model.set_precision(precision);
             Model::Link(model, config, embeddings)
         }
+        ModelTask::Edge => {
+            let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
+            model.set_precision(precision);
+            let outputs = saved.outputs_or_classes(config.num_outputs);
+            Model::Edge(model, config, embeddings, outputs, sampling_of(&bytes, path)?)
+        }
         ModelTask::Graph => {
             let (mut model, config) = B::open_graph_model(&bytes, path, device)?;
             if let Data::Graphs(graphs) = data {
@@ -67,6 +80,12 @@ pub(super) fn open<B: TrainingBackend>(
             Model::Graph(model, config, outputs)
         }
     })
+}
+
+/// Returns the sampling of the training of a model, from the bytes of its file.
+fn sampling_of(bytes: &[u8], path: &Path) -> anyhow::Result<Sampling> {
+    let trained_on = TrainedOn::of_file(bytes, path)?.unwrap_or_default();
+    Ok(Sampling { time_attr: trained_on.time_attr, weighted: trained_on.weighted, has_flags: false })
 }
 
 /// A model for links, its settings and its embeddings.
@@ -82,7 +101,7 @@ pub(super) fn open_link<B: TrainingBackend>(
 ) -> anyhow::Result<OpenLinkModel<B>> {
     match open::<B>(args, data, world, device)? {
         Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
-        Model::Node(..) | Model::Graph(..) => bail!(UsageError(format!(
+        Model::Node(..) | Model::Edge(..) | Model::Graph(..) => bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
              probability, logit or embedding",
             args.load_model.display()
