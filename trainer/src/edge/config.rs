@@ -130,6 +130,12 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
     let own_features = meta.edge_types[edge_type.index()].feature_dim;
     let training = &config.training;
+    if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
+        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
+    }
+    if training.kind.needs_gcn_norm() && training.sampler.weighted {
+        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+    }
     let model = EdgeModelConfig {
         encoder: training.relational(GraphSchema::new(meta).map_err(unfit)?, Vec::new()),
         edge_type,
@@ -141,12 +147,6 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     };
     reverse_edge_types(meta, &model.reverse_types)?;
     model.validate().map_err(unfit)?;
-    if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
-        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
-    }
-    if training.kind.needs_gcn_norm() && training.sampler.weighted {
-        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
-    }
     Ok(model)
 }
 
