@@ -91,5 +91,5 @@ fn evaluate<B: TrainingBackend>(
     check_flags(&args.given, path, &settings)?;
     check_data(&bytes, path, job.node.part().meta(), &args.sampling.sampling(), job.world)?;
     model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_edge(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+    Ok(B::evaluate_edge(&job.node, &config, (&model, &model_config), (&embeddings).into(), job.world, device)?)
 }

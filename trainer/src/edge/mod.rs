@@ -69,8 +69,7 @@ where
 pub fn evaluate_edge<'a, B: GnnBackend>(
     node: &Arc<DistGraph>,
     config: &EdgeTrainingConfig,
-    model: &EdgeModel<B>,
-    model_config: &EdgeModelConfig,
+    (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,

@@ -55,8 +55,7 @@ struct WithEnds<T> {
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
 pub fn predict_edges<'s, B: GnnBackend>(
     (node, world): (&Arc<DistGraph>, &mut ProcessGroup),
-    model: &EdgeModel<B>,
-    model_config: &EdgeModelConfig,
+    (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     config: &EdgePredictionConfig,
     device: &B::Device,

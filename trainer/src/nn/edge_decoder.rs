@@ -258,7 +258,8 @@ mod tests {
                 let weight = values(&bilinear.weight.val());
                 let bias = values(&bilinear.bias.val());
                 let of_features = bilinear.features.as_ref().map(|layer| dense(layer, features));
-                let (n, k) = (src.len(), bias.len());
+                let n = src.len();
+                let k = bias.len();
                 let entry = |row: usize, output: usize, column: usize| weight[row * n * k + output * n + column];
                 let output = |at: usize| {
                     let pairs = (0..n * n).map(|pair| (pair / n, pair % n));

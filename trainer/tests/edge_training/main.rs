@@ -213,7 +213,7 @@ fn predictions_are_those_of_the_evaluation() {
         let trained = trained.expect("a run");
         let tables: &[EmbeddingTable] = &[];
         let evaluated =
-            evaluate_edge(&node, &config, &trained.model, &trained.settings, tables, world, &device).expect("scores");
+            evaluate_edge(&node, &config, (&trained.model, &trained.settings), tables, world, &device).expect("scores");
         assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
         let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
         let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
@@ -235,7 +235,7 @@ fn predictions_are_those_of_the_evaluation() {
             prefetch_bytes: 1 << 24,
         };
         let job = (&node, &mut *world);
-        predict_edges(job, &trained.model, &trained.settings, tables, &request, &device, &mut visit)
+        predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
             .expect("predictions");
         world.barrier().expect("all ranks are done");
         (rows, trained.result.test_acc)
