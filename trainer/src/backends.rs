@@ -243,13 +243,12 @@ training_backend! {
     fn evaluate_edge(
         node: &Arc<DistGraph>,
         config: &EdgeTrainingConfig,
-        model: &EdgeModel<Self>,
-        model_config: &EdgeModelConfig,
+        model: (&EdgeModel<Self>, &EdgeModelConfig),
         saved: EmbeddingSource<'_>,
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> {
-        edge::evaluate_edge(node, config, model, model_config, saved, world, device)
+        edge::evaluate_edge(node, config, model, saved, world, device)
     }
 
     /// Calls [`predict_edges`](crate::edge::predict_edges).
@@ -264,7 +263,7 @@ training_backend! {
         device: &Device<Self>,
         visit: &mut dyn FnMut(EdgeOutputs) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
-        edge::predict_edges(job, model.0, model.1, saved, config, device, visit)
+        edge::predict_edges(job, model, saved, config, device, visit)
     }
 
     /// Calls [`open_model`](crate::model_file::open_model) for a model for edges.

@@ -64,7 +64,7 @@ settings! {
         /// Dropout probability of the input features
         pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1);
         /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
-        pub ignore_edge_features: bool = false => Flag::switch();
+        pub no_edge_features: bool = false => Flag::switch();
         /// Divide each feature row by its sum
         pub normalize_features: bool = false => Flag::switch();
         /// The number of batches that are prefetched concurrently.
@@ -106,7 +106,7 @@ impl TrainingConfig {
     /// [`ModelError`] if an edge type lacks features that the model needs.
     pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
         let schema = GraphSchema::new(meta)?;
-        if self.ignore_edge_features { Ok(schema) } else { schema.with_edge_features(self.kind, meta) }
+        if self.no_edge_features { Ok(schema) } else { schema.with_edge_features(self.kind, meta) }
     }
 
     /// Returns the settings of a network with a layer per hop.

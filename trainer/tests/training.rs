@@ -1,6 +1,8 @@
 //! Tests of training in this process.
 
 mod damaged_models;
+#[path = "edge_training/main.rs"]
+mod edge_training;
 mod future_edges;
 mod gradient_equality;
 mod graph_classification;

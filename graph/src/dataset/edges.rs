@@ -41,7 +41,7 @@ pub struct EdgeAttributes {
     pub weights: Option<Buffer<f32>>,
     /// The creation time of each edge, in any unit.
     pub times: Option<Buffer<i64>>,
-    /// What models predict for each edge, and the split of each edge.
+    /// The labels of the edges, and the split of each edge.
     pub labels: Option<EdgeLabels>,
 }
 

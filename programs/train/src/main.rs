@@ -64,6 +64,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let (job, part, device, output) = match &cli.command {
         Command::Node(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
         Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
+        Command::Edge(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
         Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
         Command::Sample(args) => (&args.job, Some(&args.part), None, None),
         Command::Predict(args) => {
@@ -76,6 +77,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let checkpoints = match &cli.command {
         Command::Node(args) => Some(&args.checkpoints),
         Command::Link(args) => Some(&args.checkpoints),
+        Command::Edge(args) => Some(&args.checkpoints),
         Command::Graph(args) => Some(&args.checkpoints),
         _ => None,
     };
@@ -123,6 +125,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 }
                 Command::Link(args) => {
                     on_device!(args.device.of_rank(&mut rank)?, tasks::link::run, args, &rank, termination)?
+                }
+                Command::Edge(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, tasks::edge::run, args, &rank, termination)?
                 }
                 Command::Graph(args) => {
                     on_device!(args.device.of_rank(&mut rank)?, tasks::graph::run, args, &rank, termination)?

@@ -2,6 +2,7 @@
 
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
+mod edges;
 mod encryption;
 mod golden_models;
 mod graph_processes;

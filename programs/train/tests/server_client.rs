@@ -5,7 +5,9 @@ use crate::programs;
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::Meta;
-use programs::{TRAIN, end, error_of, fake_parts, free_port, link_parts, run, stderr, train, typed_parts, unplace};
+use programs::{
+    TRAIN, edge_parts, end, error_of, fake_parts, free_port, link_parts, run, stderr, train, typed_parts, unplace,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -75,6 +77,16 @@ fn links_are_predicted_from_servers_as_from_parts() {
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert!(error_of(&output).contains(expected), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn edges_are_predicted_from_servers_as_from_parts() {
+    let parts = edge_parts(2);
+    let (servers, _graphs) = serve(&parts.path);
+    let flags = ["--hidden-channels", "8", "--num-epochs", "3", "--nproc-per-node", "2", "--batch-size", "16"];
+    let found = result(client("edge", &servers), &flags);
+    assert_eq!(found, result(train("edge", &parts.path), &flags));
+    assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.6, "{found}");
 }
 
 #[test]

@@ -60,7 +60,9 @@ fn digest_of_dataset(meta: &Meta) -> Option<String> {
     }
     for edges in &meta.edge_types {
         let ends = [&edges.src_type, &edges.relation, &edges.dst_type];
-        types.push(format!("{ends:?} {}", edges.digests.content.as_ref()?));
+        // The content has the labels, but not the number of classes.
+        let labels = edges.labels.map(|labels| format!(" {:?}", labels.values)).unwrap_or_default();
+        types.push(format!("{ends:?} {}{labels}", edges.digests.content.as_ref()?));
     }
     Some(checksum(types.join("\n").as_bytes()))
 }

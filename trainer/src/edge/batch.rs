@@ -25,7 +25,7 @@ pub struct EdgeTensorBatch<B: Backend> {
     features: Option<Tensor<B, 2>>,
 }
 
-/// What batches of a model have in common.
+/// The settings that all batches of a model have in common.
 pub(super) struct EdgeBatchMaker<B: Backend> {
     pub(super) schema: Arc<GraphSchema>,
     pub(super) options: BatchOptions,

@@ -2,88 +2,50 @@
 
 use crate::batch_input::WEIGHTED_GCN;
 use crate::edge_type_name::edge_type;
+use crate::link::is_pair;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{EdgeModelConfig, GraphSchema, ModelError};
+use crate::models::{EdgeModelConfig, GraphSchema, ModelError, TargetEdges};
 use crate::nn::EdgeDecoderKind;
 use crate::objective::Objective;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
+use edgecut_settings::{Flag, settings};
 
-/// The settings of a model for edges and of its training.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::edge::{EdgeTrainingConfig, TargetEdges};
-/// use edgecut_trainer::models::{ConvKind, SageSettings};
-/// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
-/// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
-/// let config = EdgeTrainingConfig {
-///     training: TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10); 2])),
-///     edge_type: Some("user__pays__shop".into()),
-///     decoder: EdgeDecoderKind::Mlp,
-///     own_features: true,
-///     target_edges: TargetEdges::Exclude,
-///     reverse_types: Vec::new(),
-///     metric: Some("roc-auc".parse()?),
-/// };
-/// # let _ = config;
-/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct EdgeTrainingConfig {
-    /// The settings of the encoder and its training.
-    pub training: TrainingConfig,
-    /// The name of the edge type whose labels the model learns. `None` is the only type with labels.
-    pub edge_type: Option<String>,
-    /// The decoder that computes the outputs of an edge.
-    pub decoder: EdgeDecoderKind,
-    /// True if the decoder reads the features of an edge, if its type has any.
-    pub own_features: bool,
-    /// The messages over the edges of a batch.
-    pub target_edges: TargetEdges,
-    /// The names of pairs of edge types that are the reverse of each other, in addition to the pairs `NAME` and
-    /// `rev_NAME`.
-    pub reverse_types: Vec<(String, String)>,
-    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
-    pub metric: Option<Metric>,
-}
-
-/// The treatment of the edges of a batch in message passing.
-///
-/// ```
-/// use edgecut_trainer::edge::TargetEdges;
-/// assert_eq!("include".parse(), Ok(TargetEdges::Include));
-/// assert_eq!(TargetEdges::default().to_string(), "exclude");
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TargetEdges {
-    /// They and their reverses carry no messages, in training, evaluation and prediction.
-    #[default]
-    Exclude,
-    /// They carry messages like other edges.
-    Include,
-}
-
-impl std::fmt::Display for TargetEdges {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Exclude => "exclude",
-            Self::Include => "include",
-        })
-    }
-}
-
-impl std::str::FromStr for TargetEdges {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "exclude" => Ok(Self::Exclude),
-            "include" => Ok(Self::Include),
-            _ => Err(format!("unknown treatment {word:?} of target edges: expected exclude or include")),
-        }
+settings! {
+    /// The settings of a model for edges and of its training.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    /// use edgecut_trainer::TrainingConfig;
+    /// use edgecut_trainer::edge::EdgeTrainingConfig;
+    /// use edgecut_trainer::models::{ConvKind, SageSettings};
+    /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
+    /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
+    /// let metric = Some("roc-auc".parse()?);
+    /// let config = EdgeTrainingConfig { training, metric, ..EdgeTrainingConfig::default() };
+    /// # let _ = config;
+    /// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct EdgeTrainingConfig {
+        /// The settings of the encoder and its training.
+        pub training: TrainingConfig = TrainingConfig::default();
+        /// Edge type whose labels the model learns: SRC__REL__DST, or a relation name [default: the only type with labels]
+        pub edge_type: Option<String> = None => Flag::new("TYPE");
+        /// Decoder that computes the outputs of an edge from the vectors of both ends and the features of the edge: a
+        /// network with one hidden layer (mlp), a weighted product of the vectors (dot), or a matrix per output between
+        /// them (bilinear)
+        pub decoder: EdgeDecoderKind = EdgeDecoderKind::Mlp => Flag::new("mlp|dot|bilinear");
+        /// Messages over the edges of a batch and their reverses: none (exclude), or like other edges (include). A model
+        /// that reads the edges which it predicts from the neighborhood relies on what it does not know of new edges
+        pub target_edges: TargetEdges = TargetEdges::Exclude => Flag::new("exclude|include");
+        /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
+        /// always paired
+        pub reverse_types: Vec<(String, String)> = Vec::new() => Flag::new("LIST").checked(is_pair);
+        /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+        pub metric: Option<Metric> = None;
     }
 }
 
@@ -164,22 +126,25 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
     let num_outputs = objective(meta, config)?.num_outputs();
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
-    let own_features = meta.edge_types[edge_type.index()].feature_dim;
     let training = &config.training;
-    let model = EdgeModelConfig {
-        encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
-        edge_type,
-        edge_decoder: config.decoder,
-        edge_feature_dim: if config.own_features { own_features } else { 0 },
-        num_outputs,
-    };
-    model.validate().map_err(unfit)?;
+    let own_features = if training.no_edge_features { 0 } else { meta.edge_types[edge_type.index()].feature_dim };
     if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
         return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
     }
     if training.kind.needs_gcn_norm() && training.sampler.weighted {
         return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
     }
+    let model = EdgeModelConfig {
+        encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
+        edge_type,
+        edge_decoder: config.decoder,
+        edge_feature_dim: own_features,
+        num_outputs,
+        target_edges: config.target_edges,
+        reverse_types: config.reverse_types.clone(),
+    };
+    reverse_edge_types(meta, &model.reverse_types)?;
+    model.validate().map_err(unfit)?;
     Ok(model)
 }
 

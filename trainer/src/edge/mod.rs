@@ -13,7 +13,7 @@ mod predict;
 mod task;
 
 pub use batch::EdgeTensorBatch;
-pub use config::{EdgeTrainingConfig, TargetEdges, edge_model_config, labeled_edge_type};
+pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type};
 pub use evaluator::EdgeEvaluator;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use task::EdgeTask;
@@ -69,8 +69,7 @@ where
 pub fn evaluate_edge<'a, B: GnnBackend>(
     node: &Arc<DistGraph>,
     config: &EdgeTrainingConfig,
-    model: &EdgeModel<B>,
-    model_config: &EdgeModelConfig,
+    (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,

@@ -1,7 +1,7 @@
 //! Outputs of a trained model for edges.
 
 use super::batch::EdgeBatchMaker;
-use super::config::{TargetEdges, check_fit, reverse_edge_types};
+use super::config::check_fit;
 use super::task::{batch_options, edge_config};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::SeedBatch;
@@ -28,10 +28,6 @@ pub struct EdgePredictionConfig {
     pub seed: u64,
     /// The most bytes of batches that wait.
     pub prefetch_bytes: usize,
-    /// The messages over the edges of a batch, as in the training.
-    pub target_edges: TargetEdges,
-    /// The names of pairs of edge types that are the reverse of each other, as in the training.
-    pub reverse_types: Vec<(String, String)>,
 }
 
 /// The outputs of some edges.
@@ -59,8 +55,7 @@ struct WithEnds<T> {
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
 pub fn predict_edges<'s, B: GnnBackend>(
     (node, world): (&Arc<DistGraph>, &mut ProcessGroup),
-    model: &EdgeModel<B>,
-    model_config: &EdgeModelConfig,
+    (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     config: &EdgePredictionConfig,
     device: &B::Device,
@@ -83,8 +78,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
         cache: None,
     };
     let sampler = maker.schema.sampler(node, config.sampler.clone())?;
-    let reverse_types = reverse_edge_types(meta, &config.reverse_types)?;
-    let edges = edge_config(model_config, config.target_edges, reverse_types, false);
+    let edges = edge_config(meta, model_config, false)?;
     let seeds = match config.split {
         Some(split) => EdgeSeeds::Labeled(split, edge_type),
         None => EdgeSeeds::Split(Split::Train, vec![edge_type]),

@@ -1,13 +1,13 @@
 //! Predictions for edges as a training task.
 
 use super::batch::{EdgeBatchMaker, EdgeTensorBatch};
-use super::config::{EdgeTrainingConfig, TargetEdges, objective, reverse_edge_types};
+use super::config::{EdgeTrainingConfig, objective, reverse_edge_types};
 use super::evaluator::EdgeEvaluator;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
 use crate::model_file::SavedLoss;
-use crate::models::{EdgeModel, EdgeModelConfig, Mode};
+use crate::models::{EdgeModel, EdgeModelConfig, Mode, TargetEdges};
 use crate::objective::Objective;
 use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
@@ -17,7 +17,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields};
-use edgecut_graph::{EdgeTypeId, Split};
+use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 
 /// Prediction of the classes, labels or numbers of edges.
@@ -198,18 +198,13 @@ pub(super) fn batch_options(model: &EdgeModelConfig, for_training: bool) -> Batc
 }
 
 /// Returns the configuration of a loader of edges for a model.
-pub(super) fn edge_config(
-    model: &EdgeModelConfig,
-    target_edges: TargetEdges,
-    reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
-    labels: bool,
-) -> EdgeConfig {
-    EdgeConfig {
+pub(super) fn edge_config(meta: &Meta, model: &EdgeModelConfig, labels: bool) -> Result<EdgeConfig, TrainError> {
+    Ok(EdgeConfig {
         edge_type: model.edge_type,
-        exclude_seed_edges: target_edges == TargetEdges::Exclude,
-        reverse_types,
+        exclude_seed_edges: model.target_edges == TargetEdges::Exclude,
+        reverse_types: reverse_edge_types(meta, &model.reverse_types)?,
         attributes: EdgeFields { features: model.edge_feature_dim > 0, labels, ..EdgeFields::default() },
-    }
+    })
 }
 
 /// Counts the labels of the training edges of all parts by class. Every rank must call this.
@@ -254,8 +249,7 @@ pub(super) fn split_loader(
         _ => (training.eval_sampler(), training.eval_loader(wanted)),
     };
     let sampler = data.model.encoder.graph.sampler(&data.node, sampler_config)?;
-    let reverse_types = reverse_edge_types(data.node.part().meta(), &config.reverse_types)?;
-    let edges = edge_config(&data.model, config.target_edges, reverse_types, true);
+    let edges = edge_config(data.node.part().meta(), &data.model, true)?;
     let seeds = EdgeSeeds::Labeled(split, data.model.edge_type);
     Ok(DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?)
 }

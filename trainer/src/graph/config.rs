@@ -40,7 +40,7 @@ settings! {
         /// Node representations to pool
         pub readout: Readout = Readout::JumpingKnowledge => Flag::new("READOUT");
         /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
-        pub ignore_edge_features: bool = false => Flag::switch();
+        pub no_edge_features: bool = false => Flag::switch();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
         /// Dropout probability of the pooled vectors
@@ -101,7 +101,7 @@ impl GraphTrainingConfig {
         let outputs = self.objective(graphs)?.num_outputs();
         let unfit = |source| TrainError::Dataset { dataset: graphs.name().to_owned(), source };
         let mut graph = GraphSchema::homogeneous(graphs.feature_dim());
-        if !self.ignore_edge_features {
+        if !self.no_edge_features {
             graph.set_edge_features(self.conv, &[graphs.edge_dim()]).map_err(unfit)?;
         }
         let model = NetworkConfig {

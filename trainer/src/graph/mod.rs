@@ -69,10 +69,10 @@ pub fn evaluate_graph<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<SeedResult, TrainError> {
-    let ignore_edge_features = !model_config.graph.has_edge_features();
-    let config = GraphTrainingConfig { conv: model_config.kind, ignore_edge_features, ..config.clone() };
+    let no_edge_features = !model_config.graph.has_edge_features();
+    let config = GraphTrainingConfig { conv: model_config.kind, no_edge_features, ..config.clone() };
     let expected = config.model_config(graphs)?;
-    if let Some(what) = model_config.graph.difference(&expected.graph).filter(|_| !ignore_edge_features) {
+    if let Some(what) = model_config.graph.difference(&expected.graph).filter(|_| !no_edge_features) {
         return Err(TrainError::Config { what: format!("the model was trained for other graphs: these have {what}") });
     }
     let features = model_config.graph.node_types[0].feature_dim;

@@ -80,7 +80,8 @@ impl LinkTrainingConfig {
     }
 }
 
-fn is_pair(text: &str) -> Result<(), String> {
+/// Checks a pair of edge types, `ONE=OTHER`.
+pub(crate) fn is_pair(text: &str) -> Result<(), String> {
     if text.matches('=').count() > 1 {
         return Err(format!(
             "{text:?} has several `=`, so that it does not say where the second type begins: types with `=` in their names \

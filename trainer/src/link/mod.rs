@@ -23,6 +23,7 @@ mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
+pub(crate) use config::is_pair;
 pub use config::{
     LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types,
 };

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_graph::EdgeTypeId;
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 use super::link_model::{encode, not_of_task};
@@ -20,7 +21,9 @@ const DECODER: u64 = 0x6564_6765_7300_0000;
 /// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.
 ///
 /// ```
-/// use edgecut_trainer::models::{ConvKind, EdgeModelConfig, GraphSchema, NetworkConfig, NetworkOutput, SageSettings};
+/// use edgecut_trainer::models::{
+///     ConvKind, EdgeModelConfig, GraphSchema, NetworkConfig, NetworkOutput, SageSettings, TargetEdges,
+/// };
 /// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
 /// use edgecut_graph::{EdgeTypeId, NodeTypeId};
 /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
@@ -32,6 +35,8 @@ const DECODER: u64 = 0x6564_6765_7300_0000;
 ///     edge_decoder: EdgeDecoderKind::Dot,
 ///     edge_feature_dim: 4,
 ///     num_outputs: 2,
+///     target_edges: TargetEdges::Exclude,
+///     reverse_types: Vec::new(),
 /// };
 /// assert!(config.validate().is_ok());
 /// // The decoder has a weight for each of 8 channels and 4 features, and a bias, for each output.
@@ -50,7 +55,30 @@ pub struct EdgeModelConfig {
     pub edge_feature_dim: usize,
     /// Columns of the output, for example the number of classes.
     pub num_outputs: usize,
+    /// The messages over the edges of a batch, in training, evaluation and prediction.
+    pub target_edges: TargetEdges,
+    /// The names of pairs of edge types that are the reverse of each other, in addition to `NAME` and `rev_NAME`.
+    pub reverse_types: Vec<(String, String)>,
 }
+
+/// The treatment of the edges of a batch in message passing.
+///
+/// ```
+/// use edgecut_trainer::models::TargetEdges;
+/// assert_eq!("include".parse(), Ok(TargetEdges::Include));
+/// assert_eq!(TargetEdges::default().to_string(), "exclude");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetEdges {
+    /// They and their reverses carry no messages, in training, evaluation and prediction.
+    #[default]
+    Exclude,
+    /// They carry messages like other edges.
+    Include,
+}
+
+words!(TargetEdges, "treatment of target edges", Exclude = "exclude", Include = "include");
 
 /// A model for predictions of edges. The encoder computes a row for each node, and the decoder computes the outputs of an
 /// edge from the rows of both ends and the edge's own features.

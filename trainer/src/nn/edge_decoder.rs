@@ -3,9 +3,8 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 use super::dense::Dense;
 use super::mode::Mode;
@@ -65,14 +64,9 @@ macro_rules! edge_decoders {
         impl EdgeDecoderKind {
             /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
-
-            /// Returns the name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $name,)*
-                }
-            }
         }
+
+        words!(EdgeDecoderKind, "decoder", $($kind = $name),*);
 
         /// A decoder of any kind.
         #[derive(Module, Debug)]
@@ -112,23 +106,6 @@ edge_decoders! {
     Dot(DotEdgeDecoder) = "dot";
     /// `source · W · destination` with a matrix per output, plus a dense layer over the features of the edge.
     Bilinear(BilinearEdgeDecoder) = "bilinear";
-}
-
-impl fmt::Display for EdgeDecoderKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for EdgeDecoderKind {
-    type Err = String;
-    fn from_str(word: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|kind| kind.name() == word);
-        found.copied().ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("unknown decoder {word:?}: expected {}", names.join(", "))
-        })
-    }
 }
 
 /// The decoder of [`EdgeDecoderKind::Mlp`].
@@ -258,7 +235,8 @@ mod tests {
                 let weight = values(&bilinear.weight.val());
                 let bias = values(&bilinear.bias.val());
                 let of_features = bilinear.features.as_ref().map(|layer| dense(layer, features));
-                let (n, k) = (src.len(), bias.len());
+                let n = src.len();
+                let k = bias.len();
                 let entry = |row: usize, output: usize, column: usize| weight[row * n * k + output * n + column];
                 let output = |at: usize| {
                     let pairs = (0..n * n).map(|pair| (pair / n, pair % n));
@@ -312,7 +290,7 @@ mod tests {
         let why = "cosine".parse::<EdgeDecoderKind>().expect_err("there is no such decoder");
         assert_eq!(why, "unknown decoder \"cosine\": expected mlp, dot, bilinear");
         for &kind in EdgeDecoderKind::ALL {
-            assert_eq!(kind.name().parse(), Ok(kind));
+            assert_eq!(kind.to_string().parse(), Ok(kind));
         }
     }
 }

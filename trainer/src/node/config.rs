@@ -151,7 +151,7 @@ pub(crate) fn check_fit(
         kind: model.kind,
         hidden_channels: model.hidden_channels,
         encoder_decoder: model.encoders,
-        ignore_edge_features: !model.graph.has_edge_features(),
+        no_edge_features: !model.graph.has_edge_features(),
         residual: false,
         layer_norm: false,
         ..config.training.clone()

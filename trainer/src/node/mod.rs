@@ -72,7 +72,7 @@ pub fn evaluate_node<'a, B: GnnBackend>(
     check_num_classes(node, world)?;
     let mut config = config.clone();
     config.training.kind = model_config.kind;
-    config.training.ignore_edge_features = !model_config.graph.has_edge_features();
+    config.training.no_edge_features = !model_config.graph.has_edge_features();
     let data = NodeData::new(node, &config)?;
     let mut embeddings = Embeddings::new(node, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;

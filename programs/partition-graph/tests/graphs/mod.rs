@@ -207,9 +207,10 @@ fn any_edge_labels(num_edges: usize) -> impl Strategy<Value = Option<EdgeLabels>
     let targets = prop::collection::vec(-2..3_i8, num_edges * 2);
     let splits = prop::collection::vec(0..5_u8, num_edges);
     (prop::option::of(any::<bool>()), classes, targets, splits).prop_map(|(has_classes, classes, targets, splits)| {
-        Some(match has_classes? {
-            true => edge_classes(classes, splits),
-            false => edge_labels(EdgeLabelValues::Targets(any_targets(targets)), splits),
+        Some(if has_classes? {
+            edge_classes(classes, splits)
+        } else {
+            edge_labels(EdgeLabelValues::Targets(any_targets(targets)), splits)
         })
     })
 }

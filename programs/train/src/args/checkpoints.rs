@@ -215,6 +215,7 @@ mod tests {
         match &cli.command {
             Command::Node(args) => settings("node", &args.given, &**args),
             Command::Link(args) => settings("link", &args.given, &**args),
+            Command::Edge(args) => settings("edge", &args.given, &**args),
             Command::Graph(args) => settings("graph", &args.given, &**args),
             _ => panic!("{line} trains nothing"),
         }
@@ -228,6 +229,7 @@ mod tests {
         for (command, line) in [
             ("node", "node --dataset-root-dir a"),
             ("link", "link --dataset-root-dir a"),
+            ("edge", "edge --dataset-root-dir a"),
             ("graph", "graph --dataset a"),
         ] {
             let identity = identity(line);

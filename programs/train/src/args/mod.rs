@@ -3,6 +3,7 @@
 pub(crate) mod checkpoints;
 pub(crate) mod conv;
 pub(crate) mod dialect;
+pub(crate) mod edge;
 pub(crate) mod graph;
 pub(crate) mod link;
 pub(crate) mod objective;
@@ -11,6 +12,7 @@ pub(crate) mod start;
 pub(crate) mod training;
 
 use crate::args::checkpoints::CheckpointArgs;
+use crate::args::edge::EdgeArgs;
 use crate::args::graph::GraphArgs;
 use crate::args::link::LinkArgs;
 use crate::args::objective::ObjectiveArgs;
@@ -63,6 +65,13 @@ pub(crate) enum Command {
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
         checkpoint, 130 interrupted.")]
     Link(Box<LinkArgs>),
+    /// Trains or evaluates a model of the classes or numbers of edges.
+    #[command(after_help = "Examples on graphs with labels of edges:\n  \
+        train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
+        train edge --dataset-root-dir data/ratings --edge-type user__rates__film --loss mse --time-attr edge_time\n\n\
+        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
+        checkpoint, 130 interrupted.")]
+    Edge(Box<EdgeArgs>),
     /// Trains, evaluates or cross-validates a classifier of whole graphs.
     #[command(after_help = "Examples:\n  \
         train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
@@ -75,11 +84,12 @@ pub(crate) enum Command {
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Sample(Box<SampleArgs>),
-    /// Writes predictions of a saved model: for the nodes of a graph, for pairs of nodes, or for whole graphs.
+    /// Writes predictions of a saved model: for the nodes or edges of a graph, for pairs of nodes, or for whole graphs.
     #[command(after_help = "Examples:\n  \
         train predict --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --load-model model.safetensors --out predictions\n  \
         train predict --dataset-root-dir data/mygraph --load-model model.safetensors --output embedding --format csv --out embeddings\n  \
         train predict --dataset-root-dir data/mygraph --load-model links.safetensors --output top-k --sources all --top-k 10 --out top\n  \
+        train predict --dataset-root-dir data/payments --load-model fraud.safetensors --edges test --num-neighbors 10,5 --format csv --out scores\n  \
         train predict --dataset fake-graphs --graphs all --load-model gin.safetensors --out classes\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Predict(Box<PredictArgs>),

@@ -14,7 +14,7 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) part: PartArgs,
-    /// The saved model: of `train node`, `train link` or `train graph`
+    /// The saved model: of `train node`, `train link`, `train edge` or `train graph`
     // Ranks may have different paths: rank 0 reads it.
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
@@ -29,6 +29,9 @@ pub(crate) struct PredictArgs {
     /// Nodes to write: all, train, valid, test, or a .npy file of node ids
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
+    /// Write a row per edge of the model's edge type, for models of `train edge`: all edges, or the labeled edges of a split
+    #[arg(long, value_enum, value_name = "all|train|valid|test", help_heading = "Prediction")]
+    pub(crate) edges: Option<EdgeSelection>,
     /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
     /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
@@ -61,17 +64,18 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) layer: Option<u32>,
     /// Sample neighbors with these fan-outs, the hop at the nodes first, instead of reading all neighbors layer by layer
-    /// [default: for models that were trained with --time-attr or --weighted, the fan-outs of their evaluation]
+    /// [default: for models that were trained with --time-attr or --weighted, and with --edges, the fan-outs of their
+    /// evaluation]
     #[arg(long, alias = "fanout", value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) num_neighbors: Option<NumNeighborsArg>,
-    /// Read nothing later than the time of a node: no edge, no node, or (none) read all times [default: as in the
+    /// Read nothing later than the time of a node or edge: no edge, no node, or (none) read all times [default: as in the
     /// training of the model]
     #[arg(long, value_name = "edge_time|node_time|none", value_parser = time_limit, help_heading = "Prediction")]
     pub(crate) time_attr: Option<TimeLimit>,
     /// With times: predict for all nodes as of this time, in the unit of the graph's times [default: the time of each node]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) seed_time: Option<i64>,
-    /// With sampled neighbors: nodes per batch [default: 1024]
+    /// With sampled neighbors: nodes or edges per batch [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) batch_size: Option<u32>,
     /// With sampled neighbors: random seed of sampling [default: 0]
@@ -168,6 +172,16 @@ impl Rows {
     pub(crate) fn is_prediction(self) -> bool {
         matches!(self, Self::Prediction | Self::Class | Self::Probability | Self::Logit)
     }
+}
+
+/// The edges to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EdgeSelection {
+    All,
+    Train,
+    Valid,
+    Test,
 }
 
 /// The format of the files.

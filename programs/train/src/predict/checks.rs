@@ -1,7 +1,7 @@
 //! Checks of the flags of `train predict` against each other.
 
 use super::args::{Format, PredictArgs, Rows};
-use super::request::Request::{self, Graphs, Nodes, Pairs, Table, TopK};
+use super::request::Request::{self, Edges, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use anyhow::bail;
 use edgecut_trainer::model_file::{ModelTask, SavedTask, read_network};
@@ -23,6 +23,13 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--layer selects the layer of embeddings: add --output embedding"
     } else if args.output == Rows::Embedding && args.num_neighbors.is_some() {
         "--output embedding reads all neighbors: leave out --num-neighbors"
+    } else if request == Edges && args.output == Rows::Embedding {
+        "--edges: a model for edges has embeddings of nodes and none of edges: use --output prediction, probability or logit"
+    } else if request == Edges && args.num_neighbors.is_none() {
+        "--num-neighbors is missing: rows of edges are computed from sampled neighborhoods, which leave out the edge \
+         itself: give the fan-outs of the training, or -1 for all neighbors"
+    } else if request == Edges && args.format == Format::Npy {
+        "--edges writes tables with both ends of each edge: add --format csv or parquet"
     } else if request == Pairs && args.pairs.is_none() {
         "--pairs is missing: --output score needs a .npy file of sources and destinations, [2, n]"
     } else if request == TopK && args.sources.is_none() {
@@ -56,7 +63,7 @@ fn is_of_graphs(args: &PredictArgs) -> bool {
 }
 
 fn flags(args: &PredictArgs) -> Vec<Flag> {
-    const READ_PARTS: &[Request] = &[Nodes, Pairs, TopK];
+    const READ_PARTS: &[Request] = &[Nodes, Edges, Pairs, TopK];
     let part = &args.part;
     let whole = &part.whole;
     vec![
@@ -64,8 +71,9 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--nodes", args.nodes != "all", &[Nodes]),
         ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
         ("--layer", args.layer.is_some(), &[Nodes]),
-        ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes]),
+        ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges]),
         ("--graphs", args.graphs.is_some(), &[Graphs]),
+        ("--edges", args.edges.is_some(), &[Edges]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),
         ("--sources", args.sources.is_some(), &[TopK]),
         ("--top-k", args.top_k.is_some(), &[TopK]),
@@ -74,8 +82,8 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
         ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),
         ("--servers", part.servers.is_some(), READ_PARTS),
-        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Pairs, TopK, Graphs]),
-        ("--dataset", part.dataset.is_some(), &[Nodes, Pairs, TopK, Graphs]),
+        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),
+        ("--dataset", part.dataset.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),
         ("--feature-dtype", part.feature_dtype.is_some(), READ_PARTS),
         ("--map-edges", part.map_edges, READ_PARTS),
         ("--copy-edges", part.copy_edges, READ_PARTS),

@@ -58,8 +58,11 @@ pub(super) struct Columns {
     pub(super) form: Form,
 }
 
-/// The name of the column of the ids that users know.
+/// The name of the column of the ids that users know, of nodes.
 pub(super) const USER_ID: &str = "id";
+
+/// Columns of numbers or texts after the ids, with their names.
+pub(super) type NamedColumns = Vec<(&'static str, UserColumn)>;
 
 /// The values of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +112,7 @@ impl Columns {
     }
 }
 
-/// A CSV file with columns of ids, the ids that users know if there are any, then the values.
+/// A CSV file with columns of ids, further columns such as the ids that users know, then the values.
 pub(super) struct CsvFile {
     path: PathBuf,
     output: OutputFile,
@@ -118,20 +121,20 @@ pub(super) struct CsvFile {
 
 impl CsvFile {
     /// Creates the file with the names of its columns.
-    fn create(path: &Path, columns: Columns, has_user_ids: bool) -> anyhow::Result<Self> {
+    fn create(path: &Path, columns: Columns, more: &NamedColumns) -> anyhow::Result<Self> {
         let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
-        let user_id = if has_user_ids { format!("{USER_ID},") } else { String::new() };
+        let more: String = more.iter().map(|(name, _)| format!("{name},")).collect();
         let name = columns.value;
         let values: Vec<String> = match columns.shape {
             ValueShape::Class | ValueShape::Number => vec![name.to_owned()],
             ValueShape::List(width) => (0..width).map(|column| format!("{name}_{column}")).collect(),
         };
-        let text = format!("{},{user_id}{}\n", columns.ids.join(","), values.join(","));
+        let text = format!("{},{more}{}\n", columns.ids.join(","), values.join(","));
         Ok(Self { path: path.to_owned(), output, text })
     }
 
     /// Appends rows.
-    fn push(&mut self, ids: &[&[u32]], users: Option<&UserColumn>, values: &Values) -> anyhow::Result<()> {
+    fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         let num_rows = ids.first().map_or(0, |ids| ids.len());
         for row in 0..num_rows {
             // Writing to a string does not fail.
@@ -139,8 +142,8 @@ impl CsvFile {
                 let comma = if column == 0 { "" } else { "," };
                 let _ = write!(self.text, "{comma}{}", ids[row]);
             }
-            if let Some(users) = users {
-                let _ = write!(self.text, ",{}", users.csv_field(row));
+            for column in more {
+                let _ = write!(self.text, ",{}", column.csv_field(row));
             }
             match values {
                 Values::Classes(classes) => {
@@ -179,38 +182,33 @@ pub(super) enum Table {
 impl Table {
     /// Creates the file `stem.csv` or `stem.parquet`.
     pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns) -> anyhow::Result<Self> {
-        Self::with_users(stem, args, columns, None)
+        Self::with_columns(stem, args, columns, Vec::new())
     }
 
-    /// Like [`Table::create`], with a column of the ids that users know. `users` is an empty column of their type.
-    pub(super) fn with_users(
+    /// Like [`Table::create`], with further columns, which are empty.
+    pub(super) fn with_columns(
         stem: &str,
         args: &PredictArgs,
         columns: Columns,
-        users: Option<UserColumn>,
+        more: NamedColumns,
     ) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
             let path = args.out.join(format!("{stem}.parquet"));
-            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, users)?)));
+            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, more)?)));
         }
-        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, users.is_some())?))
+        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, &more)?))
     }
 
     /// Appends rows. `ids` has the ids of all rows, column by column.
     pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
-        self.push_with_users(ids, None, values)
+        self.push_with(ids, &[], values)
     }
 
-    /// Appends rows with the ids that users know.
-    pub(super) fn push_with_users(
-        &mut self,
-        ids: &[&[u32]],
-        users: Option<&UserColumn>,
-        values: &Values,
-    ) -> anyhow::Result<()> {
+    /// Appends rows with values of the further columns.
+    pub(super) fn push_with(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         match self {
-            Self::Csv(file) => file.push(ids, users, values),
-            Self::Parquet(file) => file.push(ids, users, values),
+            Self::Csv(file) => file.push(ids, more, values),
+            Self::Parquet(file) => file.push(ids, more, values),
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod checks;
+mod edges;
 mod files;
 mod graphs;
 mod ids;
@@ -42,6 +43,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     args.device.check_types::<B>(Precision::F32, device)?;
     match Request::of(args) {
         Request::Nodes => nodes::run::<B>(args, rank, device),
+        Request::Edges => edges::run::<B>(args, rank, device),
         Request::Pairs => pairs::run::<B>(args, rank, device),
         Request::TopK => top_k::run::<B>(args, rank, device),
         Request::Graphs => graphs::run::<B>(args, rank, device),

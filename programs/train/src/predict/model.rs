@@ -11,12 +11,13 @@ use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask, TrainedOn};
-use edgecut_trainer::models::{LinkModel, LinkModelConfig, Network, NetworkConfig};
+use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 
 /// A saved model, by its task.
 pub(super) enum Model<B: TrainingBackend> {
     Node(Network<B>, NetworkConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
+    Edge(EdgeModel<B>, EdgeModelConfig, SavedEmbeddings, OutputKind),
     Graph(Network<B>, NetworkConfig, OutputKind),
 }
 
@@ -44,12 +45,12 @@ pub(super) fn open<B: TrainingBackend>(
 ) -> anyhow::Result<Opened<B>> {
     let path = &args.load_model;
     let bytes = read_on_rank_0(path, world).context("--load-model")?;
-    let sampler = sampler(args, TrainedOn::of_file(&bytes, path)?.as_ref())?;
+    let saved = SavedTask::of_file(&bytes, path)?;
+    let sampler = sampler(args, saved.task, TrainedOn::of_file(&bytes, path)?.as_ref())?;
     if let Data::Graph(meta) = data {
         check_data(&bytes, path, meta, sampler.as_ref(), world)?;
     }
     let precision = args.device.mixed_precision.unwrap_or_default();
-    let saved = SavedTask::of_file(&bytes, path)?;
     let model = match saved.task {
         ModelTask::Node => {
             let (mut model, config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
@@ -57,11 +58,16 @@ pub(super) fn open<B: TrainingBackend>(
             let outputs = saved.outputs_or_classes(config.num_outputs());
             Model::Node(model, config, embeddings, outputs)
         }
-        ModelTask::Edge => bail!(UsageError(format!("{}: predictions of edges need --edges", path.display()))),
         ModelTask::Link => {
             let (mut model, config, embeddings) = B::open_link_model(&bytes, path, device)?;
             model.set_precision(precision);
             Model::Link(model, config, embeddings)
+        }
+        ModelTask::Edge => {
+            let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
+            model.set_precision(precision);
+            let outputs = saved.outputs_or_classes(config.num_outputs);
+            Model::Edge(model, config, embeddings, outputs)
         }
         ModelTask::Graph => {
             let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
@@ -78,7 +84,11 @@ pub(super) fn open<B: TrainingBackend>(
 
 /// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation did not
 /// read all neighbors, because of times or weights, predicts as it was evaluated.
-fn sampler(args: &PredictArgs, trained_on: Option<&TrainedOn>) -> anyhow::Result<Option<SamplerConfig>> {
+fn sampler(
+    args: &PredictArgs,
+    task: ModelTask,
+    trained_on: Option<&TrainedOn>,
+) -> anyhow::Result<Option<SamplerConfig>> {
     let fanouts = args.num_neighbors.as_ref().map(|fanouts| fanouts.value.clone());
     let is_of_nodes = args.output.is_prediction();
     let mut sampler = match trained_on.and_then(|trained_on| trained_on.sampler.clone()) {
@@ -102,7 +112,9 @@ fn sampler(args: &PredictArgs, trained_on: Option<&TrainedOn>) -> anyhow::Result
         (None, _) | (Some(TimeLimit::None), None) => {}
     }
     let differs = |sampler: &SamplerConfig| sampler.temporal.is_some() || sampler.weighted;
-    let sampler = sampler.filter(|sampler| fanouts.is_some() || differs(sampler));
+    // Layers cannot be computed for all edges at once, since each edge is left out of its own neighborhood.
+    let is_sampled = fanouts.is_some() || task == ModelTask::Edge;
+    let sampler = sampler.filter(|sampler| is_sampled || differs(sampler));
     let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
     let without_effect = [
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
@@ -130,7 +142,7 @@ pub(super) fn open_link<B: TrainingBackend>(
 ) -> anyhow::Result<OpenLinkModel<B>> {
     match open::<B>(args, data, world, device)?.model {
         Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
-        Model::Node(..) | Model::Graph(..) => bail!(UsageError(format!(
+        Model::Node(..) | Model::Edge(..) | Model::Graph(..) => bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
              probability, logit or embedding",
             args.load_model.display()

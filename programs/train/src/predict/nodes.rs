@@ -1,11 +1,11 @@
 //! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
-use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
+use super::files::{Columns, NamedColumns, NpyFile, Table, USER_ID, stem_of_rank, write_ids};
 use super::model::{Data, Model, Opened, open};
 use super::progress::Progress;
 use super::selection::Selection;
-use super::user_ids::UserIds;
+use super::user_ids::{UserColumn, UserIds};
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::exit::UsageError;
@@ -117,6 +117,10 @@ fn compute<B: TrainingBackend>(
         Model::Link(model, model_config, embeddings) => {
             B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
         }
+        Model::Edge(..) => bail!(UsageError(format!(
+            "--load-model {}: the model is for edges: add --edges all",
+            args.load_model.display()
+        ))),
         Model::Graph(..) => bail!(UsageError(format!(
             "--load-model {}: the model is for whole graphs: add --graphs all, and --dataset with the name of the set \
              of graphs",
@@ -144,15 +148,15 @@ fn write(
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank("predictions", rank, job.world.size());
-        let mut file = Table::with_users(&stem, args, columns, users.as_ref().map(UserIds::empty))?;
+        let mut file = Table::with_columns(&stem, args, columns, named(users.as_ref()))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
-            file.push_with_users(&[&ids], known.as_ref(), &values_of(columns, rows, &nodes)?)?;
+            let known: Vec<UserColumn> = users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
+            file.push_with(&[&ids], &known, &values_of(columns, rows, &nodes)?)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -171,7 +175,7 @@ fn write(
             let users = user_ids(args, rows, 0..num_nodes as u32).context(
                 "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
             )?;
-            let table = Table::with_users("predictions", args, columns, users.as_ref().map(UserIds::empty))?;
+            let table = Table::with_columns("predictions", args, columns, named(users.as_ref()))?;
             Some(GatheredFile::Table(table, users))
         }
         _ => None,
@@ -188,8 +192,9 @@ fn write(
             let values = values_of(columns, rows, &nodes)?;
             match file {
                 GatheredFile::Table(file, users) => {
-                    let known = users.as_ref().map(|users| users.of(&nodes)).transpose()?;
-                    file.push_with_users(&[&ids], known.as_ref(), &values)?;
+                    let known: Vec<UserColumn> =
+                        users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
+                    file.push_with(&[&ids], &known, &values)?;
                 }
                 GatheredFile::Array(file) => file.push(&values)?,
             }
@@ -208,6 +213,11 @@ fn write(
     }
     job.world.barrier()?;
     Ok(num_rows)
+}
+
+/// Returns the empty column of the ids that users know, if there are any.
+fn named(users: Option<&UserIds>) -> NamedColumns {
+    users.map(|users| (USER_ID, users.empty())).into_iter().collect()
 }
 
 /// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.

@@ -1,6 +1,6 @@
 //! Predictions as Parquet.
 
-use super::files::{Columns, USER_ID, ValueShape};
+use super::files::{Columns, NamedColumns, ValueShape};
 use super::user_ids::UserColumn;
 use super::values::Values;
 use anyhow::Context;
@@ -27,14 +27,15 @@ pub(super) struct ParquetFile {
     shape: ValueShape,
     /// The rows of the next row group: columns of ids, and values.
     ids: Vec<Vec<i64>>,
-    users: Option<UserColumn>,
+    /// The further columns.
+    more: Vec<UserColumn>,
     classes: Vec<i64>,
     numbers: Vec<f32>,
 }
 
 impl ParquetFile {
-    /// Creates the file. `users` is an empty column of the ids that users know, if there are any.
-    pub(super) fn create(path: &Path, columns: Columns, users: Option<UserColumn>) -> anyhow::Result<Self> {
+    /// Creates the file. `more` are further columns, which are empty.
+    pub(super) fn create(path: &Path, columns: Columns, more: NamedColumns) -> anyhow::Result<Self> {
         let name = columns.value;
         let value = match columns.shape {
             ValueShape::Class => format!("required int64 {name};"),
@@ -43,14 +44,14 @@ impl ParquetFile {
                 format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
             }
         };
-        let user_id = match &users {
-            None => String::new(),
-            Some(UserColumn::Numbers(_)) => format!("required int64 {USER_ID}; "),
-            Some(UserColumn::Texts(_)) => format!("required binary {USER_ID} (UTF8); "),
+        let of_more = |(name, column): &(&str, UserColumn)| match column {
+            UserColumn::Numbers(_) => format!("required int64 {name}; "),
+            UserColumn::Texts(_) => format!("required binary {name} (UTF8); "),
         };
+        let further: String = more.iter().map(of_more).collect();
         let ids: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
         let create = || {
-            let schema = parse_message_type(&format!("message predictions {{ {ids}{user_id}{value} }}"))?;
+            let schema = parse_message_type(&format!("message predictions {{ {ids}{further}{value} }}"))?;
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
             let output = OutputFile::create(path)?;
             let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
@@ -60,13 +61,14 @@ impl ParquetFile {
         let (output, writer) = create().with_context(|| format!("--out: write {}", path.display()))?;
         let ids = vec![Vec::new(); columns.ids.len()];
         let (classes, numbers) = Default::default();
-        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, users, classes, numbers })
+        let more = more.into_iter().map(|(_, column)| column).collect();
+        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, more, classes, numbers })
     }
 
     /// Appends rows. `ids` has the ids of all rows, column by column.
-    pub(super) fn push(&mut self, ids: &[&[u32]], users: Option<&UserColumn>, values: &Values) -> anyhow::Result<()> {
-        if let (Some(ours), Some(users)) = (&mut self.users, users) {
-            ours.extend(users)?;
+    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+        for (ours, column) in self.more.iter_mut().zip(more) {
+            ours.extend(column)?;
         }
         for (column, ids) in self.ids.iter_mut().zip(ids) {
             column.extend(ids.iter().map(|&id| i64::from(id)));
@@ -88,10 +90,11 @@ impl ParquetFile {
             for ids in &self.ids {
                 write_column::<_, Int64Type>(&mut group, ids, None)?;
             }
-            match &self.users {
-                None => {}
-                Some(UserColumn::Numbers(ids)) => write_column::<_, Int64Type>(&mut group, ids, None)?,
-                Some(UserColumn::Texts(ids)) => write_column::<_, ByteArrayType>(&mut group, ids, None)?,
+            for column in &self.more {
+                match column {
+                    UserColumn::Numbers(values) => write_column::<_, Int64Type>(&mut group, values, None)?,
+                    UserColumn::Texts(values) => write_column::<_, ByteArrayType>(&mut group, values, None)?,
+                }
             }
             match self.shape {
                 ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
@@ -102,9 +105,7 @@ impl ParquetFile {
         };
         write().with_context(|| format!("write {}", self.path.display()))?;
         self.ids.iter_mut().for_each(Vec::clear);
-        if let Some(users) = &mut self.users {
-            users.clear();
-        }
+        self.more.iter_mut().for_each(UserColumn::clear);
         self.classes.clear();
         self.numbers.clear();
         Ok(())

@@ -7,6 +7,8 @@ use super::args::{PredictArgs, Rows};
 pub(super) enum Request {
     /// Rows of nodes.
     Nodes,
+    /// Rows of edges.
+    Edges,
     /// Rows of whole graphs.
     Graphs,
     /// Scores of node pairs.
@@ -27,20 +29,25 @@ impl Request {
             Rows::Table => Self::Table,
             Rows::Relation => Self::Relations,
             Rows::Prediction | Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding => {
-                if args.graphs.is_some() { Self::Graphs } else { Self::Nodes }
+                match (&args.graphs, args.edges) {
+                    (Some(_), _) => Self::Graphs,
+                    (None, Some(_)) => Self::Edges,
+                    (None, None) => Self::Nodes,
+                }
             }
         }
     }
 
     /// Returns true if the parts of a graph are read.
     pub(super) fn reads_parts(self) -> bool {
-        matches!(self, Self::Nodes | Self::Pairs | Self::TopK)
+        matches!(self, Self::Nodes | Self::Edges | Self::Pairs | Self::TopK)
     }
 
     /// Returns the flags that make this request, for errors.
     pub(super) fn flags(self) -> &'static str {
         match self {
             Self::Nodes => "rows of nodes (--output prediction, class, probability, logit or embedding)",
+            Self::Edges => "rows of edges (--edges with --output prediction, class, probability or logit)",
             Self::Graphs => {
                 "rows of graphs (--graphs with --output prediction, class, probability, logit or embedding)"
             }

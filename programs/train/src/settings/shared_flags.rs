@@ -117,6 +117,7 @@ mod tests {
         Some(match Cli::try_parse_from(words.into_iter().chain(flags)).ok()?.command {
             crate::Command::Node(args) => shared(&*args, Some(&args.part)),
             crate::Command::Link(args) => shared(&*args, Some(&args.part)),
+            crate::Command::Edge(args) => shared(&*args, Some(&args.part)),
             crate::Command::Graph(args) => shared(&*args, None),
             crate::Command::Sample(args) => shared(&*args, Some(&args.part)),
             crate::Command::Predict(args) => shared(&*args, Some(&args.part)),
@@ -150,6 +151,7 @@ mod tests {
         for (subcommand, required, local) in [
             ("node", [("dataset-root-dir", "a")].as_slice(), of_training.as_slice()),
             ("link", &[("dataset-root-dir", "a")], &of_training),
+            ("edge", &[("dataset-root-dir", "a")], &of_training),
             ("graph", &[("dataset", "a")], &of_graphs),
             ("sample", &[("dataset-root-dir", "a"), ("out", "a")], &of_sample),
             ("predict", &[("dataset-root-dir", "a"), ("out", "a"), ("load-model", "a")], &of_predict),

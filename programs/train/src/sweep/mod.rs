@@ -40,7 +40,7 @@ pub(crate) struct SweepArgs {
     /// Print the runs as JSON on standard output, the best one first
     #[arg(long)]
     json: bool,
-    /// The command to run, without `train`: node, link or graph and its flags. Each run gets files of its own: the third
+    /// The command to run, without `train`: node, link, edge or graph and its flags. Each run gets files of its own: the third
     /// run with --save-model model.safetensors writes model-run-3.safetensors
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -83,8 +83,9 @@ impl Run {
 }
 
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
-    if !["node", "link", "graph"].contains(&args.command[0].as_str()) {
-        let what = format!("'{}' cannot be swept: give node, link or graph and its flags after --", args.command[0]);
+    if !["node", "link", "edge", "graph"].contains(&args.command[0].as_str()) {
+        let what =
+            format!("'{}' cannot be swept: give node, link, edge or graph and its flags after --", args.command[0]);
         return Err(UsageError(what).into());
     }
     let flags = combinations(&args.settings, args.random, args.sweep_seed).map_err(UsageError)?;

@@ -17,7 +17,7 @@ pub(super) struct RunOutputs {
 }
 
 impl RunOutputs {
-    /// Returns the flags for run `number` with the flags `words`, the first of which is `node`, `link` or `graph`. Files get
+    /// Returns the flags for run `number` with the flags `words`, the first of which is `node`, `link`, `edge` or `graph`. Files get
     /// the number in their names, and folders become folders of runs. `metrics` replaces `--metrics`.
     ///
     /// Flags that cannot be parsed give no files. The run itself reports the error.
@@ -27,6 +27,7 @@ impl RunOutputs {
         let (output, checkpoints): (&OutputArgs, &CheckpointArgs) = match &line.args.command {
             Command::Node(args) => (&args.output, &args.checkpoints),
             Command::Link(args) => (&args.output, &args.checkpoints),
+            Command::Edge(args) => (&args.output, &args.checkpoints),
             Command::Graph(args) => (&args.output, &args.checkpoints),
             Command::Sample(_) | Command::Predict(_) | Command::Report(_) | Command::Sweep(_) => {
                 return Self::default();

@@ -1,5 +1,6 @@
 //! The commands that train.
 
+pub(crate) mod edge;
 pub(crate) mod graph;
 pub(crate) mod link;
 pub(crate) mod model_bytes;

@@ -117,8 +117,8 @@ pub(crate) fn valid(report: &EpochReport<SeedScores>) -> String {
     }
 }
 
-/// The report of an epoch of a model for nodes.
-struct NodeText;
+/// The report of an epoch of a model for nodes or edges.
+pub(crate) struct NodeText;
 
 /// An epoch's line in the metrics file.
 #[derive(Serialize)]

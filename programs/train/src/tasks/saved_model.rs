@@ -109,7 +109,8 @@ pub(crate) fn check_data(
 ) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
     let task = SavedTask::of_file(bytes, path)?;
-    let is_classifier = task.task == ModelTask::Node && matches!(task.outputs_or_classes(0), OutputKind::Classes(_));
+    let has_outputs = matches!(task.task, ModelTask::Node | ModelTask::Edge);
+    let is_classifier = has_outputs && matches!(task.outputs_or_classes(0), OutputKind::Classes(_));
     if let Some(what) = trained_on.as_ref().and_then(|trained| trained.difference(meta, is_classifier)) {
         bail!(ModelFileError::OtherData { path: path.to_owned(), what });
     }

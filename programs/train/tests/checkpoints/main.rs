@@ -13,7 +13,7 @@ use edgecut_output::testing::ForeignEntries;
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use training::{Training, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
+use training::{Training, edges, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
 
 /// The exit status of a run that SIGTERM has ended, as `train --help` documents it.
 const STOPPED: i32 = 75;
@@ -56,6 +56,12 @@ fn killed_runs_on_typed_nodes_with_embeddings_continue_with_the_same_bits() {
 #[test]
 fn killed_runs_on_links_continue_with_the_same_bits() {
     let (_parts, training) = links("1");
+    check_killed(&training);
+}
+
+#[test]
+fn killed_runs_on_edges_continue_with_the_same_bits() {
+    let (_parts, training) = edges("2");
     check_killed(&training);
 }
 

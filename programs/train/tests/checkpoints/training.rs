@@ -1,6 +1,8 @@
 //! Trainings whose files are in folders of their own.
 
-use crate::programs::{self, ENDS_WITHIN, TRAIN, children_of, end, link_parts, stderr, typed_parts, unplace};
+use crate::programs::{
+    self, ENDS_WITHIN, TRAIN, children_of, edge_parts, end, link_parts, stderr, typed_parts, unplace,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -141,6 +143,14 @@ pub(crate) fn links(nproc: &str) -> (programs::Parts, Training) {
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--num-epochs", "3"];
     let more = ["--nproc-per-node", nproc, "--eval-negatives", "20", "--optimizer", "sgd"];
     let training = Training::new(&["link"], Some(&parts.path), &[&flags[..], &more].concat());
+    (parts, training)
+}
+
+pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
+    let parts = edge_parts(2);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
+    let more = ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2"];
+    let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more].concat());
     (parts, training)
 }
 

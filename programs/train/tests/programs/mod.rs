@@ -5,7 +5,7 @@
 mod support;
 
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
-use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
+use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, HoldOut, NO_SPLIT};
 use edgecut_partition::Method;
 use serde_json::Value;
 use std::io::Read;
@@ -97,6 +97,21 @@ pub fn unplace(command: &mut Command) {
 }
 
 /// Returns the command `train` with the flags that all tests use, and without the variables of launchers.
+/// Writes a typed graph with embeddings whose edges `e0` have a class that their only feature tells.
+pub fn edge_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 120, avg_degree: 6.0, num_channels: 4, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a valid graph");
+    let edges = &mut dataset.edge_types[0];
+    let numbers: Vec<f32> = (0..edges.src.len()).map(|edge| (edge * 37 % 101) as f32 / 50.0 - 1.0).collect();
+    let classes: Vec<i64> = numbers.iter().map(|&number| i64::from(number > 0.2)).collect();
+    let splits: Vec<u8> = (0..edges.src.len()).map(|edge| [0, 0, 0, 1, 2, NO_SPLIT][edge % 6]).collect();
+    edges.attributes.features = Some(Features::F32 { values: numbers.into(), dim: 1 });
+    let values = EdgeLabelValues::Classes { of_edges: classes.into(), num_classes: 2 };
+    edges.attributes.labels = Some(EdgeLabels { values, splits: splits.into() });
+    dataset.add_reverse_edges();
+    written(&dataset, num_parts, Method::Random)
+}
+
 pub fn train(subcommand: &str, parts: &Path) -> Command {
     let mut command = Command::new(TRAIN);
     command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);

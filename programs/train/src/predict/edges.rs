@@ -1,0 +1,203 @@
+//! Predictions, probabilities and logits of edges.
+
+use super::args::{EdgeSelection, PredictArgs};
+use super::files::{Columns, NamedColumns, Table, stem_of_rank};
+use super::model::{Data, Model, Opened, open};
+use super::user_ids::{UserColumn, UserIds};
+use super::values::{Form, Values};
+use super::{PredictFlags, prepare_out};
+use crate::exit::UsageError;
+use crate::job::graph_session::{self, GraphSession};
+use crate::job::process_role::Rank;
+use anyhow::{Context, bail};
+use edgecut_cli::result;
+use edgecut_cluster::ReduceOp;
+use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_graph::{NodeTypeId, Part, Split, TRANSFORMS_FILE};
+use edgecut_trainer::edge::{EdgeOutputs, EdgePredictionConfig};
+use edgecut_trainer::models::EdgeModelConfig;
+use edgecut_trainer::{TrainError, TrainingBackend};
+use parquet::data_type::ByteArray;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The names of the columns of ids.
+const IDS: &[&str] = &["src_id", "dst_id"];
+/// The name of the column of the names of classes.
+const CLASS_NAME: &str = "class_name";
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: None };
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+        let start = Instant::now();
+        let num_edges = write::<B>(args, job, device)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if job.world.rank() == 0 {
+            report(args, num_edges, seconds)?;
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// Computes and writes the rows of this rank's edges. Returns the number of edges over all ranks.
+fn write<B: TrainingBackend>(
+    args: &PredictArgs,
+    job: &mut GraphSession<'_>,
+    device: &B::Device,
+) -> anyhow::Result<u64> {
+    let node = job.node.clone();
+    let meta = node.part().meta();
+    let Opened { model: Model::Edge(model, config, embeddings, outputs), sampler } =
+        open::<B>(args, Data::Graph(meta), job.world, device)?
+    else {
+        bail!(UsageError(format!(
+            "--edges needs a model for edges, which {} is not: load a model of train edge",
+            args.load_model.display()
+        )));
+    };
+    let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
+    let ends = End::of_edges(args, &node, &config)?;
+    let classes = class_names(args, &node, &config, columns.form)?;
+    let mut more: NamedColumns = Vec::new();
+    for (end, name) in ends.iter().zip(["src", "dst"]) {
+        more.extend(end.users.as_ref().map(|users| (name, users.empty())));
+    }
+    more.extend(classes.as_ref().map(|_| (CLASS_NAME, UserColumn::Texts(Vec::new()))));
+    let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
+    let mut file = Table::with_columns(&stem, args, columns, more)?;
+    let mut num_edges = 0;
+    let mut failed = None;
+    let mut visit = |found: EdgeOutputs| {
+        num_edges += found.src.len() as u64;
+        match append(&mut file, (&node, &ends), classes.as_deref(), columns, (found, config.num_outputs)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let what = error.to_string();
+                failed = Some(error);
+                Err(TrainError::Config { what })
+            }
+        }
+    };
+    let request = EdgePredictionConfig {
+        split: match args.edges {
+            Some(EdgeSelection::Train) => Some(Split::Train),
+            Some(EdgeSelection::Valid) => Some(Split::Valid),
+            Some(EdgeSelection::Test) => Some(Split::Test),
+            Some(EdgeSelection::All) | None => None,
+        },
+        sampler: sampler.context("the model file does not say the fan-outs of its evaluation: add --num-neighbors")?,
+        batch_size: args.batch_size.unwrap_or(1024) as usize,
+        seed: args.seed.unwrap_or(0),
+        prefetch_bytes: args.memory_bytes as usize,
+    };
+    let done =
+        B::predict_edges((&node, job.world), (&model, &config), (&embeddings).into(), &request, device, &mut visit);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    done?;
+    file.commit()?;
+    let mut total = [num_edges];
+    // All files are complete, or the job fails.
+    job.world.all_reduce(&mut total, ReduceOp::Sum)?;
+    Ok(total[0])
+}
+
+/// An end of the edges.
+struct End {
+    node_type: NodeTypeId,
+    /// The ids that users know, if there are any.
+    users: Option<UserIds>,
+}
+
+impl End {
+    /// Returns the sources and the destinations of the model's edges.
+    fn of_edges(args: &PredictArgs, node: &DistGraph, config: &EdgeModelConfig) -> anyhow::Result<[Self; 2]> {
+        let edges = node.part().edges(config.edge_type);
+        let end = |node_type: NodeTypeId| {
+            let users = match args.part.dataset_root_dir.as_deref() {
+                None => None,
+                Some(root) => user_ids(root, node.part(), node_type)?,
+            };
+            anyhow::Ok(Self { node_type, users })
+        };
+        Ok([end(edges.src_type)?, end(edges.dst_type)?])
+    }
+
+    /// Returns the ids of nodes in the dataset. `nodes` are global ids.
+    fn original_ids(&self, node: &Arc<DistGraph>, nodes: &[u32]) -> anyhow::Result<Vec<u32>> {
+        let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
+        Ok(node.handle().block_on(node.fetch(self.node_type, nodes.to_vec(), wanted))?.original_ids)
+    }
+}
+
+/// Reads the ids that users know of all nodes of a type: an end of an edge can be in any part.
+fn user_ids(root: &Path, part: &Part, node_type: NodeTypeId) -> anyhow::Result<Option<UserIds>> {
+    let num_nodes = part.meta().node_types[node_type.index()].book.num_nodes() as u32;
+    UserIds::open(root, part, node_type, 0..num_nodes)
+        .context("--edges: each node needs the ids of all parts: copy their id_map.parquet to it")
+}
+
+/// Returns the names of classes, if classes are written and the tables of the graph name them.
+fn class_names(
+    args: &PredictArgs,
+    node: &DistGraph,
+    config: &EdgeModelConfig,
+    form: Form,
+) -> anyhow::Result<Option<Vec<String>>> {
+    let meta = node.part().meta();
+    let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
+    if form != Form::Class || !meta.has_transforms {
+        return Ok(None);
+    }
+    let transforms: Value = serde_json::from_reader(meta.open_file(root, TRANSFORMS_FILE)?)
+        .with_context(|| format!("read {}", root.join(TRANSFORMS_FILE).display()))?;
+    let names = &transforms["edge_types"][config.edge_type_name()]["classes"];
+    Ok(serde_json::from_value(names.clone()).unwrap_or_default())
+}
+
+/// Appends the rows of edges.
+fn append(
+    file: &mut Table,
+    (node, ends): (&Arc<DistGraph>, &[End; 2]),
+    classes: Option<&[String]>,
+    columns: Columns,
+    (found, num_outputs): (EdgeOutputs, usize),
+) -> anyhow::Result<()> {
+    let EdgeOutputs { src, dst, outputs } = found;
+    let values = Values::of(outputs, num_outputs, columns.form);
+    let mut more = Vec::new();
+    for (end, nodes) in ends.iter().zip([&src, &dst]) {
+        more.extend(end.users.as_ref().map(|users| users.of(nodes)).transpose()?);
+    }
+    if let (Some(names), Values::Classes(found)) = (classes, &values) {
+        let name =
+            |class: &i64| usize::try_from(*class).ok().and_then(|class| names.get(class)).map_or("", String::as_str);
+        more.push(UserColumn::Texts(found.iter().map(|class| ByteArray::from(name(class))).collect()));
+    }
+    let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
+    file.push_with(&[&ids[0], &ids[1]], &more, &values)
+}
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct EdgesResult<'a> {
+    out: &'a Path,
+    edges: u64,
+    compute_seconds: f64,
+}
+
+fn report(args: &PredictArgs, edges: u64, compute_seconds: f64) -> anyhow::Result<()> {
+    if args.json {
+        let result = EdgesResult { out: &args.out, edges, compute_seconds };
+        result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
+        return Ok(());
+    }
+    result!("predictions for {edges} edges in {}, computed in {compute_seconds:.2} s", args.out.display())?;
+    Ok(())
+}

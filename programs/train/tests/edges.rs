@@ -1,0 +1,183 @@
+//! Tests of `train edge`, and of what `train predict` writes for edges, with real processes.
+
+use crate::programs;
+
+use edgecut_graph::part_writer::ExtraFiles;
+use edgecut_partition::{PartitionOptions, partition_loaded_with};
+use edgecut_tables::{TableOptions, read_tables};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use programs::{edge_parts, error_of, fake_parts, predict, predicted, run, stderr, train, trained};
+use std::path::Path;
+
+const NUM_USERS: usize = 80;
+const NUM_SHOPS: usize = 30;
+const NUM_PAYMENTS: usize = 1200;
+
+fn user(n: usize) -> String {
+    format!("user {n}")
+}
+
+/// Returns the ends and the amount of a payment. Large payments are frauds.
+fn payment(n: usize) -> (usize, usize, f64) {
+    (n * 7 % NUM_USERS, n * 11 % NUM_SHOPS, (n * 37 % 101) as f64 / 100.0)
+}
+
+fn kind(amount: f64) -> &'static str {
+    if amount > 0.7 { "fraud" } else { "honest" }
+}
+
+/// Writes tables of users, shops and payments, and their partition. `label` is the label of the payments.
+fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Value) {
+    let users: String = (0..NUM_USERS).map(|n| format!("{},{}\n", user(n), n % 5)).collect();
+    let shops: String = (0..NUM_SHOPS).map(|n| format!("{},{}\n", 100 + n, n % 3)).collect();
+    let row = |n: usize| {
+        let (from, to, amount) = payment(n);
+        format!("{},{},{amount},{}\n", user(from), 100 + to, kind(amount))
+    };
+    let payments: String = (0..NUM_PAYMENTS).map(row).collect();
+    std::fs::write(dir.join("users.csv"), format!("name,x\n{users}")).expect("write the users");
+    std::fs::write(dir.join("shops.csv"), format!("id,x\n{shops}")).expect("write the shops");
+    std::fs::write(dir.join("payments.csv"), format!("user,shop,amount,kind\n{payments}")).expect("write the payments");
+    let nodes = |node_type: &str, id: &str, files: &str| {
+        serde_json::json!({"node_type": node_type, "node_id_col": id, "files": files,
+            "features": [{"feature_col": "x"}]})
+    };
+    let conf = serde_json::json!({
+        "nodes": [nodes("user", "name", "users.csv"), nodes("shop", "id", "shops.csv")],
+        "edges": [{"relation": ["user", "pays", "shop"], "files": "payments.csv", "source_id_col": "user",
+            "dest_id_col": "shop", "features": [{"feature_col": "amount"}], "labels": [label]}]});
+    std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
+    let mut read = read_tables(&dir.join("graph.json"), "payments", &TableOptions::default()).expect("a graph");
+    read.dataset.add_reverse_edges();
+    let json = read.transforms.to_json();
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
+    let options = PartitionOptions::new(num_parts);
+    partition_loaded_with(read.dataset, None, &options, &dir.join("parts"), &(), extra).expect("parts");
+}
+
+/// Reads the lines of the CSV files that processes have written, without their equal headers.
+fn csv_lines(out: &Path, processes: usize) -> (String, Vec<Vec<String>>) {
+    let mut rows = Vec::new();
+    let mut headers = Vec::new();
+    for rank in 0..processes {
+        let path = out.join(format!("predictions-{rank:05}-of-{processes:05}.csv"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (header, lines) = text.split_once('\n').expect("a header");
+        headers.push(header.to_owned());
+        rows.extend(lines.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<String>>()));
+    }
+    assert!(headers.iter().all(|header| *header == headers[0]));
+    (headers.remove(0), rows)
+}
+
+#[test]
+fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
+    payment_parts(folder.path(), 2, &label);
+    let path = |name: &str| folder.path().join(name);
+    let found = trained("edge", &path("parts"), &path("model"), &["--num-epochs", "8", "--metric", "roc-auc"]);
+    assert!(found["test_metric"].as_f64().expect("both classes") > 0.9, "{found}");
+    // The saved model has the same scores.
+    let mut command = train("edge", &path("parts"));
+    command.arg("--load-model").arg(path("model")).args(["--nproc-per-node", "2", "--json", "--metric", "roc-auc"]);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let difference =
+        evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");
+    assert!(difference.abs() < 0.05, "{evaluated}, {found}");
+
+    let flags = ["--edges", "test", "--num-neighbors", "5,3", "--nproc-per-node", "2", "--format", "csv"];
+    let result = predicted(&path("parts"), &path("model"), &path("out"), &flags);
+    let (header, rows) = csv_lines(&path("out"), 2);
+    assert_eq!(header, "src_id,dst_id,src,dst,class_name,class");
+    assert_eq!((result["edges"].as_u64(), rows.len()), (Some(240), 240));
+    let mut num_correct = 0;
+    for row in &rows {
+        let from: usize = row[0].parse().expect("a number");
+        let to: usize = row[1].parse().expect("a number");
+        assert_eq!((row[2].as_str(), row[3].as_str()), (user(from).as_str(), (100 + to).to_string().as_str()));
+        assert_eq!(row[4], ["fraud", "honest"][row[5].parse::<usize>().expect("a class")]);
+        // A user can pay at a shop several times, but mostly with one kind.
+        let kinds = (0..NUM_PAYMENTS).map(payment).filter(|(a, b, _)| (*a, *b) == (from, to)).map(|(_, _, x)| kind(x));
+        num_correct += usize::from(kinds.into_iter().any(|kind| kind == row[4]));
+    }
+    assert!(num_correct > 220, "{num_correct}");
+
+    // All edges, as probabilities in Parquet.
+    let flags = ["--edges", "all", "--num-neighbors", "-1,-1", "--format", "parquet", "--output", "probability"];
+    let result = predicted(&path("parts"), &path("model"), &path("all"), &flags);
+    assert_eq!(result["edges"].as_u64(), Some(NUM_PAYMENTS as u64));
+    let file = std::fs::File::open(path("all").join("predictions-00000-of-00001.parquet")).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), NUM_PAYMENTS);
+    assert_eq!(rows[0].get_string(2).expect("an id"), &user(rows[0].get_long(0).expect("a number") as usize));
+    let shares = rows[0].get_list(4).expect("two probabilities");
+    let sum = shares.elements().iter().map(|share| share.to_string().parse::<f64>().expect("a number")).sum::<f64>();
+    assert!((sum - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn amounts_of_payments_are_predicted_as_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
+    payment_parts(folder.path(), 3, &label);
+    let path = |name: &str| folder.path().join(name);
+    let flags = ["--metric", "rmse", "--num-epochs", "8", "--decoder", "bilinear", "--edge-type", "pays"];
+    let found = trained("edge", &path("parts"), &path("model"), &flags);
+    assert!(found["test_metric"].as_f64().expect("a score") < 0.2, "{found}");
+    let flags = ["--edges", "valid", "--num-neighbors", "5,3", "--format", "csv"];
+    predicted(&path("parts"), &path("model"), &path("out"), &flags);
+    let (header, rows) = csv_lines(&path("out"), 1);
+    assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,value", NUM_PAYMENTS / 10));
+}
+
+#[test]
+fn flags_and_models_that_do_not_fit_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let parts = edge_parts(1);
+    trained("edge", &parts.path, &path("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    let nodes = fake_parts(1);
+    trained("node", &nodes.path, &path("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    for (task, flags, why) in [
+        ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
+        ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
+        ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot, bilinear"),
+        ("edge", vec!["--model", "gcn", "--weighted"], "a GCN multiplies messages"),
+    ] {
+        let output = run(train(task, &parts.path).args(&flags));
+        assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
+        assert!(!output.status.success());
+    }
+    let load = |task: &str, parts: &Path, model: &str, flags: &[&str]| {
+        let mut command = train(task, parts);
+        command.arg("--load-model").arg(path(model)).args(flags);
+        error_of(&run(&mut command))
+    };
+    let error = load("node", &nodes.path, "edges", &[]);
+    assert!(error.contains("it describes a model for edges: use it with `train edge`"), "{error}");
+    let error = load("edge", &parts.path, "nodes", &[]);
+    assert!(error.contains("it describes a model for nodes: use it with `train node`"), "{error}");
+    let error = load("edge", &parts.path, "edges", &["--target-edges", "include"]);
+    assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
+    let edges = ["--edges", "all"];
+    for (parts, model, flags, why) in [
+        (&parts.path, "edges", [&edges[..], &["--format", "csv"]].concat(), "--num-neighbors is missing"),
+        (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5,3"]].concat(), "add --format csv or parquet"),
+        (&parts.path, "edges", vec![], "the model is for edges: add --edges all"),
+        (
+            &nodes.path,
+            "nodes",
+            [&edges[..], &["--num-neighbors", "5,3", "--format", "csv"]].concat(),
+            "a model for edges",
+        ),
+        (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
+    ] {
+        let error = error_of(&predict(parts, &path(model), &path("out"), &flags));
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
+}

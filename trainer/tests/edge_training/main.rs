@@ -1,0 +1,295 @@
+//! Tests of models for edges over real sockets: what they learn, what their neighborhoods must not tell them, and the equality
+//! of several ranks with one.
+
+use crate::support::{Numbers, on_ranks, write_parts};
+use burn::backend::Autodiff;
+use burn_ndarray::NdArray;
+use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
+use edgecut_graph::{
+    Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NodeData, NodeTypeId, Split, TargetKind, Targets,
+};
+use edgecut_partition::Method;
+use edgecut_trainer::edge::{
+    EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel, evaluate_edge, predict_edges, train_edge,
+};
+use edgecut_trainer::gradients::flatten_parameters;
+use edgecut_trainer::models::{ConvKind, SageSettings, TargetEdges};
+use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
+use edgecut_trainer::{
+    EmbeddingTable, EpochReport, FitConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
+};
+use std::path::Path;
+
+type Cpu = NdArray<f32>;
+
+const CHANNELS: usize = 8;
+const NUM_USERS: usize = 500;
+const NUM_SHOPS: usize = 400;
+const NUM_EDGES: usize = 3000;
+
+/// An observer that records the losses.
+#[derive(Default)]
+struct Losses(Vec<f64>);
+
+impl Observer<SeedScores> for Losses {
+    fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
+        self.0.extend(report.loss);
+        Ok(())
+    }
+}
+
+/// Generates payments of users at shops between random ends. Nodes have random features, and payments have a random number
+/// as their feature. `label` makes the labels from these numbers. The payments have the weights that `weight` makes.
+fn payments(label: impl Fn(&[f32]) -> EdgeLabelValues, weight: impl Fn(&EdgeLabelValues, usize) -> f32) -> Dataset {
+    let mut numbers = Numbers(3);
+    let mut below = |bound: usize| numbers.below(bound as u64) as usize;
+    let mut nodes = |name: &str, num_nodes: usize| {
+        let mut value = || (0..6).map(|_| below(1000) as f32 / 500.0 - 1.0).sum::<f32>();
+        let values: Vec<f32> = (0..num_nodes * CHANNELS).map(|_| value()).collect();
+        let features = Some(Features::F32 { values: values.into(), dim: CHANNELS });
+        NodeData { name: name.into(), num_nodes, features, ..NodeData::default() }
+    };
+    let node_types = vec![nodes("user", NUM_USERS), nodes("shop", NUM_SHOPS)];
+    let src: Vec<u32> = (0..NUM_EDGES).map(|_| below(NUM_USERS) as u32).collect();
+    let dst: Vec<u32> = (0..NUM_EDGES).map(|_| below(NUM_SHOPS) as u32).collect();
+    let amounts: Vec<f32> = (0..NUM_EDGES).map(|_| below(2000) as f32 / 1000.0 - 1.0).collect();
+    let mut pays = EdgeData::new(NodeTypeId(0), "pays", NodeTypeId(1), src.into(), dst.into());
+    let values = label(&amounts);
+    pays.attributes.weights = Some((0..NUM_EDGES).map(|edge| weight(&values, edge)).collect::<Vec<_>>().into());
+    pays.attributes.features = Some(Features::F32 { values: amounts.into(), dim: 1 });
+    let split = |edge: usize| [Split::Train, Split::Train, Split::Train, Split::Valid, Split::Test][edge % 5].code();
+    pays.attributes.labels = Some(EdgeLabels { values, splits: (0..NUM_EDGES).map(split).collect::<Vec<_>>().into() });
+    let mut dataset = Dataset { name: "payments".into(), node_types, edge_types: vec![pays] };
+    dataset.validate().expect("a valid graph");
+    dataset.add_reverse_edges();
+    dataset
+}
+
+/// Returns random classes that do not depend on the amounts.
+fn random_classes(amounts: &[f32]) -> EdgeLabelValues {
+    let mut numbers = Numbers(77);
+    let of_edges: Vec<i64> = amounts.iter().map(|_| numbers.below(2) as i64).collect();
+    EdgeLabelValues::Classes { of_edges: of_edges.into(), num_classes: 2 }
+}
+
+/// Returns three classes of amounts.
+fn classes_of_amounts(amounts: &[f32]) -> EdgeLabelValues {
+    let class = |&amount: &f32| i64::from(amount > -0.3) + i64::from(amount > 0.4);
+    EdgeLabelValues::Classes { of_edges: amounts.iter().map(class).collect::<Vec<_>>().into(), num_classes: 3 }
+}
+
+/// Returns two numbers that follow from the amounts.
+fn numbers_of_amounts(amounts: &[f32]) -> EdgeLabelValues {
+    let values: Vec<f32> = amounts.iter().flat_map(|&amount| [2.0 * amount - 1.0, amount.abs()]).collect();
+    EdgeLabelValues::Targets(Targets { values: values.into(), dim: 2, kind: TargetKind::Regression })
+}
+
+fn config(num_epochs: u64) -> EdgeTrainingConfig {
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+    let training = TrainingConfig {
+        hidden_channels: 32,
+        batch_size: 128,
+        fit: FitConfig { num_epochs, lr: 0.01, seed: 1, ..FitConfig::default() },
+        concurrency: 2,
+        ..TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::All]))
+    };
+    EdgeTrainingConfig { training, ..EdgeTrainingConfig::default() }
+}
+
+/// Makes the settings of a model that does not read the features of edges.
+fn blind(num_epochs: u64) -> EdgeTrainingConfig {
+    let config = config(num_epochs);
+    EdgeTrainingConfig { training: TrainingConfig { no_edge_features: true, ..config.training.clone() }, ..config }
+}
+
+/// Trains on as many ranks as there are parts, and returns what each of them has.
+fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(FittedEdgeModel<Cpu>, Vec<f64>)> {
+    on_ranks(dir, num_ranks, &DistGraphConfig::default(), |node, world| {
+        let mut losses = Losses::default();
+        let trained = train_edge::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut losses);
+        let trained = trained.expect("a run");
+        world.barrier().expect("all ranks are done");
+        (trained, losses.0)
+    })
+}
+
+/// Partitions a graph and trains on two ranks.
+fn result(dataset: &Dataset, config: &EdgeTrainingConfig) -> SeedResult {
+    let dir = tempfile::tempdir().expect("a folder");
+    let parts = dir.path().join("2");
+    write_parts(dataset, 2, Method::Random, &parts);
+    let mut trained = train(&parts, 2, config);
+    assert_eq!(trained[0].0.result, trained[1].0.result);
+    trained.remove(0).0.result
+}
+
+#[test]
+fn the_features_of_an_edge_tell_its_class_with_every_decoder() {
+    let dataset = payments(classes_of_amounts, |_, _| 1.0);
+    for decoder in [EdgeDecoderKind::Mlp, EdgeDecoderKind::Dot, EdgeDecoderKind::Bilinear] {
+        let accuracy = result(&dataset, &EdgeTrainingConfig { decoder, ..config(12) }).test_acc.expect("test edges");
+        assert!(accuracy > 0.8, "{decoder}: {accuracy}");
+    }
+    let accuracy = result(&dataset, &blind(12)).test_acc.expect("test edges");
+    assert!(accuracy < 0.5, "without the features of edges: {accuracy}");
+}
+
+#[test]
+fn numbers_of_edges_are_predicted() {
+    let dataset = payments(numbers_of_amounts, |_, _| 1.0);
+    let found = result(&dataset, &EdgeTrainingConfig { metric: Some("r2".parse().expect("a metric")), ..config(30) });
+    let fit = found.test_metric.expect("test edges");
+    assert!(fit > 0.85, "{fit}");
+    assert_eq!(found.test_acc, None);
+}
+
+/// A payment with class 0 has the weight 0, so that weighted sampling never draws it: a message over the payment or its
+/// reverse tells that the class is 1.
+#[test]
+fn neither_an_edge_nor_its_reverse_tells_its_class() {
+    let weight = |values: &EdgeLabelValues, edge: usize| {
+        let classes = values.classes().expect("classes");
+        classes[edge] as f32
+    };
+    let dataset = payments(random_classes, weight);
+    let base = EdgeTrainingConfig {
+        decoder: EdgeDecoderKind::Dot,
+        metric: Some("roc-auc".parse().expect("a metric")),
+        ..blind(40)
+    };
+    let sampler = SamplerConfig::new(vec![Fanout::Count(64)]).with_weights(true);
+    let base = EdgeTrainingConfig { training: TrainingConfig { sampler, ..base.training.clone() }, ..base };
+    let base = EdgeTrainingConfig {
+        training: TrainingConfig { eval_num_neighbors: vec![Fanout::Count(64)].into(), ..base.training.clone() },
+        ..base
+    };
+    let auc = |config: &EdgeTrainingConfig| result(&dataset, config).test_metric.expect("test edges of both classes");
+    let included = auc(&EdgeTrainingConfig { target_edges: TargetEdges::Include, ..base.clone() });
+    assert!(included > 0.75, "the message over the edge tells its class: {included}");
+    let excluded = auc(&base);
+    assert!((0.4..0.6).contains(&excluded), "without it, the class is unknown: {excluded}");
+}
+
+/// If the edges of a batch carry messages, a step over all edges is the same however ranks divide them.
+#[test]
+fn ranks_together_train_the_model_of_one() {
+    let dataset = payments(classes_of_amounts, |_, _| 1.0);
+    let dir = tempfile::tempdir().expect("a folder");
+    let whole = config(4);
+    let training = TrainingConfig { batch_size: NUM_EDGES, ..whole.training.clone() };
+    let whole = EdgeTrainingConfig { training, target_edges: TargetEdges::Include, ..whole };
+    let mut all = Vec::new();
+    for num_ranks in [1, 2, 3] {
+        let parts = dir.path().join(num_ranks.to_string());
+        write_parts(&dataset, num_ranks, Method::Random, &parts);
+        let mut trained = train(&parts, num_ranks as usize, &whole);
+        let (model, losses) = trained.remove(0);
+        assert!(trained.iter().all(|(other, _)| other.result == model.result));
+        all.push((flatten_parameters(&model.model), losses));
+    }
+    for (parameters, losses) in &all[1..] {
+        for (found, expected) in losses.iter().zip(&all[0].1) {
+            assert!((found - expected).abs() < 1e-4, "{losses:?}, expected {:?}", all[0].1);
+        }
+        for (found, expected) in parameters.iter().zip(&all[0].0) {
+            assert!((found - expected).abs() < 1e-3, "{found}, expected {expected}");
+        }
+    }
+}
+
+#[test]
+fn predictions_are_those_of_the_evaluation() {
+    let dataset = payments(classes_of_amounts, |_, _| 1.0);
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&dataset, 2, Method::Random, dir.path());
+    let config = config(6);
+    let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |node, world| {
+        let device = Default::default();
+        let trained = train_edge::<Autodiff<Cpu>>(&node, &config, world, &device, &mut Losses::default());
+        let trained = trained.expect("a run");
+        let tables: &[EmbeddingTable] = &[];
+        let evaluated =
+            evaluate_edge(&node, &config, (&trained.model, &trained.settings), tables, world, &device).expect("scores");
+        assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
+        let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
+        let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
+            let ids = |node_type: u16, global: &[u32]| -> Vec<u32> {
+                let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
+                let fetched = node.fetch(NodeTypeId(node_type), global.to_vec(), wanted);
+                node.handle().block_on(fetched).expect("the ids").original_ids
+            };
+            let outputs = outputs.chunks(3).map(|row| row.iter().map(|value| value.to_bits()).collect::<Vec<u32>>());
+            let ends = ids(0, &src).into_iter().zip(ids(1, &dst));
+            rows.extend(ends.zip(outputs).map(|((src, dst), row)| (src, dst, row)));
+            Ok(())
+        };
+        let request = EdgePredictionConfig {
+            split: Some(Split::Test),
+            sampler: config.training.sampler.clone(),
+            batch_size: 100,
+            seed: 0,
+            prefetch_bytes: 1 << 24,
+        };
+        let job = (&node, &mut *world);
+        predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
+            .expect("predictions");
+        world.barrier().expect("all ranks are done");
+        (rows, trained.result.test_acc)
+    });
+    let test_acc = found[0].1.expect("test edges");
+    let rows: Vec<_> = found.into_iter().flat_map(|(rows, _)| rows).collect();
+    let pays = &dataset.edge_types[0];
+    let labels = pays.attributes.labels.as_ref().expect("labels");
+    let classes = labels.values.classes().expect("classes");
+    let test: Vec<usize> = (0..NUM_EDGES).filter(|&edge| labels.splits[edge] == Split::Test.code()).collect();
+    assert_eq!(rows.len(), test.len());
+    // Several payments can join the same ends. The outputs then name the payments in any order.
+    let mut expected: Vec<(u32, u32)> = test.iter().map(|&edge| (pays.src[edge], pays.dst[edge])).collect();
+    let mut ends: Vec<(u32, u32)> = rows.iter().map(|(src, dst, _)| (*src, *dst)).collect();
+    expected.sort_unstable();
+    ends.sort_unstable();
+    assert_eq!(ends, expected);
+    let best = |row: &[u32]| {
+        let values: Vec<f32> = row.iter().map(|&bits| f32::from_bits(bits)).collect();
+        (0..3).max_by(|&a, &b| values[a].total_cmp(&values[b])).expect("three outputs") as i64
+    };
+    let is_alone =
+        |edge: &&usize| expected.iter().filter(|ends| **ends == (pays.src[**edge], pays.dst[**edge])).count() == 1;
+    let alone: Vec<usize> = test.iter().filter(is_alone).copied().collect();
+    let correct = alone.iter().filter(|&&edge| {
+        let ends = (pays.src[edge], pays.dst[edge]);
+        let row = rows.iter().find(|(src, dst, _)| (*src, *dst) == ends).expect("a row");
+        best(&row.2) == classes[edge]
+    });
+    let share = correct.count() as f64 / alone.len() as f64;
+    // The batches of the evaluation leave out other edges, so few outputs differ.
+    assert!((share - test_acc).abs() < 0.03, "{share}, expected {test_acc}");
+}
+
+#[test]
+fn graphs_and_settings_that_do_not_fit_are_named() {
+    let dataset = payments(classes_of_amounts, |_, _| 1.0);
+    let mut unlabeled = dataset.clone();
+    unlabeled.edge_types[0].attributes.labels = None;
+    let mut untrained = dataset.clone();
+    if let Some(labels) = &mut untrained.edge_types[0].attributes.labels {
+        labels.splits = vec![Split::Test.code(); NUM_EDGES].into();
+    }
+    let named = |name: &str| EdgeTrainingConfig { edge_type: Some(name.into()), ..config(1) };
+    let of_numbers = EdgeTrainingConfig { metric: Some("rmse".parse().expect("a metric")), ..config(1) };
+    for (dataset, config, why) in [
+        (&unlabeled, config(1), "no edge type has labels, which train edge needs"),
+        (&untrained, config(1), "no training edges of type user__pays__shop"),
+        (&dataset, named("rev_pays"), "edge type rev_pays has no labels: choose one of user__pays__shop (`edge_type`)"),
+        (&dataset, named("likes"), "there is no edge type likes"),
+        (&dataset, of_numbers, "rmse"),
+    ] {
+        let dir = tempfile::tempdir().expect("a folder");
+        write_parts(dataset, 1, Method::Random, dir.path());
+        on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+            let found = train_edge::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut Losses::default());
+            let error = found.err().expect("it is refused").to_string();
+            assert!(error.contains(why), "{error}, expected {why}");
+        });
+    }
+}
