@@ -12,7 +12,7 @@ use edgecut_gpu::kernels::{DeviceHops, DeviceTopology};
 use edgecut_graph::Fanout::{All, Count};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{Dataset, EdgeTypeId, Fanout, HopError, HopKernel, NodeTypeId, PlainHop};
+use edgecut_graph::{Dataset, EdgeTypeId, HopError, HopKernel, NodeTypeId, PlainHop};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -112,13 +112,13 @@ fn hubs_and_rows_without_neighbors() {
             check(&graph, &topology, &rows, fanout, replace, 0x0123_4567_89ab_cdef);
         }
     }
-    check(&graph, &topology, &[], Some(3), false, 1);
-    check(&graph, &topology, &[0, 4, 5, 17, 19], None, false, 1);
+    check(&graph, &topology, &[], Count(3), false, 1);
+    check(&graph, &topology, &[0, 4, 5, 17, 19], All, false, 1);
     for fanout in [60_000, 99_999, 100_002, 100_003] {
         check(&graph, &topology, &[3, 15, 0], Count(fanout), false, 5);
     }
-    check(&graph, &topology, &[1, 15, 0], Some(70_000), true, 5);
-    check(&graph, &topology, &[15], Some(u32::MAX - 1), false, 5);
+    check(&graph, &topology, &[1, 15, 0], Count(70_000), true, 5);
+    check(&graph, &topology, &[15], Count(u32::MAX - 1), false, 5);
 }
 
 #[test]
@@ -129,13 +129,13 @@ fn more_rows_than_a_grid_has_cubes_on_an_axis() {
     let graph = Graph::new(&degrees, 4);
     let topology = graph.on(&client);
     let rows: Vec<u32> = (0..200_000).map(|_| numbers.below(90_000) as u32).collect();
-    check(&graph, &topology, &rows, Some(3), false, 11);
-    check(&graph, &topology, &rows, Some(2), true, 12);
-    check(&graph, &topology, &rows, None, false, 13);
+    check(&graph, &topology, &rows, Count(3), false, 11);
+    check(&graph, &topology, &rows, Count(2), true, 12);
+    check(&graph, &topology, &rows, All, false, 13);
     // More than 65,535 cubes of 256 neighbors.
     let hubs = Graph::new(&[6_000_000, 9_000_000, 2_000_000, 1], 9);
     let topology = hubs.on(&client);
-    check(&hubs, &topology, &[3, 1, 0, 3, 2], None, false, 0);
+    check(&hubs, &topology, &[3, 1, 0, 3, 2], All, false, 0);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn hops_of_several_threads_do_not_disturb_each_other() {
             scope.spawn(move || {
                 for hop in 0..20 {
                     let rows: Vec<u32> = (0..200 + hop).map(|i| (i * 13 + thread) % 200).collect();
-                    check(graph, topology, &rows, Some(1 + hop * 5), thread == 1, u64::from(thread * 100 + hop));
+                    check(graph, topology, &rows, Count(1 + hop * 5), thread == 1, u64::from(thread * 100 + hop));
                 }
             });
         }
