@@ -166,7 +166,12 @@ fn flags_and_models_that_do_not_fit_are_named() {
     assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
     let edges = ["--edges", "all"];
     for (parts, model, flags, why) in [
-        (&parts.path, "edges", [&edges[..], &["--format", "csv"]].concat(), "--num-neighbors is missing"),
+        (
+            &parts.path,
+            "edges",
+            [&edges[..], &["--format", "csv", "--seed-time", "3"]].concat(),
+            "--seed-time has no effect",
+        ),
         (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5,3"]].concat(), "add --format csv or parquet"),
         (&parts.path, "edges", vec![], "the model is for edges: add --edges all"),
         (

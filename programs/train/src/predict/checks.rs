@@ -25,9 +25,6 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--output embedding reads all neighbors: leave out --num-neighbors"
     } else if request == Edges && args.output == Rows::Embedding {
         "--edges: a model for edges has embeddings of nodes and none of edges: use --output prediction, probability or logit"
-    } else if request == Edges && args.num_neighbors.is_none() {
-        "--num-neighbors is missing: rows of edges are computed from sampled neighborhoods, which leave out the edge \
-         itself: give the fan-outs of the training, or -1 for all neighbors"
     } else if request == Edges && args.format == Format::Npy {
         "--edges writes tables with both ends of each edge: add --format csv or parquet"
     } else if request == Pairs && args.pairs.is_none() {

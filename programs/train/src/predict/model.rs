@@ -117,6 +117,7 @@ fn sampler(
     let sampler = sampler.filter(|sampler| is_sampled || differs(sampler));
     let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
     let without_effect = [
+        ("--seed-time", args.seed_time.is_some() && task == ModelTask::Edge, "edges have times of their own"),
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
         ("--batch-size", args.batch_size.is_some() && sampler.is_none(), NOT_SAMPLED),
         ("--seed", args.seed.is_some() && sampler.is_none(), NOT_SAMPLED),
