@@ -19,6 +19,7 @@ mod hop_kernel;
 mod ids;
 mod memory;
 mod named_values;
+mod near_names;
 mod npy;
 mod parallel;
 mod part;
@@ -35,7 +36,8 @@ mod unique_keys;
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice,
-    NegativesMeta, NodeData, NodeOverlap, OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
+    NegativesMeta, NodeData, NodeOverlap, NodeSplit, OverlapPolicy, Overlaps, Split, SplitOrder, Splits, TargetKind,
+    TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
@@ -45,6 +47,7 @@ pub use memory::{
     end_on_unreadable_pages, prefetch, prefetch_all, uninit,
 };
 pub use named_values::{NamedValue, named_values};
+pub use near_names::{near_name, suggestion};
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };

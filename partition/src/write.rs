@@ -64,7 +64,8 @@ pub(crate) fn check_hotness(node_types: &[NodeData], options: &PartitionOptions)
         return refuse("the graph has no node features that a cache could keep".into());
     }
     if matches!(rule, HotnessRule::Presample { .. }) && node_types.iter().all(|nodes| nodes.splits.train.is_empty()) {
-        return refuse("the graph has no training nodes to sample around: rank by in-degree instead".into());
+        let why = "the graph has no training nodes to sample around: add masks, divide the nodes by `split_nodes`, or rank by in-degree";
+        return refuse(why.into());
     }
     Ok(())
 }

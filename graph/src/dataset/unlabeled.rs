@@ -1,10 +1,10 @@
-//! Nodes without a label in the validation and test splits.
+//! Nodes without a label in splits.
 
 use super::{Dataset, Split};
 
 impl Dataset {
-    /// Leaves nodes without a label or a known target out of the validation and test splits, since no metric can count
-    /// them. Returns a sentence for each split that had some.
+    /// Leaves nodes without a label or a known target out of all splits, since no loss and no metric can count them.
+    /// Returns a sentence for each split that had some.
     ///
     /// ```
     /// # use edgecut_graph::{Dataset, NodeData, Splits};
@@ -23,14 +23,15 @@ impl Dataset {
     pub fn leave_out_unlabeled(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for nodes in &mut self.node_types {
-            for split in [Split::Valid, Split::Test] {
+            for split in Split::ALL {
                 let ids = nodes.splits.get(split);
                 let labeled: Vec<u32> = ids.iter().copied().filter(|&id| nodes.is_labeled(id)).collect();
                 let num_left_out = ids.len() - labeled.len();
                 if num_left_out > 0 {
                     let total = ids.len();
                     let name = split.name();
-                    said.push(format!("{num_left_out} of {total} {name} nodes have no label: they are not evaluated"));
+                    let left_out = if split == Split::Train { "they do not train" } else { "they are not evaluated" };
+                    said.push(format!("{num_left_out} of {total} {name} nodes have no label: {left_out}"));
                     nodes.splits.set(split, labeled.into());
                 }
             }
