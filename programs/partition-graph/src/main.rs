@@ -2,7 +2,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod flag_names;
 mod interrupt;
 mod memory_limit;
 mod output;
@@ -11,7 +10,7 @@ mod report;
 mod terminal;
 
 use anyhow::Context;
-use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs};
+use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs, with_flags};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, message, parse_command_line};
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
@@ -22,7 +21,6 @@ use edgecut_graph::{
 use edgecut_output::check_output;
 use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, partition_loaded_in, verify};
 use edgecut_tables::{DroppedRows, PartFeatures, TableOptions, build_part_features, read_tables};
-use flag_names::with_flags;
 use memory_limit::AnonymousMemory;
 use output::{Described, Results, Run};
 use report::write_report;
@@ -56,6 +54,10 @@ const ESSENTIAL: &[&str] = &[
     "overwrite",
     "json",
 ];
+
+/// The note for a dataset that has labels, but no splits.
+const NO_SPLITS: &str = "no node is in a split, so there are no training nodes for `train`: add masks to the dataset, or divide \
+                         the nodes by --split-nodes 0.8,0.1,0.1";
 
 const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: false, aliases: &[] };
 
@@ -118,6 +120,9 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     let Some(tables) = &job.tables else {
         let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
         terminal.suspended(|| warn(&warnings));
+        if dataset.lacks_splits() {
+            terminal.note(NO_SPLITS);
+        }
         dataset.convert_features_in(&job.source.space, &job.feature_dtypes)?;
         return Ok((partition(dataset, job, terminal, ExtraFiles::default())?, Vec::new()));
     };

@@ -1,6 +1,6 @@
 //! The progress shown on standard error.
 
-use crate::flag_names::with_flags;
+use crate::args::with_flags;
 use edgecut_cli::message;
 use edgecut_output::remove_temporary_folders;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
