@@ -1,32 +1,35 @@
 //! The edges of one relation, from their tables.
 
 use super::Context;
+use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{FeatureRules, SpecTable, check_all, compute};
+use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute, differ, dtype};
 use super::kept::Dropped;
 use super::nodes::MISSING_ID;
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::{bad_entry, listed_twice};
-use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
+use crate::conf::{Conf, EdgeTable, Label, SplitBy, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Buffer, EdgeAttributes, EdgeData, GraphError, NodeTypeId, Split};
+use edgecut_graph::{Buffer, EdgeAttributes, EdgeData, Features, GraphError, HoldOut, NodeTypeId, Split};
 use std::collections::{HashMap, HashSet};
 
-/// The edges of a relation, their transforms, and the shares of validation and test edges to hold out.
+/// The edges of a relation, their transforms, and the rule that holds out some of them.
 pub(super) struct BuiltEdges {
     pub(super) data: EdgeData,
     pub(super) saved: SavedType,
-    pub(super) held_out_shares: Option<[f64; 2]>,
+    pub(super) held_out: Option<HoldOut>,
 }
 
 /// The ids and the types of the ends of a relation.
 pub(super) struct Ends<'a> {
     pub(super) types: [NodeTypeId; 2],
     pub(super) ids: [&'a IdMap; 2],
+    /// The ids of the rows of nodes that were dropped.
+    pub(super) dropped: [&'a IdMap; 2],
 }
 
 /// Reads the tables of a relation.
@@ -45,6 +48,20 @@ pub(super) fn read_edges(
         let why = format!("{}: no table of {name} has source_id_col and dest_id_col", tables[0].at);
         return Err(TableError::file(context.conf, why));
     };
+    let saved = context.saved_edges(name);
+    let on_training = tables.iter().flat_map(|table| &table.features).find(|feature| feature.is_fitted_on_training());
+    if let Some(feature) = on_training
+        && saved.is_none()
+        && tables.iter().any(|table| table.split.is_some())
+    {
+        let why = format!(
+            "{}: {} is fitted on rows of training, but edges are held out after their features are fitted. Set fit_on to all, \
+             by which held-out edges count as well, or leave the feature out",
+            feature.at,
+            feature.transform.name()
+        );
+        return Err(TableError::file(context.conf, why));
+    }
     let mut opened = Vec::with_capacity(tables.len());
     for table in tables {
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
@@ -52,25 +69,54 @@ pub(super) fn read_edges(
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let found = find_ends(context, tables[with_ends], &opened[with_ends], &dropped, ends)?;
     dropped.extend(found.dropped);
-    if found.src.is_empty() && dropped.len() == 0 {
-        let why = format!("the table {} has no rows", tables[with_ends].at);
-        return Err(TableError::file(opened[with_ends].table.first_path(), why));
+    if found.src.is_empty() {
+        let others = opened.iter().enumerate().filter(|(at, _)| *at != with_ends);
+        for (_, other) in others {
+            let num_rows = PieceStarts::count(&other.table)?.num_rows - dropped.len();
+            if num_rows > 0 {
+                return Err(differ(&other.table, num_rows, 0));
+            }
+        }
+        let why = if dropped.len() == 0 { "its table has no rows" } else { "all its rows were dropped" };
+        context.warnings.push(format!("{}: {name} has no edges, because {why}", tables[with_ends].at));
+        return Ok(without_edges(context, name, tables, ends));
     }
-    let rules = FeatureRules { saved: context.saved_edges(name), defer: false };
+    let rules = FeatureRules { saved, defer: false, columns: Columns::All, training: None };
     let mut columns = compute(context, name, &opened, &dropped, rules, Some(found.src.len() as u64))?;
     columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
     data.attributes = EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times };
-    let mut held_out_shares = None;
+    let mut held_out = None;
     match tables[with_ends].split.as_ref().map(|label| (label, &label.split)) {
-        Some((_, SplitRule::Shares([_, valid, test]))) => {
-            held_out_shares = Some([valid.to_f64(), test.to_f64()]).filter(|shares| *shares != [0.0; 2]);
+        Some((_, SplitRule::Shares { shares: [_, valid, test], by })) => {
+            let [valid, test] = [valid, test].map(|share| share.to_f64());
+            let seed = context.options.seed;
+            let rule = match by {
+                SplitBy::Time(_) => HoldOut::latest(valid, test, seed),
+                SplitBy::Random | SplitBy::Group(_) => HoldOut::random(valid, test, seed),
+            };
+            held_out = (valid + test > 0.0).then_some(rule);
         }
         Some((label, SplitRule::Files(files))) => hold_out_listed(context, label, files, ends, &mut data)?,
-        _ => {}
+        None => {}
     }
-    Ok(BuiltEdges { data, saved: columns.saved, held_out_shares })
+    Ok(BuiltEdges { data, saved: columns.saved, held_out })
+}
+
+/// Returns a relation without edges. Its features are those of saved transforms, or none.
+fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &Ends) -> BuiltEdges {
+    let saved = context.saved_edges(name).cloned().unwrap_or_default();
+    let dim = saved.features.last().map_or(0, |last| last.columns[1]);
+    let features = tables.iter().flat_map(|table| &table.features);
+    let [src, dst] = [Buffer::from(Vec::new()), Buffer::from(Vec::new())];
+    let mut data = EdgeData::new(ends.types[0], tables[0].relation[1].clone(), ends.types[1], src, dst);
+    data.attributes = EdgeAttributes {
+        features: (dim > 0).then(|| Features::empty(dim, dtype(features))),
+        weights: tables.iter().any(|table| table.weight_col.is_some()).then(|| Vec::new().into()),
+        times: tables.iter().any(|table| table.time_col.is_some()).then(|| Vec::new().into()),
+    };
+    BuiltEdges { data, saved, held_out: None }
 }
 
 /// The ends of the used edges.
@@ -109,10 +155,13 @@ fn find_ends(
                     };
                     ends.ids[end].get(id).ok_or_else(|| {
                         let node_type = &edges.relation[2 * end];
-                        (
-                            BadKind::DanglingEdge,
-                            format!("column {column}: there is no {node_type} with the id {}", show(id)),
-                        )
+                        if ends.dropped[end].get(id).is_some() {
+                            let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
+                            return (BadKind::DroppedEnd, why);
+                        }
+                        let hint = float_hint(ends.ids[end], id, column);
+                        let why = format!("column {column}: there is no {node_type} with the id {}{hint}", show(id));
+                        (BadKind::DanglingEdge, why)
                     })
                 };
                 match node(0).and_then(|src| Ok([src, node(1)?])) {
@@ -153,6 +202,18 @@ fn unique(columns: &[String]) -> Vec<String> {
 /// Returns the column of each end, with its name.
 fn distinct<'a, T>(read: &'a [T], columns: &'a [String]) -> impl Iterator<Item = (&'a T, &'a String)> {
     columns.iter().enumerate().map(|(end, name)| (&read[end.min(read.len() - 1)], name))
+}
+
+/// Returns the line that converts a column of whole numbers that were written as floats, if the id is one.
+fn float_hint(ids: &IdMap, id: Id, column: &str) -> String {
+    let Id::Text(text) = id else { return String::new() };
+    match text.strip_suffix(".0") {
+        Some(whole) if ids.get(Id::Text(whole)).is_some() => format!(
+            ", but one with the id {whole}: texts stay as they are, so write whole numbers, for example with pandas: \
+             table[{column:?}] = table[{column:?}].astype(\"Int64\")"
+        ),
+        _ => String::new(),
+    }
 }
 
 fn show(id: Id) -> String {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The rows that are left out, over all pieces of a table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Dropped {
     /// The rows, ascending.
     rows: Vec<u64>,
@@ -45,6 +45,13 @@ impl Dropped {
         }
     }
 
+    /// Returns the rows of `range` that are left out because they are bad, counted from its start.
+    pub(super) fn left_out(&self, range: Range<u64>) -> impl Iterator<Item = usize> {
+        let within =
+            self.rows.partition_point(|&row| row < range.start)..self.rows.partition_point(|&row| row < range.end);
+        self.rows[within].iter().map(move |row| (row - range.start) as usize)
+    }
+
     /// Returns the rows of `range` that are used, counted from its start.
     pub(super) fn kept(&self, range: Range<u64>) -> impl Iterator<Item = usize> {
         let first = self.rows.partition_point(|&row| row < range.start);
@@ -73,6 +80,7 @@ mod tests {
         assert_eq!(dropped.kept(0..5).collect::<Vec<_>>(), [0, 1, 4]);
         assert_eq!(dropped.kept(3..9).collect::<Vec<_>>(), [1, 2, 3, 5]);
         assert_eq!(dropped.kept(8..9).collect::<Vec<_>>(), [0]);
+        assert_eq!(dropped.left_out(3..8).collect::<Vec<_>>(), [0, 4]);
         // The rows 0, 1, 4, 5, 6, 8 and 9 are the nodes 0 to 6.
         let part = dropped.with_only(&[1, 2, 5]);
         assert_eq!(part.kept(0..5).collect::<Vec<_>>(), [1, 4]);

@@ -1,4 +1,4 @@
-//! Splits of nodes: random shares, or ids from files.
+//! Splits of nodes from files with ids.
 
 use super::Context;
 use super::bad_rows::BadKind;
@@ -6,27 +6,7 @@ use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{Share, Split, Splits};
-use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
-
-/// Divides nodes at random. A split has the share of the nodes, rounded down. The order of the nodes is a function of
-/// the seed, the name of the type and the node.
-pub(super) fn by_shares(mut nodes: Vec<u32>, shares: [Share; 3], seed: u64, name: &str) -> Splits {
-    let key = combine(seed, xxh3_64(name.as_bytes()));
-    nodes.par_sort_unstable_by_key(|&node| (CounterRng::new(combine(key, u64::from(node))).next_u64(), node));
-    let counts = shares.map(|share| share.of(nodes.len() as u64) as usize);
-    let mut start = 0;
-    let [train, valid, test] = counts.map(|count| {
-        let end = (start + count).min(nodes.len());
-        let mut ids = nodes[start..end].to_vec();
-        ids.sort_unstable();
-        start = end;
-        ids.into()
-    });
-    Splits { train, valid, test }
-}
+use edgecut_graph::{Split, Splits};
 
 /// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not
 /// be evaluated on its training data.
@@ -76,36 +56,4 @@ pub(super) fn bad_entry(context: &mut Context, label: &Label, row: &SplitRow, wh
     let first = format!("{}: row {}: {why}", row.path.display(), row.row);
     context.counts.add_rows(&label.at, BadKind::SplitId, 1, &first);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Splits 103 nodes.
-    fn split(shares: [f64; 3], seed: u64) -> Splits {
-        by_shares((0..103).collect(), shares.map(|share| Share::new(share).unwrap()), seed, "paper")
-    }
-
-    #[test]
-    fn shares_are_rounded_down_and_depend_on_the_seed() {
-        let splits = split([0.8, 0.1, 0.1], 7);
-        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [82, 10, 10]);
-        let mut all = [&splits.train[..], &splits.valid, &splits.test].concat();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 102);
-        assert_eq!(split([0.8, 0.1, 0.1], 7).train[..], splits.train[..]);
-        assert_ne!(split([0.8, 0.1, 0.1], 8).train[..], splits.train[..]);
-        let none = split([0.0; 3], 7);
-        assert!(none.train.is_empty() && none.test.is_empty());
-    }
-
-    #[test]
-    fn shares_are_decimals() {
-        // 100 * 0.29 and 100 * 0.57 are less than 29 and 57 in floats.
-        let shares = [0.29, 0.57, 0.14].map(|share| Share::new(share).unwrap());
-        let splits = by_shares((0..100).collect(), shares, 7, "paper");
-        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [29, 57, 14]);
-    }
 }
