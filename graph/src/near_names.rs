@@ -16,7 +16,7 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
     let mut nearest: Option<(usize, &str)> = None;
     let mut is_tied = false;
     for candidate in known {
-        if candidate == name {
+        if candidate == name || differ_in_digits(name, candidate) {
             continue;
         }
         let Some(distance) = distance(&plain(name), &plain(candidate)) else { continue };
@@ -41,6 +41,13 @@ pub fn near_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Op
 /// ```
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     near_name(name, known).map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+}
+
+/// Returns true for names such as `part1` and `part2`, which are meant to differ.
+fn differ_in_digits(one: &str, other: &str) -> bool {
+    let has_digits = |name: &str| name.contains(|c: char| c.is_ascii_digit());
+    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    has_digits(one) && has_digits(other) && without_digits(one) == without_digits(other)
 }
 
 /// Returns the letters of a name in one case, with one sign in place of all separators.
@@ -104,6 +111,7 @@ mod tests {
             ("x", vec!["y"], None),
             ("item_c", vec!["item_a", "item_b"], None),
             ("item", vec!["item"], None),
+            ("paper-2020", vec!["paper-2019"], None),
         ] {
             assert_eq!(near_name(name, known.iter().copied()), expected, "{name}");
         }
