@@ -2,7 +2,7 @@
 
 use crate::batch::MiniBatch;
 use crate::cached_rows::CachedRows;
-use crate::collate::{Collation, NodeRows, collate};
+use crate::collate::{Collation, collate};
 use crate::edge_ends::Ends;
 use crate::edge_relations::EdgeRelations;
 use crate::edge_seeds::{EdgeIndex, SeedEdge};
@@ -51,7 +51,6 @@ pub(crate) struct LabeledEdges {
     pub(crate) wanted: NodeFields,
     pub(crate) of_seeds: EdgeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
-    pub(crate) rows: NodeRows,
 }
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
@@ -130,7 +129,7 @@ impl SeedBatches for LabeledEdges {
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
-            rows: self.rows.clone(),
+            rows: Vec::new(),
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
         let mut attributes = self.attributes(&edges).await?;

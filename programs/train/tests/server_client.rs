@@ -81,7 +81,7 @@ fn links_are_predicted_from_servers_as_from_parts() {
 
 #[test]
 fn edges_are_predicted_from_servers_as_from_parts() {
-    let parts = edge_parts(2);
+    let parts = edge_parts(2, false);
     let (servers, _graphs) = serve(&parts.path);
     let flags = ["--hidden-channels", "8", "--num-epochs", "3", "--nproc-per-node", "2", "--batch-size", "16"];
     let found = result(client("edge", &servers), &flags);
