@@ -83,7 +83,8 @@ fn links_are_predicted_from_servers_as_from_parts() {
 fn edges_are_predicted_from_servers_as_from_parts() {
     let parts = edge_parts(2, false);
     let (servers, _graphs) = serve(&parts.path);
-    let flags = ["--hidden-channels", "8", "--num-epochs", "8", "--nproc-per-node", "2", "--lr", "0.02"];
+    let flags =
+        ["--hidden-channels", "8", "--num-epochs", "8", "--batch-size", "16", "--lr", "0.02", "--nproc-per-node", "2"];
     let found = result(client("edge", &servers), &flags);
     assert_eq!(found, result(train("edge", &parts.path), &flags));
     assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.6, "{found}");
