@@ -19,9 +19,18 @@ use std::path::Path;
 pub(super) enum Model<B: TrainingBackend> {
     Node(NodeModel<B>, ModelConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
-    /// The last entry is the sampling of the training.
-    Edge(EdgeModel<B>, EdgeModelConfig, SavedEmbeddings, OutputKind, Sampling),
+    Edge(Box<OpenEdgeModel<B>>),
     Graph(GraphNet<B>, GraphNetConfig, OutputKind),
+}
+
+/// A model for edges.
+pub(super) struct OpenEdgeModel<B: TrainingBackend> {
+    pub(super) model: EdgeModel<B>,
+    pub(super) config: EdgeModelConfig,
+    pub(super) embeddings: SavedEmbeddings,
+    pub(super) outputs: OutputKind,
+    /// The sampling of the training.
+    pub(super) sampling: Sampling,
 }
 
 /// The data to predict for.
@@ -68,7 +77,8 @@ pub(super) fn open<B: TrainingBackend>(
             let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs);
-            Model::Edge(model, config, embeddings, outputs, sampling_of(&bytes, path)?)
+            let sampling = sampling_of(&bytes, path)?;
+            Model::Edge(Box::new(OpenEdgeModel { model, config, embeddings, outputs, sampling }))
         }
         ModelTask::Graph => {
             let (mut model, config) = B::open_graph_model(&bytes, path, device)?;
