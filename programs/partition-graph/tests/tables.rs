@@ -839,8 +839,11 @@ fn edges_are_held_out_by_shares_or_by_files() {
     assert_eq!(made["edge_types"][0]["num_edges"], 497);
 }
 
-/// Returns the label, the targets and the split of each edge of the only edge type by the number in its only feature.
-fn edge_labels(folder: &Folder, out: &str) -> Vec<(Option<i64>, Option<Vec<f32>>, Option<Split>)> {
+/// The class, the targets and the split of an edge.
+type EdgeLabel = (Option<i64>, Option<Vec<f32>>, Option<Split>);
+
+/// Returns the label of each edge of the only edge type by the number in its only feature.
+fn edge_labels(folder: &Folder, out: &str) -> Vec<EdgeLabel> {
     let mut found = std::collections::BTreeMap::new();
     for part in 0..2 {
         let part = Part::open(&folder.path(out), DiskPartId(part), true).unwrap();
