@@ -160,7 +160,7 @@ fn missing_values_are_replaced_in_every_transform() {
         (
             "log",
             with(x("none"), json!({"transform": {"name": "log"}})),
-            [&[0.693147], &[1.098612], &[0.0], &[1.609438], &[1.609438], &[0.0]],
+            [&[std::f64::consts::LN_2], &[1.098612], &[0.0], &[1.609438], &[1.609438], &[0.0]],
         ),
         (
             "clip",

@@ -214,7 +214,7 @@ pub(super) fn is_time(text: &str) -> bool {
 /// Returns the time of a number that counts `factor` nanoseconds since 1970.
 fn since_epoch(number: f64, factor: i64) -> Result<(i64, TimeUnit), String> {
     let whole = number.floor();
-    if !(whole.abs() < 9e15) {
+    if whole.is_nan() || whole.abs() >= 9e15 {
         return Err(format!("{number} is not a number since 1970 that a 64-bit float holds"));
     }
     let fraction = ((number - whole) * factor as f64).round();
