@@ -237,9 +237,9 @@ fn batches_of_labeled_edges_do_not_depend_on_the_partitioning() {
 fn check_times(dataset: &Dataset, batch: &LabeledEdgeBatch) {
     for (of_type, drawn) in dataset.edge_types.iter().zip(&batch.graph.edges) {
         let groups = &batch.graph.nodes[of_type.dst_type.index()].batch;
-        for row in 0..drawn.indptr.len() - 1 {
-            let own = batch.attributes.times[groups[row] as usize];
-            let in_edges = drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize;
+        for (ends, &group) in drawn.indptr.windows(2).zip(groups) {
+            let own = batch.attributes.times[group as usize];
+            let in_edges = ends[0] as usize..ends[1] as usize;
             assert!(drawn.attributes.times[in_edges].iter().all(|&time| time <= own));
         }
     }

@@ -21,6 +21,7 @@ mod hop_kernel;
 mod ids;
 mod memory;
 mod named_values;
+mod near_names;
 mod npy;
 mod parallel;
 mod part;
@@ -38,7 +39,7 @@ pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice, NO_SPLIT, NegativesMeta, NodeData, NodeOverlap,
-    OverlapPolicy, Overlaps, Split, Splits, TargetKind, TargetMeta, Targets,
+    NodeSplit, OverlapPolicy, Overlaps, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;
@@ -49,6 +50,7 @@ pub use memory::{
     end_on_unreadable_pages, prefetch, prefetch_all, uninit,
 };
 pub use named_values::{NamedValue, named_values};
+pub use near_names::{near_name, suggestion};
 pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };

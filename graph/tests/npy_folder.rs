@@ -4,8 +4,8 @@ use edgecut_graph::readers::{
     DatasetSource, FakeOptions, GraphShape, export_npy, fake, load, load_with_warnings, read_npy_folder,
 };
 use edgecut_graph::{
-    Dataset, EdgeLabelKind, EdgeTypeId, FeatureDtype, GraphError, NO_SPLIT, NodeTypeId, NpyElement, Split, TargetKind,
-    write_npy,
+    Dataset, EdgeLabelKind, EdgeTypeId, FeatureDtype, GraphError, NO_SPLIT, NodeSplit, NodeTypeId, NpyElement, Split,
+    TargetKind, write_npy,
 };
 use half::f16;
 use std::fs;
@@ -121,15 +121,62 @@ fn masks_stand_in_for_ids() {
 }
 
 #[test]
-fn nodes_without_a_label_are_not_evaluated() {
+fn nodes_without_a_label_are_in_no_split() {
+    for (split, said) in [
+        ("train", "1 of 2 train nodes have no label: they do not train"),
+        ("valid", "1 of 2 valid nodes have no label: they are not evaluated"),
+        ("test", "1 of 2 test nodes have no label: they are not evaluated"),
+    ] {
+        let folder = Folder::legal();
+        for name in ["train", "valid", "val", "test"] {
+            for kind in ["idx", "mask"] {
+                let _ = fs::remove_file(folder.0.path().join(format!("{name}_{kind}.npy")));
+            }
+        }
+        folder.put(&format!("{split}_idx"), &[2], &[1_i64, 2]);
+        let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
+        let splits = &loaded.dataset.nodes(NodeTypeId(0)).splits;
+        assert_eq!([&splits.train[..], &splits.valid, &splits.test].concat(), [1], "{split}");
+        assert!(loaded.warnings.iter().any(|warning| warning == said), "{:?}", loaded.warnings);
+        loaded.dataset.validate().unwrap();
+    }
+}
+
+#[test]
+fn nodes_without_splits_are_divided() {
     let folder = Folder::legal();
-    folder.put("valid_idx", &[2], &[1_i64, 2]);
-    let source = DatasetSource::of_folder(folder.0.path());
-    let loaded = load_with_warnings(&source).unwrap();
-    assert_eq!(loaded.dataset.nodes(NodeTypeId(0)).splits.valid[..], [1]);
-    let said = "1 of 2 valid nodes have no label: they are not evaluated";
-    assert!(loaded.warnings.iter().any(|warning| warning == said), "{:?}", loaded.warnings);
-    loaded.dataset.validate().unwrap();
+    for name in ["train", "valid", "val", "test"] {
+        for kind in ["idx", "mask"] {
+            let _ = fs::remove_file(folder.0.path().join(format!("{name}_{kind}.npy")));
+        }
+    }
+    let mut source = DatasetSource::of_folder(folder.0.path());
+    assert!(load_with_warnings(&source).unwrap().dataset.lacks_splits());
+    source.split_nodes = Some(NodeSplit::parse("0.4,0.3,0.3,7").unwrap());
+    let loaded = load_with_warnings(&source).unwrap().dataset;
+    let splits = &loaded.nodes(NodeTypeId(0)).splits;
+    // Three of the four nodes have labels, and counts are rounded down.
+    assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [1, 0, 0]);
+    assert!(!loaded.lacks_splits());
+    folder.put("node_time", &[4], &[9_i64, 8, 7, 6]);
+    source.split_nodes = Some(NodeSplit::parse("by-time:0.34,0.33,0.33").unwrap());
+    let loaded = load_with_warnings(&source).unwrap().dataset;
+    assert_eq!(loaded.nodes(NodeTypeId(0)).splits.train[..], [3]);
+    folder.put("train_idx", &[1], &[0_i64]);
+    let error = load_with_warnings(&source).unwrap_err().to_string();
+    assert!(error.contains("are in splits already: leave out `split_nodes` or their masks"), "{error}");
+}
+
+#[test]
+fn arrays_with_names_of_other_programs_are_named() {
+    let folder = Folder::legal();
+    for (stem, near) in [("features", "x"), ("labels", "y"), ("edge_indx", "edge_index"), ("node-time", "node_time")] {
+        folder.put(stem, &[1], &[0_i64]);
+        let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
+        let said = format!("{stem}.npy is not read, because its name has no meaning (did you mean {near}.npy?)");
+        assert!(loaded.warnings.iter().any(|warning| warning.ends_with(&said)), "{:?}", loaded.warnings);
+        fs::remove_file(folder.0.path().join(format!("{stem}.npy"))).unwrap();
+    }
 }
 
 /// Returns the valid folder with three targets per node in place of classes.
@@ -174,8 +221,6 @@ fn nodes_without_a_known_target_are_neither_trained_nor_evaluated() {
     let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
     assert_eq!(loaded.dataset.nodes(NodeTypeId(0)).splits.valid[..], [1]);
     loaded.dataset.validate().unwrap();
-    folder.put("train_idx", &[1], &[2_i64]);
-    assert!(folder.why().contains("train_idx.npy: node 2 is a training node, but has no label"), "{}", folder.why());
 }
 
 #[test]
@@ -303,19 +348,33 @@ fn numbers_to_predict_for_edges_survive_an_export() {
         assert_eq!((targets.dim, targets.kind, targets.row(2)[1]), (2, TargetKind::Regression, -3.0));
         assert_eq!((labels.splits[..].to_vec(), labels.sizes()), (vec![NO_SPLIT, NO_SPLIT, 2], [0, 0, 1]));
     }
-    // The second edge has no known number.
-    folder.put("edge_test_mask", &[3], &[0_i64, 1, 1]);
-    let mut dataset = folder.read().unwrap();
-    assert!(dataset.validate().unwrap_err().to_string().contains("edge 1 is in the test split, but has no label"));
-    let said = dataset.leave_out_unlabeled();
-    assert_eq!(said, ["1 of 2 test edges have no label: they are not evaluated"]);
-    dataset.validate().unwrap();
+}
+
+#[test]
+fn edges_without_a_label_are_in_no_split() {
+    let cases = [
+        ("train", "1 of 2 train edges have no label: they do not train"),
+        ("valid", "1 of 2 valid edges have no label: they are not evaluated"),
+        ("test", "1 of 2 test edges have no label: they are not evaluated"),
+    ];
+    for (split, said) in cases {
+        let folder = Folder::legal();
+        folder.put("edge_target", &[3], &[1.5_f32, f32::NAN, -3.0]);
+        folder.put(&format!("edge_{split}_mask"), &[3], &[0_i64, 1, 1]);
+        let mut dataset = folder.read().unwrap();
+        let why = dataset.validate().unwrap_err().to_string();
+        assert!(why.contains(&format!("edge 1 is in the {split} split, but has no label")), "{why}");
+        assert_eq!(dataset.leave_out_unlabeled(), [said]);
+        dataset.validate().unwrap();
+        let loaded = load_with_warnings(&DatasetSource::of_folder(folder.0.path())).unwrap();
+        assert!(loaded.warnings.iter().any(|warning| warning.contains(said)), "{:?}", loaded.warnings);
+    }
 }
 
 #[test]
 fn each_bad_label_of_an_edge_is_named_with_its_entry() {
     type Change = fn(&Folder);
-    let cases: [(Change, &str); 11] = [
+    let cases: [(Change, &str); 10] = [
         (|f| f.put("edge_label", &[2], &[0_i64; 2]), "edge_label.npy: it has 2 rows, but there are 3 edges"),
         (|f| f.put("edge_label", &[3], &[0_i64, -2, 0]), "edge_label.npy: edge 1 has label -2, which is not a class"),
         (|f| f.put("edge_label", &[3], &[0.5_f32; 3]), "edge_label.npy: edge 0 has label 0.5, which is not a class"),
@@ -324,7 +383,6 @@ fn each_bad_label_of_an_edge_is_named_with_its_entry() {
             "edge_label.npy: it has 2 columns; expected one class per edge; several labels are edge_target.npy",
         ),
         (|f| f.put("edge_target", &[3], &[0_f32; 3]), "edge_target.npy: there is also edge_label.npy"),
-        (|f| f.put("edge_train_idx", &[1], &[1_i64]), "edge_train_idx.npy: edge 1 is a training edge, but has no"),
         (|f| f.put("edge_train_idx", &[1], &[3_i64]), "edge_train_idx.npy: entry 0 is edge 3, which is out of range"),
         (|f| f.put("edge_train_idx", &[2], &[2_i64, 2]), "edge_train_idx.npy: edge 2 is listed twice"),
         (|f| f.put("edge_test_idx", &[1], &[0_i64]), "edge_test_idx.npy: edge 0 is also in the valid split"),
@@ -412,7 +470,7 @@ fn each_bad_attribute_is_named_with_its_entry() {
 #[test]
 fn each_bad_array_is_named_with_its_entry() {
     type Change = fn(&Folder);
-    let cases: [(Change, &str); 24] = [
+    let cases: [(Change, &str); 23] = [
         (
             |f| f.put("edge_index", &[2, 2], &[0_i64, 1, 1, 4]),
             "edge_index.npy: the destination of edge 1 is node 4, which is out",
@@ -444,7 +502,6 @@ fn each_bad_array_is_named_with_its_entry() {
         (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),
         (|f| f.put("train_idx", &[2], &[0_i64, 9]), "train_idx.npy: entry 1 is node 9, which is out of range"),
         (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is listed twice"),
-        (|f| f.put("train_idx", &[1], &[2_i64]), "train_idx.npy: node 2 is a training node, but has no label"),
         (|f| f.put("train_idx", &[2, 2], &[0_i64; 4]), "train_idx.npy: its shape is [2, 2]"),
         (|f| f.put_bool("train_mask", &[0; 4]), "train_idx.npy: "),
         (|f| f.put_bool("test_mask", &[0; 3]), "test_mask.npy: it has 3 rows, but the graph has 4 nodes"),

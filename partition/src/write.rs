@@ -65,7 +65,7 @@ pub(crate) fn check_hotness(node_types: &[NodeData], options: &PartitionOptions)
     let why = if node_types.iter().all(|nodes| nodes.features.is_none()) {
         "the graph has no node features that a cache could keep"
     } else if matches!(rule, HotnessRule::Presample { .. }) && !has_train {
-        "the graph has no training nodes to sample around: rank by in-degree instead"
+        "the graph has no training nodes to sample around: add masks, divide the nodes by `split_nodes`, or rank by in-degree"
     } else {
         return Ok(());
     };

@@ -17,6 +17,7 @@ mod build;
 mod conf;
 mod error;
 mod ids;
+mod keys;
 mod options;
 mod table;
 mod transform;

@@ -11,7 +11,7 @@ use crate::seeds::edge_seeds::{EdgeIndex, EdgeSeeds};
 use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistNeighborSampler, DistRows, EdgeFields, Hotness};
+use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields, Hotness};
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 
@@ -78,7 +78,6 @@ impl DistEdgeNeighborLoader {
             wanted: config.wanted,
             of_seeds: edges.attributes,
             cache: config.cache.clone(),
-            rows: Vec::new(),
         };
         Ok(Self { loader: SeedLoader::new(batches, plan, agreed, &config) })
     }
@@ -87,12 +86,6 @@ impl DistEdgeNeighborLoader {
     /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         Self { loader: self.loader.with_cache(cache) }
-    }
-
-    /// Returns the loader with rows in place of the features of nodes, by node type. The features of types without rows
-    /// are not fetched.
-    pub fn with_rows(self, rows: Vec<Option<Arc<DistRows>>>) -> Self {
-        Self { loader: self.loader.change(|batches| batches.rows = rows) }
     }
 
     /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
@@ -124,16 +117,6 @@ impl DistEdgeNeighborLoader {
         self.loader.num_steps()
     }
 
-    /// Returns the number of batches of this rank that have edges.
-    pub fn num_batches(&self) -> usize {
-        self.loader.num_batches()
-    }
-
-    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
-    pub fn peak_prefetch_bytes(&self) -> usize {
-        self.loader.peak_bytes()
-    }
-
     /// Returns the number of edges over all ranks.
     pub fn total_seeds(&self) -> usize {
         self.loader.total_seeds()
@@ -154,12 +137,6 @@ impl DistEdgeNeighborLoader {
         prepare: impl Fn(LabeledEdgeBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
         self.loader.epoch_map_from(epoch, first_step, prepare)
-    }
-
-    /// Returns the number of batches of this rank with as many seeds as the configured batch size. They come before the
-    /// others. With even batches, all batches count.
-    pub fn num_full_batches(&self) -> usize {
-        self.loader.num_full_batches()
     }
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See

@@ -1,7 +1,7 @@
 //! Batches of labeled edges, sampled around their ends.
 
 use crate::batch::cached_rows::CachedRows;
-use crate::batch::collate::{Collation, NodeRows, collate};
+use crate::batch::collate::{Collation, collate};
 use crate::batch::mini_batch::MiniBatch;
 use crate::bytes_held::bytes_held;
 use crate::links::edge_relations::EdgeRelations;
@@ -51,7 +51,6 @@ pub(crate) struct LabeledEdges {
     pub(crate) wanted: NodeFields,
     pub(crate) of_seeds: EdgeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
-    pub(crate) rows: NodeRows,
 }
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
@@ -130,7 +129,7 @@ impl SeedBatches for LabeledEdges {
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
-            rows: self.rows.clone(),
+            rows: Vec::new(),
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
         let mut attributes = self.attributes(&edges).await?;

@@ -3,9 +3,9 @@
 use super::{corpus, golden, samples_in};
 use crate::sample::Sample;
 use crate::target::{Input, MemoryBound, Outcome, Target};
-use edgecut_graph::readers::{DatasetSource, load_with_warnings};
+use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load_with_warnings};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_folds};
-use edgecut_graph::{GraphDataset, HoldOut};
+use edgecut_graph::{EdgeLabelValues, EdgeLabels, GraphDataset, HoldOut};
 
 /// The name of the set of graphs in the corpus.
 const TU_NAME: &str = "SMALL";
@@ -20,7 +20,12 @@ pub(super) struct Datasets {
 
 impl Target for Datasets {
     fn samples(&mut self) -> anyhow::Result<Vec<Sample>> {
-        if self.layout == "npy-folder" { samples_in(&golden("datasets")) } else { corpus(self.layout) }
+        if self.layout != "npy-folder" {
+            return corpus(self.layout);
+        }
+        let mut samples = samples_in(&golden("datasets"))?;
+        samples.push(labeled_edges()?);
+        Ok(samples)
     }
 
     fn has_files(&self) -> bool {
@@ -45,6 +50,21 @@ impl Target for Datasets {
         }
         Outcome::from(&loaded)
     }
+}
+
+/// Returns a folder of arrays with classes and splits of edges.
+fn labeled_edges() -> anyhow::Result<Sample> {
+    let dir = tempfile::tempdir()?;
+    let mut graph =
+        fake(&FakeOptions { avg_num_nodes: 8, avg_degree: 2.0, num_channels: 1, ..FakeOptions::default() })?;
+    let edges = &mut graph.edge_types[0];
+    let num_edges = edges.src.len();
+    let of_edges = (0..num_edges as i64).map(|edge| edge % 3).collect::<Vec<_>>().into();
+    let splits = (0..num_edges).map(|edge| edge as u8 % 3).collect::<Vec<_>>().into();
+    edges.attributes.labels =
+        Some(EdgeLabels { values: EdgeLabelValues::Classes { of_edges, num_classes: 3 }, splits });
+    export_npy(&graph, dir.path())?;
+    Sample::read(dir.path())
 }
 
 /// Sets of small graphs in TUDataset's format.

@@ -7,7 +7,9 @@ use edgecut_dist_sampler::fuzzing::{MAX_MESSAGE_BYTES, PartService, request_fram
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, DistGraphConfig, EmbeddingConfig, ServerList};
 use edgecut_graph::part_writer::write_one_part;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, NodeTypeId, Part, TargetKind, Targets};
+use edgecut_graph::{
+    DiskPartId, EdgeLabelValues, EdgeLabels, EdgeTypeId, HoldOut, NodeTypeId, Part, TargetKind, Targets,
+};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -30,6 +32,19 @@ impl Requests {
         nodes.num_classes = 0;
         let values = vec![0.5; 3 * nodes.num_nodes].into();
         nodes.targets = Some(Targets { values, dim: 3, kind: TargetKind::Regression });
+        // Edges of one type have classes, and those of another one have targets.
+        for (edge_type, has_classes) in [(1, true), (2, false)] {
+            let edges = &mut graph.edge_types[edge_type];
+            let num_edges = edges.src.len();
+            let values = if has_classes {
+                EdgeLabelValues::Classes { of_edges: vec![0; num_edges].into(), num_classes: 1 }
+            } else {
+                let values = vec![0.5; 3 * num_edges].into();
+                EdgeLabelValues::Targets(Targets { values, dim: 3, kind: TargetKind::Regression })
+            };
+            let splits = (0..num_edges).map(|edge| edge as u8 % 3).collect::<Vec<u8>>().into();
+            edges.attributes.labels = Some(EdgeLabels { values, splits });
+        }
         graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(3)], &HoldOut::random(0.2, 0.2, 1))?;
         let folder = tempfile::tempdir()?;
         write_one_part(graph, folder.path())?;

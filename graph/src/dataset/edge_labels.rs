@@ -169,19 +169,13 @@ impl EdgeLabels {
         Ok(Self { values, splits })
     }
 
-    /// Takes the edges without a label out of the validation and test splits. Returns the number of edges that left each
-    /// of them, and the number of edges that each one had.
-    pub(super) fn leave_out_unlabeled(&mut self) -> [(Split, u64, u64); 2] {
-        let had = self.sizes();
-        let is_left_out = |edge: usize| {
-            [Split::Valid.code(), Split::Test.code()].contains(&self.splits[edge]) && !self.is_labeled(edge)
-        };
+    /// Takes the edges without a label out of all splits.
+    pub(super) fn leave_out_unlabeled(&mut self) {
+        let is_left_out = |edge: usize| self.splits[edge] != NO_SPLIT && !self.is_labeled(edge);
         if (0..self.splits.len()).any(is_left_out) {
             let code = |edge: usize| if is_left_out(edge) { NO_SPLIT } else { self.splits[edge] };
             self.splits = (0..self.splits.len()).map(code).collect::<Vec<u8>>().into();
         }
-        let has = self.sizes();
-        [Split::Valid, Split::Test].map(|split| (split, had[split.index()] - has[split.index()], had[split.index()]))
     }
 
     /// Checks the labels of `num_edges` edges: the lengths of arrays, the classes or numbers, and that all edges of a split

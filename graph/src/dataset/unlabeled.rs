@@ -1,9 +1,9 @@
-//! Nodes and edges without a label in the validation and test splits.
+//! Nodes and edges without a label in splits.
 
 use super::{Dataset, Split};
 
 impl Dataset {
-    /// Leaves nodes and edges without a label or a known target out of the validation and test splits, since no metric can count
+    /// Leaves nodes and edges without a label or a known target out of all splits, since no loss and no metric can count
     /// them. Returns a sentence for each split that had some.
     ///
     /// ```
@@ -23,26 +23,33 @@ impl Dataset {
     pub fn leave_out_unlabeled(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for nodes in &mut self.node_types {
-            for split in [Split::Valid, Split::Test] {
+            for split in Split::ALL {
                 let ids = nodes.splits.get(split);
                 let labeled: Vec<u32> = ids.iter().copied().filter(|&id| nodes.is_labeled(id)).collect();
                 let num_left_out = ids.len() - labeled.len();
                 if num_left_out > 0 {
-                    let total = ids.len();
-                    let name = split.name();
-                    said.push(format!("{num_left_out} of {total} {name} nodes have no label: they are not evaluated"));
+                    said.push(sentence("nodes", split, num_left_out as u64, ids.len() as u64));
                     nodes.splits.set(split, labeled.into());
                 }
             }
         }
         for labels in self.edge_types.iter_mut().filter_map(|edges| edges.attributes.labels.as_mut()) {
-            for (split, num_left_out, total) in labels.leave_out_unlabeled() {
+            let had = labels.sizes();
+            labels.leave_out_unlabeled();
+            let has = labels.sizes();
+            for split in Split::ALL {
+                let total = had[split.index()];
+                let num_left_out = total - has[split.index()];
                 if num_left_out > 0 {
-                    let name = split.name();
-                    said.push(format!("{num_left_out} of {total} {name} edges have no label: they are not evaluated"));
+                    said.push(sentence("edges", split, num_left_out, total));
                 }
             }
         }
         said
     }
+}
+
+fn sentence(items: &str, split: Split, num_left_out: u64, total: u64) -> String {
+    let left_out = if split == Split::Train { "they do not train" } else { "they are not evaluated" };
+    format!("{num_left_out} of {total} {} {items} have no label: {left_out}", split.name())
 }

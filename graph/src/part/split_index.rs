@@ -47,8 +47,9 @@ impl SplitIndex {
         let start = block * BLOCK;
         let codes = labels.splits.get(start..).unwrap_or_default();
         let skipped = rank - before[block] as usize;
-        let of_split = codes.iter().enumerate().filter(|&(_, &code)| code == split.code()).map(|(at, _)| start + at);
-        of_split.skip(skipped).next().unwrap_or(labels.splits.len())
+        let mut of_split =
+            codes.iter().enumerate().filter(|&(_, &code)| code == split.code()).map(|(at, _)| start + at);
+        of_split.nth(skipped).unwrap_or(labels.splits.len())
     }
 }
 

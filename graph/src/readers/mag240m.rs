@@ -182,6 +182,6 @@ fn read_nodes(space: &Workspace, root: &Path, name: &str, by_edges: &SeenIds) ->
         times: read_times(space, &year_file, nodes)?,
         ..NodeData::default()
     };
-    data.splits = read_splits(&dir, nodes, &data)?;
+    data.splits = read_splits(&dir, nodes)?;
     Ok(data)
 }

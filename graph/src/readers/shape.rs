@@ -78,6 +78,16 @@ impl GraphShape {
     /// [`GraphError::Dataset`] with the searched folders if there is no dataset, an error for a layout whose headers do
     /// not tell the sizes, and errors of damaged files.
     pub fn read(source: &DatasetSource) -> Result<Self, GraphError> {
+        let mut shape = Self::read_files(source)?;
+        if let Some(split) = &source.split_nodes {
+            for nodes in shape.node_types.iter_mut().filter(|nodes| nodes.has_labels || nodes.target_dim > 0) {
+                nodes.num_in_splits = split.num_in_splits(nodes.num_nodes);
+            }
+        }
+        Ok(shape)
+    }
+
+    fn read_files(source: &DatasetSource) -> Result<Self, GraphError> {
         let is_named = source.folder.is_none();
         if is_named && source.name == FAKE_NAME {
             return Ok(Self::of_fake(fake_options(source)?));

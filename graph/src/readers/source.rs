@@ -5,12 +5,12 @@ use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake_hetero, fake_in
 use super::layout::Layout;
 use super::mag240m::read_mag240m_in;
 use super::npy_folder::{
-    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder_in, read_npy_types_in, stray_arrays,
+    EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, near_array, read_npy_folder_in, read_npy_types_in, stray_arrays,
 };
 use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
-use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
+use crate::dataset::{Dataset, HoldOut, NodeSplit, OverlapPolicy};
 use crate::memory::Workspace;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,8 @@ pub struct DatasetSource {
     pub to_undirected: bool,
     /// True to add a reverse type for each edge type, see [`Dataset::add_reverse_edges`].
     pub add_reverse_edges: bool,
+    /// The division of labeled nodes into splits, for datasets without these, see [`Dataset::split_nodes`].
+    pub split_nodes: Option<NodeSplit>,
     /// The edges of all types to hold out, if any, see [`Dataset::hold_out_edges`].
     pub hold_out_edges: Option<HoldOut>,
     /// The treatment of held-out edges that are also training edges, and of nodes in two splits. With `to_undirected`,
@@ -61,6 +63,7 @@ impl DatasetSource {
             split: None,
             to_undirected: false,
             add_reverse_edges: false,
+            split_nodes: None,
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
             fake: FakeOptions::default(),
@@ -154,17 +157,24 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
             return prepare(Loaded { dataset, warnings }, source);
         }
     };
+    let mut generated = generated;
+    if let Some(split) = &source.split_nodes {
+        generated.split_nodes(split)?;
+    }
     choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source)
 }
 
-/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::to_undirected`], `overlap`,
-/// `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`.
+/// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::split_nodes`], `to_undirected`,
+/// `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`.
 ///
 /// # Errors
 /// [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
 /// `overlap` allows or removes them, and for edges that cannot be held out.
 pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
     let Loaded { mut dataset, mut warnings } = loaded;
+    if let Some(split) = &source.split_nodes {
+        dataset.split_nodes(split)?;
+    }
     warnings.extend(dataset.leave_out_unlabeled());
     if source.to_undirected {
         dataset.to_undirected_in(&source.space)?;
@@ -300,8 +310,10 @@ fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> 
             return Ok(());
         }
     };
-    warnings
-        .extend(strays.iter().map(|path| format!("{} is not read, because its name has no meaning", path.display())));
+    for path in strays {
+        let near = near_array(&path).map_or_else(String::new, |near| format!(" (did you mean {near}.npy?)"));
+        warnings.push(format!("{} is not read, because its name has no meaning{near}", path.display()));
+    }
     Ok(())
 }
 

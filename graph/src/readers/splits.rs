@@ -2,30 +2,19 @@
 
 use crate::GraphError;
 use crate::classes::check_num_classes;
-use crate::dataset::{NodeData, Split};
 use crate::memory::Buffer;
 use crate::parallel;
 use std::path::Path;
 
-/// Sorts the ids of a split, and checks that there are no duplicates and that all training nodes are labeled, if the
-/// nodes have labels or targets in `data`.
+/// Sorts the ids of a split, and checks that there are no duplicates. Nodes without a label are left out when all of the
+/// dataset is known.
 ///
 /// # Errors
 /// Names the first invalid node and the file.
-pub(super) fn checked_split(
-    path: &Path,
-    mut ids: Vec<u32>,
-    split: Split,
-    data: &NodeData,
-) -> Result<Buffer<u32>, GraphError> {
+pub(super) fn checked_split(path: &Path, mut ids: Vec<u32>) -> Result<Buffer<u32>, GraphError> {
     ids.sort_unstable();
     if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
         return Err(GraphError::format(path, format!("node {} is listed twice", twice[0])));
-    }
-    if split == Split::Train
-        && let Some(node) = ids.iter().find(|&&id| !data.is_labeled(id))
-    {
-        return Err(GraphError::format(path, format!("node {node} is a training node, but has no label")));
     }
     Ok(ids.into())
 }

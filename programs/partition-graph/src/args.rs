@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_cli::{FlagNames, parse_bytes};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
-use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
+use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, NodeSplit, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, MemoryLimit, Method, PartitionOptions};
 use edgecut_tables::{OnBadRows, TableOptions, Transforms, Unsupported};
 use std::path::PathBuf;
@@ -159,6 +159,11 @@ pub(crate) struct PartitionArgs {
     /// The split scheme, if the dataset has several.
     #[arg(long, value_name = "SCHEME")]
     split: Option<String>,
+    /// Divide the labeled nodes of all types into training, validation and test nodes, for datasets without masks: at random,
+    /// or with the prefix `by-time:` by their times, so that the earliest train. Tables have keys for this.
+    #[arg(long, alias = "split_nodes", value_name = "[by-time:]TRAIN,VALID,TEST[,SEED]", value_parser = NodeSplit::parse)]
+    #[arg(conflicts_with_all = ["conf", "split"])]
+    split_nodes: Option<NodeSplit>,
     /// Add the missing reverse of every edge.
     #[arg(long, aliases = ["to_undirected", "undirected"])]
     to_undirected: bool,
@@ -332,6 +337,7 @@ impl PartitionArgs {
         let mut source = DatasetSource::new(dataset, &self.root_dir);
         source.folder = self.dataset_dir.clone();
         source.split = self.split.clone();
+        source.split_nodes = self.split_nodes;
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
@@ -360,7 +366,7 @@ impl PartitionArgs {
             method,
             seed: self.seed,
             balance: self.balance.clone(),
-            split: self.split.clone(),
+            split: self.split.clone().or(self.split_nodes.map(|split| split.to_string())),
             to_undirected: self.to_undirected,
             add_reverse_edges: self.add_reverse_edges,
             hold_out_edges: source.hold_out_edges,
@@ -409,13 +415,13 @@ impl PartitionArgs {
     }
 }
 
-fn usage(kind: ErrorKind, message: &str) -> ! {
-    Cli::command().error(kind, message).exit()
-}
-
-/// Replaces the settings in an error of the libraries by flags.
+/// Replaces the settings that errors of the libraries name by the flags of this program.
 pub(crate) fn with_flags(text: &str) -> String {
     FlagNames::new(Cli::command(), &[]).written_into(text)
+}
+
+fn usage(kind: ErrorKind, message: &str) -> ! {
+    Cli::command().error(kind, message).exit()
 }
 
 #[cfg(test)]

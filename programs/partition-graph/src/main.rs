@@ -55,6 +55,10 @@ const ESSENTIAL: &[&str] = &[
     "json",
 ];
 
+/// The note for a dataset that has labels, but no splits.
+const NO_SPLITS: &str = "no node is in a split, so there are no training nodes for `train`: add masks to the dataset, or divide \
+                         the nodes by --split-nodes 0.8,0.1,0.1";
+
 const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: false, aliases: &[] };
 
 fn main() -> ExitCode {
@@ -116,6 +120,9 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     let Some(tables) = &job.tables else {
         let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
         terminal.suspended(|| warn(&warnings));
+        if dataset.lacks_splits() {
+            terminal.note(NO_SPLITS);
+        }
         dataset.convert_features_in(&job.source.space, &job.feature_dtypes)?;
         return Ok((partition(dataset, job, terminal, ExtraFiles::default())?, Vec::new()));
     };

@@ -55,7 +55,132 @@ const CASES: &[(&str, Change, &str)] = &[
     ("NaN", Replace("nodes.csv", "b,2", "b,nan"), "nodes.csv: row 2: column x: it is missing"),
     ("infinity", Replace("nodes.csv", "b,2", "b,-inf"), "nodes.csv: row 2: column x: -inf is infinite"),
     ("too large", Replace("nodes.csv", "b,2", "b,1e39"), "row 2: column x: 1"),
-    ("missing feature", Replace("nodes.csv", "c,3", "c,"), "nodes.csv: row 3: column x: it is missing"),
+    (
+        "missing feature",
+        Replace("nodes.csv", "c,3", "c,"),
+        "nodes.csv: row 3: column x: it is missing; nodes[0].features[0].impute replaces missing values: choose one of mean, \
+         median, most_frequent, constant and none (zeros)",
+    ),
+    (
+        "date as feature",
+        Replace("nodes.csv", "a,1", "a,2020-01-31"),
+        "nodes.csv: row 1: column x: \"2020-01-31\" is not a number. The transform {name: date} reads dates and times",
+    ),
+    (
+        "numbers as dates",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"date\"}}",
+        ),
+        "nodes.csv: row 1: column x: 1 is a number whose unit is not known: set epoch to s, ms, us or ns, or set format",
+    ),
+    (
+        "mean of texts",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"impute\": \"mean\", \"transform\": {\"name\": \"to_categorical\"}}",
+        ),
+        "nodes[0].features[0].impute: texts have no mean: choose one of most_frequent, constant and none",
+    ),
+    (
+        "constant without a value",
+        Replace("graph.json", "{\"feature_col\": \"x\"}", "{\"feature_col\": \"x\", \"impute\": \"constant\"}"),
+        "nodes[0].features[0].impute: constant needs fill_value",
+    ),
+    (
+        "indicator alone",
+        Replace("graph.json", "{\"feature_col\": \"x\"}", "{\"feature_col\": \"x\", \"indicator\": true}"),
+        "nodes[0].features[0].indicator: it needs impute",
+    ),
+    (
+        "two forms of times",
+        Replace(
+            "graph.json",
+            "\"time_col\": \"t\"",
+            "\"time_col\": {\"name\": \"t\", \"epoch\": \"s\", \"format\": \"%s\"}",
+        ),
+        "nodes[0].time_col.epoch: numbers since 1970 have no format: give one of epoch and format",
+    ),
+    (
+        "unknown unit",
+        Replace("graph.json", "\"time_col\": \"t\"", "\"time_col\": {\"name\": \"t\", \"epoch\": \"h\"}"),
+        "nodes[0].time_col.epoch: \"h\" is not a unit of numbers since 1970: choose s, ms, us or ns",
+    ),
+    (
+        "logarithm of a negative number",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"log\", \"offset\": -1}}",
+        ),
+        "nodes.csv: row 1: feature x of column x: number 0 is -inf after the transform: log of 1 is not a finite",
+    ),
+    (
+        "nothing to fit",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"fit_on\": \"train\", \"transform\": {\"name\": \"log\"}}",
+        ),
+        "nodes[0].features[0].fit_on: nothing is fitted for log: leave it out",
+    ),
+    (
+        "a cycle of ages",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"date\", \"cyclic\": true}}",
+        ),
+        "nodes[0].features[0].transform.cyclic: no output begins again: leave it out, or add hour",
+    ),
+    (
+        "clip without limits",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"clip\"}}",
+        ),
+        "nodes[0].features[0].transform: clip needs min, max or both, or quantiles",
+    ),
+    (
+        "edges split by another time",
+        Replace(
+            "graph.json",
+            "\"weight_col\"",
+            "\"labels\": [{\"task_type\": \"link_prediction\", \"split_by\": \"w\"}], \"weight_col\"",
+        ),
+        "edges[0]: edges are held out by their time_col: set time_col to w",
+    ),
+    (
+        "held-out edges in groups",
+        Replace(
+            "graph.json",
+            "\"weight_col\"",
+            "\"labels\": [{\"task_type\": \"link_prediction\", \"split_by_group\": \"w\"}], \"weight_col\"",
+        ),
+        "edges[0].labels[0].split_by_group: edges are not held out by group",
+    ),
+    (
+        "two ways to split",
+        Replace(
+            "graph.json",
+            "\"label_col\": \"y\"",
+            "\"label_col\": \"y\", \"split_by\": \"t\", \"split_by_group\": \"x\"",
+        ),
+        "nodes[0].labels[0].split_by_group: split_by is given already: choose one",
+    ),
+    (
+        "held-out edges in a fit",
+        Replace(
+            "graph.json",
+            "\"weight_col\": \"w\"",
+            "\"labels\": [{\"task_type\": \"link_prediction\"}], \"features\": [{\"feature_col\": \"s\", \"transform\": \
+             {\"name\": \"frequency\"}}]",
+        ),
+        "edges[0].features[0]: frequency is fitted on rows of training, but edges are held out after",
+    ),
     ("text as feature", Replace("nodes.csv", "a,1", "a,one"), "nodes.csv: row 1: column x: \"one\" is not a number"),
     ("missing id", Replace("nodes.csv", "b,2", ",2"), "nodes.csv: row 2: column id: the id is missing"),
     (
@@ -87,7 +212,7 @@ const CASES: &[(&str, Change, &str)] = &[
     (
         "missing column",
         Replace("nodes.csv", "id,x", "id,X"),
-        "nodes.csv: it has no column x. Its columns are id, X, y, t",
+        "nodes.csv: it has no column x (did you mean X?). Its columns are id, X, y, t",
     ),
     ("two columns of a name", Replace("nodes.csv", "y,t\n", "y,x\n"), "nodes.csv: two columns have the name x"),
     (
@@ -119,12 +244,11 @@ const CASES: &[(&str, Change, &str)] = &[
     ),
     ("empty file", Write("nodes.csv", b""), "nodes.csv: it is empty"),
     ("no nodes", Write("nodes.csv", b"id,x,y,t\n"), "nodes.csv: the table nodes[0] has no rows"),
-    ("no edges", Write("edges.csv", b"s,d,w\n"), "edges.csv: the table edges[0] has no rows"),
     ("not UTF-8", Write("nodes.csv", b"id,x,y,t\n\xff\xfe,1,0,5\n"), "nodes.csv: "),
     ("cut gzip", Write("nodes.csv", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 75, 76]), "nodes.csv: "),
     ("cut zstd", Write("nodes.csv", &[0x28, 0xb5, 0x2f, 0xfd, 4, 0]), "nodes.csv: "),
     ("Parquet as CSV", Write("nodes.csv", b"PAR1...."), "nodes.csv: it is a Parquet file, but its format is csv"),
-    ("missing file", Replace("graph.json", "nodes.csv", "node.csv"), "nodes[0].files: there is no file"),
+    ("missing file", Replace("graph.json", "nodes.csv", "node.csv"), "node.csv (did you mean nodes.csv?)"),
     ("no match", Replace("graph.json", "nodes.csv", "nodes-*.csv"), "nodes[0].files: there is no file"),
     ("unknown ending", Replace("graph.json", "nodes.csv", "graph.json"), "graph.json: its format is not known"),
     (
@@ -156,12 +280,13 @@ const CASES: &[(&str, Change, &str)] = &[
     (
         "floats as ids",
         Parquet(|| {
-            let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));
+            let x: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.5, 3.0]));
             let mut columns = nodes(x.clone());
             columns[0].1 = x;
             columns
         }),
-        "nodes.parquet: column id: its type is Float64, but ids are texts or whole numbers",
+        "nodes.parquet: column id: its type is Float64, but ids are texts or whole numbers, and 2.5 is not a whole number. \
+         Convert the column, for example with pandas: table[column] = table[column].astype(str)",
     ),
     (
         "label other than 0 and 1",
@@ -224,9 +349,9 @@ const CASES: &[(&str, Change, &str)] = &[
         Replace(
             "graph.json",
             "{\"feature_col\": \"x\"}",
-            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"log\"}}",
+            "{\"feature_col\": \"x\", \"transform\": {\"name\": \"standrad\"}}",
         ),
-        "features[0].transform.name: \"log\" is not a transform",
+        "features[0].transform.name: \"standrad\" is not a transform (did you mean standard?). The transforms are no-op, ",
     ),
     (
         "language model",
@@ -361,15 +486,16 @@ fn every_malformed_table_has_its_error() {
 }
 
 #[test]
-fn folders_with_partitions_and_other_files_are_refused() {
+fn folders_without_tables_and_with_other_files_are_refused() {
     let folder = good();
     folder.write("graph.json", CONF.replace("nodes.csv", "tables"));
-    folder.write("tables/year=2020/nodes.csv", NODES);
-    let error = folder.fails(&[]);
-    assert!(error.contains("year=2020 is a partition, whose column is only in the name of the folder"), "{error}");
-    std::fs::remove_dir_all(folder.path("tables/year=2020")).unwrap();
+    std::fs::create_dir_all(folder.path("tables/year=2020")).unwrap();
     let error = folder.fails(&[]);
     assert!(error.contains("tables: the folder contains no tables"), "{error}");
+    std::fs::create_dir_all(folder.path("tables/old")).unwrap();
+    let error = folder.fails(&[]);
+    assert!(error.contains("tables: it contains the folder old: name the files by a pattern"), "{error}");
+    std::fs::remove_dir_all(folder.path("tables/old")).unwrap();
     folder.write("tables/notes.md", "");
     let error = folder.fails(&[]);
     assert!(error.contains("tables: notes.md is not a table"), "{error}");
@@ -390,5 +516,5 @@ fn flags_of_tables_need_a_configuration() {
     let conf = folder.path("graph.json");
     let conf = ["--conf", conf.to_str().unwrap()];
     assert!(usage(&[&conf[..], &["--dataset-dir", "x"]].concat()).contains("cannot be used with"));
-    assert!(usage(&[&conf[..], &["--on-bad-rows", "keep"]].concat()).contains("choose one of error, drop"));
+    assert!(usage(&[&conf[..], &["--on-bad-rows", "keep"]].concat()).contains("expected error or drop"));
 }

@@ -381,7 +381,7 @@ fn a_wrong_command_line_ends_with_status_2() {
     fails(&["--dataset", "fake", "--num-partitions", "0"], 2, "0 is not in");
     fails(&["--dataset", "fake", "--num-partitions", "two"], 2, "two");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "magic"], 2, "metis, semi-external, ldg, random");
-    fails(&["--dataset", "fake", "--num-partitions", "2", "--balance", "time"], 2, "nodes, edges and train");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--balance", "time"], 2, "nodes, edges or train");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "ldg", "--recursive"], 2, "--recursive needs");
     fails(&["--dataset", "../fake", "--num-partitions", "2"], 2, "--dataset-dir");
     fails(&["verify"], 2, "DIR");

@@ -793,7 +793,8 @@ fn bad_rows_are_dropped_and_counted() {
         .collect();
     let expected = [
         ("no id", 1),
-        ("an end that does not exist", 2),
+        ("an end that does not exist", 1),
+        ("an end that was dropped", 1),
         ("a weight that is negative or not a finite number", 1),
         ("no id", 1),
         ("the id of an earlier row", 1),
@@ -801,7 +802,9 @@ fn bad_rows_are_dropped_and_counted() {
         ("an id in a split file that does not exist", 1),
     ];
     assert_eq!(counts, expected);
-    assert!(stderr.contains("dropped 2 rows of nodes[0] with a feature that is not a finite number"), "{stderr}");
+    let note = "dropped 2 rows of nodes[0] with a feature that is not a finite number (25.0 % of 8)";
+    assert!(stderr.contains(note), "{stderr}");
+    assert!(stderr.contains("column s: the n with the id b was dropped"), "{stderr}");
     assert!(stderr.contains("nodes.csv: row 2: column x: it is missing"), "{stderr}");
     // Dropped rows do not take part in fits: 1, 3, 6 and 7 become 0, 1/3, 5/6 and 1.
     let saved: Value = serde_json::from_slice(&std::fs::read(folder.path("out/transforms.json")).unwrap()).unwrap();
@@ -836,8 +839,11 @@ fn edges_are_held_out_by_shares_or_by_files() {
     assert_eq!(made["edge_types"][0]["num_edges"], 497);
 }
 
-/// Returns the label, the targets and the split of each edge of the only edge type by the number in its only feature.
-fn edge_labels(folder: &Folder, out: &str) -> Vec<(Option<i64>, Option<Vec<f32>>, Option<Split>)> {
+/// The class, the targets and the split of an edge.
+type EdgeLabel = (Option<i64>, Option<Vec<f32>>, Option<Split>);
+
+/// Returns the label of each edge of the only edge type by the number in its only feature.
+fn edge_labels(folder: &Folder, out: &str) -> Vec<EdgeLabel> {
     let mut found = std::collections::BTreeMap::new();
     for part in 0..2 {
         let part = Part::open(&folder.path(out), DiskPartId(part), true).unwrap();

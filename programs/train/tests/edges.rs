@@ -126,7 +126,7 @@ fn amounts_of_payments_are_predicted_as_numbers() {
     let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
     payment_parts(folder.path(), 3, &label);
     let path = |name: &str| folder.path().join(name);
-    let flags = ["--metric", "rmse", "--num-epochs", "8", "--decoder", "bilinear", "--edge-type", "pays"];
+    let flags = ["--metric", "rmse", "--num-epochs", "16", "--edge-type", "pays"];
     let found = trained("edge", &path("parts"), &path("model"), &flags);
     assert!(found["test_metric"].as_f64().expect("a score") < 0.2, "{found}");
     let flags = ["--edges", "valid", "--num-neighbors", "5,3", "--format", "csv"];
@@ -139,7 +139,7 @@ fn amounts_of_payments_are_predicted_as_numbers() {
 fn flags_and_models_that_do_not_fit_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let parts = edge_parts(1);
+    let parts = edge_parts(1, true);
     trained("edge", &parts.path, &path("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     let nodes = fake_parts(1);
     trained("node", &nodes.path, &path("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
@@ -147,7 +147,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
         ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot, bilinear"),
-        ("edge", vec!["--model", "gcn", "--weighted"], "a GCN multiplies messages"),
+        ("edge", vec!["--model", "gcn", "--weighted"], "--model gcn does not support --weighted"),
     ] {
         let output = run(train(task, &parts.path).args(&flags));
         assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));

@@ -81,9 +81,10 @@ fn links_are_predicted_from_servers_as_from_parts() {
 
 #[test]
 fn edges_are_predicted_from_servers_as_from_parts() {
-    let parts = edge_parts(2);
+    let parts = edge_parts(2, false);
     let (servers, _graphs) = serve(&parts.path);
-    let flags = ["--hidden-channels", "8", "--num-epochs", "3", "--nproc-per-node", "2", "--batch-size", "16"];
+    let flags =
+        ["--hidden-channels", "8", "--num-epochs", "8", "--batch-size", "16", "--lr", "0.02", "--nproc-per-node", "2"];
     let found = result(client("edge", &servers), &flags);
     assert_eq!(found, result(train("edge", &parts.path), &flags));
     assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.6, "{found}");

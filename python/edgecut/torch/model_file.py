@@ -153,6 +153,9 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
 
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
+    if "edge_decoder" in config:
+        message = "it is a model of `train edge`, which has no module here: predict with `train predict --edges`"
+        raise ValueError(message)
     if "decoder" in config:
         return LinkModel(config, num_nodes, pyg_layers)
     config = current(config)

@@ -5,9 +5,8 @@ use super::kept::Dropped;
 use super::labels::{LabelProbe, LabelRule};
 use super::spec::{Decoded, FeatureCells, LabelCells, Spec};
 use crate::table::{Results, Rows, Stop, Table, scan, scan_in_steps};
-use crate::transform::{FeatureRows, Fitted, MAX_FEATURES, Partial, RowInput};
+use crate::transform::{FeatureRows, FittedFeature, MAX_FEATURES, Partial};
 use crate::{OnBadRows, TableError};
-use arrow_array::{Array, StringArray};
 use edgecut_graph::{Buffer, GrowingArray, TargetMeta, Targets, TimeUnit, Workspace};
 use std::path::Path;
 
@@ -34,6 +33,8 @@ struct SomeRows {
     times: Vec<i64>,
     time_unit: Option<TimeUnit>,
     weights: Vec<f32>,
+    split_keys: Vec<i64>,
+    split_unit: Option<TimeUnit>,
     num_rows: u64,
 }
 
@@ -47,6 +48,8 @@ struct GrowingRows<'a> {
     times: GrowingArray<'a, i64>,
     time_unit: Option<TimeUnit>,
     weights: GrowingArray<'a, f32>,
+    split_keys: GrowingArray<'a, i64>,
+    split_unit: Option<TimeUnit>,
     num_rows: u64,
 }
 
@@ -63,6 +66,8 @@ pub(super) struct Attributes {
     /// The unit of the times, if there are times.
     pub(super) time_unit: Option<TimeUnit>,
     pub(super) weights: Buffer<f32>,
+    /// The times or groups that decide about splits.
+    pub(super) split_keys: Buffer<i64>,
     /// The number of used rows.
     pub(super) num_rows: u64,
 }
@@ -133,13 +138,14 @@ pub(super) fn check(
     Ok((starts, dropped))
 }
 
-/// Visits the used rows of a piece, batch by batch. `take` gets the result of each visit.
+/// Visits the used rows of a piece, batch by batch: with the row of the table that the batch starts with, and the used rows
+/// counted from there. `take` gets the result of each visit.
 fn visit<T>(
     rows: &mut Rows,
     spec: &Spec,
     start: u64,
     dropped: &Dropped,
-    mut visit: impl FnMut(&Decoded, &mut dyn Iterator<Item = usize>) -> Result<T, (usize, String)>,
+    mut visit: impl FnMut(&Decoded, u64, &mut dyn Iterator<Item = usize>) -> Result<T, (usize, String)>,
     mut take: impl FnMut(T) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let mut widths = spec.widths.clone();
@@ -150,16 +156,25 @@ fn visit<T>(
         if let Some((bad, _, why)) = decoded.bad.iter().find(|(bad, ..)| dropped.uses(row + *bad as u64)) {
             return Err(batch.wrong(*bad, why.as_str()).into());
         }
-        let result = visit(&decoded, &mut dropped.kept(row..end)).map_err(|(row, why)| batch.wrong_value(row, why))?;
+        let used = &mut dropped.kept(row..end);
+        let result = visit(&decoded, row, used).map_err(|(row, why)| batch.wrong_value(row, why))?;
         take(result)?;
         row = end;
     }
     Ok(())
 }
 
-/// Collects the statistics of the features that need them, and of labels that are texts.
-pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dropped) -> Result<Fits, TableError> {
-    let needs: Vec<Option<Partial>> = spec.features.iter().map(|feature| Partial::new(&feature.transform)).collect();
+/// Collects the statistics of the features that need them, and of labels that are texts. Features that are fitted on the
+/// rows of training use only the rows `training`, if there are splits.
+pub(super) fn fit(
+    table: &Table,
+    spec: &Spec,
+    starts: &PieceStarts,
+    dropped: &Dropped,
+    training: Option<&Dropped>,
+) -> Result<Fits, TableError> {
+    let needs: Vec<Option<Partial>> =
+        spec.features.iter().map(|feature| Partial::new(&feature.transform, feature.impute.as_ref())).collect();
     let needed = |at: &usize| needs[*at].is_some();
     let fitted: Vec<usize> = (0..needs.len()).filter(needed).collect();
     let mut fits = Fits { features: needs.clone(), label: LabelProbe::default() };
@@ -176,23 +191,15 @@ pub(super) fn fit(table: &Table, spec: &Spec, starts: &PieceStarts, dropped: &Dr
     let map = |piece: usize, mut rows: Rows, results: &Results<(Vec<Partial>, LabelProbe)>| {
         let mut partials: Vec<Partial> = fitted.iter().filter_map(|&at| needs[at].clone()).collect();
         let mut probe = LabelProbe::default();
-        let add = |decoded: &Decoded, rows: &mut dyn Iterator<Item = usize>| {
-            let mut row_numbers = Vec::new();
+        let add = |decoded: &Decoded, start: u64, rows: &mut dyn Iterator<Item = usize>| {
+            let mut numbers = Vec::new();
             for row in rows {
+                let is_training = training.is_none_or(|training| training.uses(start + row as u64));
                 for ((partial, cells), feature) in partials.iter_mut().zip(&decoded.features).zip(&spec.features) {
-                    let added = match cells {
-                        FeatureCells::Numbers(columns) => {
-                            row_numbers.clear();
-                            columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
-                            partial.add_row(&row_numbers);
-                            Ok(())
-                        }
-                        FeatureCells::Texts(texts) => match text_at(texts, row) {
-                            Some(text) => partial.add_text(text, feature.transform.category_separator()),
-                            None => Ok(()),
-                        },
-                    };
-                    added.map_err(|why| (row, format!("feature {}: {why}", feature.name)))?;
+                    if is_training || !feature.is_fitted_on_training() {
+                        let added = partial.add(cells.row(row, &mut numbers));
+                        added.map_err(|why| (row, format!("feature {}: {why}", feature.name)))?;
+                    }
                 }
                 probe.add(decoded.label.as_ref(), row).map_err(|why| (row, why))?;
             }
@@ -228,11 +235,11 @@ pub(super) fn transform(
     space: &Workspace,
     table: &Table,
     spec: &Spec,
-    fitted: &[Fitted],
+    fitted: &[FittedFeature],
     labels: &LabelRule,
     (starts, dropped): (&PieceStarts, &Dropped),
 ) -> Result<Attributes, TableError> {
-    let rows_of = |decoded: &Decoded, rows: &mut dyn Iterator<Item = usize>| {
+    let rows_of = |decoded: &Decoded, _: u64, rows: &mut dyn Iterator<Item = usize>| {
         let mut out = SomeRows { num_unknown: vec![0; spec.features.len()], ..SomeRows::default() };
         let mut rows = rows.peekable();
         if let Some(&first) = rows.peek() {
@@ -243,15 +250,7 @@ pub(super) fn transform(
             out.num_rows += 1;
             let features = decoded.features.iter().zip(fitted).zip(&spec.features);
             for (((cells, fitted), feature), num_unknown) in features.zip(&mut out.num_unknown) {
-                let input = match cells {
-                    FeatureCells::Numbers(columns) => {
-                        row_numbers.clear();
-                        columns.iter().for_each(|column| row_numbers.extend(column.row(row)));
-                        RowInput::Numbers(&row_numbers)
-                    }
-                    FeatureCells::Texts(texts) => RowInput::Text(text_at(texts, row)),
-                };
-                let pushed = out.features.push(fitted, input);
+                let pushed = out.features.push(fitted, cells.row(row, &mut row_numbers));
                 *num_unknown += pushed
                     .map_err(|why| (row, format!("feature {} of {}: {why}", feature.name, feature.shown_columns())))?;
             }
@@ -267,6 +266,15 @@ pub(super) fn transform(
                 out.times.push(times.values[row]);
                 check_unit(&column.name, out.time_unit, times.units[row]).map_err(|why| (row, why))?;
                 out.time_unit = Some(times.units[row]);
+            }
+            if let Some(keys) = &decoded.split_keys {
+                out.split_keys.push(keys.values[row]);
+                // Rows without a label may lack a time, and are in no split.
+                let unit = keys.units.as_ref().map(|units| units[row]).filter(|_| !keys.is_missing[row]);
+                if let Some(unit) = unit {
+                    check_unit("split_by", out.split_unit, unit).map_err(|why| (row, why))?;
+                    out.split_unit = Some(unit);
+                }
             }
             out.weights.extend(decoded.weights.as_ref().map(|weights| weights[row]));
         }
@@ -284,6 +292,8 @@ pub(super) fn transform(
         times: space.growing()?,
         time_unit: None,
         weights: space.growing()?,
+        split_keys: space.growing()?,
+        split_unit: None,
         num_rows: 0,
     };
     let mut num_unknown = vec![0; spec.features.len()];
@@ -293,6 +303,10 @@ pub(super) fn transform(
         if let (Some(column), Some(unit)) = (spec.time, some.time_unit) {
             let wrong = |why| TableError::file(table.path_of(piece), why);
             check_unit(&column.name, all.time_unit, unit).map_err(wrong)?;
+        }
+        if let Some(unit) = some.split_unit {
+            let wrong = |why| TableError::file(table.path_of(piece), why);
+            check_unit("split_by", all.split_unit, unit).map_err(wrong)?;
         }
         num_unknown.iter_mut().zip(&some.num_unknown).for_each(|(sum, number)| *sum += number);
         all.append(some, || table.path_of(piece))
@@ -318,7 +332,7 @@ fn check_unit(column: &str, earlier: Option<TimeUnit>, unit: TimeUnit) -> Result
 
 impl SomeRows {
     /// Checks that transforms take as many numbers as the columns have, and remembers the number of features.
-    fn check_widths(&mut self, decoded: &Decoded, spec: &Spec, fitted: &[Fitted]) -> Result<(), String> {
+    fn check_widths(&mut self, decoded: &Decoded, spec: &Spec, fitted: &[FittedFeature]) -> Result<(), String> {
         let mut widths = Vec::with_capacity(fitted.len());
         for ((cells, fitted), feature) in decoded.features.iter().zip(fitted).zip(&spec.features) {
             let width = match cells {
@@ -361,6 +375,8 @@ impl GrowingRows<'_> {
         self.labels.append(later.labels)?;
         self.times.append(later.times)?;
         self.weights.append(later.weights)?;
+        self.split_unit = self.split_unit.or(later.split_unit);
+        self.split_keys.append(later.split_keys)?;
         self.num_rows += later.num_rows;
         Ok(())
     }
@@ -375,11 +391,8 @@ impl GrowingRows<'_> {
             times: self.times.finish()?,
             time_unit: self.time_unit,
             weights: self.weights.finish()?,
+            split_keys: self.split_keys.finish()?,
             num_rows: self.num_rows,
         })
     }
-}
-
-fn text_at(texts: &StringArray, row: usize) -> Option<&str> {
-    texts.is_valid(row).then(|| texts.value(row))
 }

@@ -13,10 +13,12 @@ pub(crate) enum BadKind {
     Id,
     DuplicateId,
     DanglingEdge,
+    DroppedEnd,
     Feature,
     Label,
     Time,
     Weight,
+    Split,
     SplitId,
 }
 
@@ -29,13 +31,20 @@ pub struct DroppedRows {
     pub reason: String,
     /// The number of rows.
     pub rows: u64,
+    /// The number of rows of the table, unless the rows are those of a split file.
+    pub table_rows: Option<u64>,
     /// The first row: its file, number and problem.
     pub first: String,
 }
 
 /// The rows that were left out so far, by table and reason.
 #[derive(Default)]
-pub(crate) struct DropCounts(BTreeMap<(String, BadKind), (u64, String)>);
+pub(crate) struct DropCounts {
+    /// The number of rows and the first one.
+    kinds: BTreeMap<(String, BadKind), (u64, String)>,
+    /// The number of rows of each table.
+    tables: BTreeMap<String, u64>,
+}
 
 /// The rows of a piece that cannot be used.
 #[derive(Default)]
@@ -80,24 +89,33 @@ impl DropCounts {
 
     /// Adds rows of one kind.
     pub(crate) fn add_rows(&mut self, table: &str, kind: BadKind, rows: u64, first: &str) {
-        self.0.entry((table.to_owned(), kind)).or_insert_with(|| (0, first.to_owned())).0 += rows;
+        self.kinds.entry((table.to_owned(), kind)).or_insert_with(|| (0, first.to_owned())).0 += rows;
+    }
+
+    /// Sets the number of rows of a table.
+    pub(crate) fn set_table_rows(&mut self, table: &str, num_rows: u64) {
+        self.tables.insert(table.to_owned(), num_rows);
     }
 
     /// Returns the counts.
     pub(crate) fn into_list(self) -> Vec<DroppedRows> {
-        let entry = |((table, kind), (rows, first)): ((String, BadKind), (u64, String))| DroppedRows {
-            table,
-            reason: kind.to_string(),
-            rows,
-            first,
+        let tables = self.tables;
+        let entry = |((table, kind), (rows, first)): ((String, BadKind), (u64, String))| {
+            let table_rows = tables.get(&table).copied();
+            DroppedRows { reason: kind.to_string(), table, rows, table_rows, first }
         };
-        self.0.into_iter().map(entry).collect()
+        self.kinds.into_iter().map(entry).collect()
     }
 }
 
 impl fmt::Display for DroppedRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dropped {} rows of {} with {}; the first is {}", self.rows, self.table, self.reason, self.first)
+        let Self { table, reason, rows, table_rows, first } = self;
+        write!(f, "dropped {rows} rows of {table} with {reason}")?;
+        if let Some(of) = table_rows {
+            write!(f, " ({:.1} % of {of})", *rows as f64 / *of as f64 * 100.0)?;
+        }
+        write!(f, "; the first is {first}")
     }
 }
 
@@ -107,10 +125,12 @@ impl fmt::Display for BadKind {
             Self::Id => "no id",
             Self::DuplicateId => "the id of an earlier row",
             Self::DanglingEdge => "an end that does not exist",
+            Self::DroppedEnd => "an end that was dropped",
             Self::Feature => "a feature that is not a finite number",
             Self::Label => "a label that is not a class",
             Self::Time => "a time that is missing or cannot be read",
             Self::Weight => "a weight that is negative or not a finite number",
+            Self::Split => "no value for the split",
             Self::SplitId => "an id in a split file that does not exist",
         })
     }

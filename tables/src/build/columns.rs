@@ -6,11 +6,11 @@ use super::kept::Dropped;
 use super::labels::LabelRule;
 use super::spec::Spec;
 use super::{Context, TimesOfColumn};
-use crate::TableError;
-use crate::conf::{Feature, Source};
-use crate::table::Table;
-use crate::transform::{Fitted, SavedFeature, SavedType};
-use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, Targets, Workspace};
+use crate::conf::Feature;
+use crate::table::{Source, Table};
+use crate::transform::{FittedFeature, SavedFeature, SavedType};
+use crate::{OnBadRows, TableError};
+use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, RowNumber, Targets, Workspace};
 use std::path::Path;
 
 /// A table and the columns that become attributes.
@@ -35,6 +35,19 @@ pub(super) struct FeatureRules<'a> {
     pub(super) saved: Option<&'a SavedType>,
     /// True to fit features only.
     pub(super) defer: bool,
+    /// The columns to compute.
+    pub(super) columns: Columns,
+    /// The rows of training, if there are splits.
+    pub(super) training: Option<&'a Dropped>,
+}
+
+/// The columns of a type to compute.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Columns {
+    All,
+    Features,
+    /// All but features, which are fitted when splits are known.
+    AllButFeatures,
 }
 
 /// The attributes of all nodes or edges of a type.
@@ -46,6 +59,8 @@ pub(super) struct TypeColumns {
     /// The column of the times.
     pub(super) time_column: Option<TimesOfColumn>,
     pub(super) weights: Option<Buffer<f32>>,
+    /// The times or groups that decide about splits.
+    pub(super) split_keys: Option<Buffer<i64>>,
     /// The number of used rows, if a table has attributes.
     pub(super) num_rows: Option<u64>,
     /// The transforms and classes.
@@ -62,6 +77,7 @@ pub(super) fn check_all(tables: &mut [SpecTable], counts: &mut DropCounts) -> Re
     let mut dropped = Dropped::default();
     for of_type in &mut *tables {
         let (starts, rows) = attributes::check(&of_type.table, &of_type.spec, counts)?;
+        counts.set_table_rows(&of_type.table.at, starts.num_rows);
         of_type.starts = starts;
         dropped.extend(rows);
     }
@@ -81,11 +97,12 @@ pub(super) fn compute(
     name: &str,
     tables: &[SpecTable],
     dropped: &Dropped,
-    FeatureRules { saved, defer }: FeatureRules,
+    rules: FeatureRules,
     num_rows: Option<u64>,
 ) -> Result<TypeColumns, TableError> {
     let conf = context.conf;
     let space = &context.options.space;
+    let FeatureRules { saved, defer, .. } = rules;
     let features: Vec<&Feature> = tables.iter().flat_map(|of_type| of_type.spec.features.iter().copied()).collect();
     check_names(conf, name, &features)?;
     if let Some(saved) = saved {
@@ -98,16 +115,20 @@ pub(super) fn compute(
         times: None,
         time_column: None,
         weights: None,
+        split_keys: None,
         num_rows,
         saved: SavedType::default(),
         deferred: None,
     };
     let mut parts = Vec::new();
-    for of_type in tables.iter().filter(|of_type| !of_type.spec.is_empty()) {
-        let SpecTable { table, spec, starts } = of_type;
+    for SpecTable { table, spec, starts } in tables {
+        let spec = &spec.only(rules.columns);
+        if spec.is_empty() {
+            continue;
+        }
         let (fitted, rule) = match saved {
             Some(saved) => saved_rules(spec, saved),
-            None => fitted_rules(conf, table, spec, starts, dropped)?,
+            None => fitted_rules(conf, table, spec, (starts, dropped), rules.training)?,
         };
         if spec.label.is_some() {
             columns.saved.classes = rule.names().map(<[String]>::to_vec);
@@ -152,7 +173,28 @@ pub(super) fn compute(
     Ok(columns)
 }
 
-fn differ(table: &Table, found: u64, expected: u64) -> TableError {
+/// Fits the features of a type whose splits are known, and computes them. `training` are the ascending numbers of the training
+/// nodes or edges.
+pub(super) fn compute_features<T: RowNumber>(
+    context: &Context,
+    name: &str,
+    tables: &mut [SpecTable],
+    dropped: &Dropped,
+    rules: FeatureRules,
+    training: &[T],
+) -> Result<TypeColumns, TableError> {
+    // The training rows are rows of the whole table, which the check of all rows has counted.
+    if context.options.on_bad_rows != OnBadRows::Drop {
+        for of_type in &mut *tables {
+            of_type.starts = PieceStarts::count(&of_type.table)?;
+        }
+    }
+    let training = dropped.clone().with_only(training);
+    let rules = FeatureRules { columns: Columns::Features, training: Some(&training), ..rules };
+    compute(context, name, tables, dropped, rules, None)
+}
+
+pub(super) fn differ(table: &Table, found: u64, expected: u64) -> TableError {
     let why = format!(
         "the table {} has {found} rows, but an earlier table of the same type has {expected}: several tables of a type \
          have a row for each node or edge, in the same order",
@@ -165,20 +207,30 @@ fn fitted_rules(
     conf: &Path,
     table: &Table,
     spec: &Spec,
-    starts: &PieceStarts,
-    dropped: &Dropped,
-) -> Result<(Vec<Fitted>, LabelRule), TableError> {
-    let fits = attributes::fit(table, spec, starts, dropped)?;
+    (starts, dropped): (&PieceStarts, &Dropped),
+    training: Option<&Dropped>,
+) -> Result<(Vec<FittedFeature>, LabelRule), TableError> {
+    let fits = attributes::fit(table, spec, starts, dropped, training)?;
     let mut fitted = Vec::with_capacity(spec.features.len());
-    for (feature, partial) in spec.features.iter().zip(fits.features) {
+    for (feature, partial) in spec.features.iter().zip(&fits.features) {
         let named = |why| TableError::file(conf, format!("{}, feature {}: {why}", feature.at, feature.name));
-        fitted.push(Fitted::new(&feature.transform, partial).map_err(named)?);
+        let of_feature = FittedFeature::fit(&feature.transform, feature.impute.as_ref(), partial.as_ref());
+        let of_feature = of_feature.map_err(named)?;
+        // Given categories are meant.
+        if partial.is_some() {
+            table.record_suspects(&feature.columns[0], of_feature.categories());
+        }
+        fitted.push(of_feature);
     }
-    Ok((fitted, fits.label.rule()))
+    let rule = fits.label.rule();
+    if let Some(label) = spec.label {
+        table.record_suspects(&label.name, rule.names().unwrap_or_default().iter().map(String::as_str));
+    }
+    Ok((fitted, rule))
 }
 
-fn saved_rules(spec: &Spec, saved: &SavedType) -> (Vec<Fitted>, LabelRule) {
-    let fitted = spec.features.iter().filter_map(|feature| saved.feature(&feature.name).cloned()).collect();
+fn saved_rules(spec: &Spec, saved: &SavedType) -> (Vec<FittedFeature>, LabelRule) {
+    let fitted = spec.features.iter().filter_map(|feature| saved.feature(&feature.name)).collect();
     (fitted, saved.classes.clone().map_or(LabelRule::Numbers, LabelRule::of_names))
 }
 
@@ -197,12 +249,13 @@ fn check_names(conf: &Path, name: &str, features: &[&Feature]) -> Result<(), Tab
 
 /// Checks that the saved transforms are those of the features, in the same order.
 fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType) -> Result<(), TableError> {
-    let ours: Vec<(&str, &str)> = features.iter().map(|f| (f.name.as_str(), f.transform.name())).collect();
-    let theirs: Vec<(&str, &str)> = saved.features.iter().map(|f| (f.name.as_str(), f.transform.name())).collect();
+    let ours: Vec<(&str, String)> =
+        features.iter().map(|f| (f.name.as_str(), f.transform.shown(f.impute.as_ref()))).collect();
+    let theirs: Vec<(&str, String)> = saved.features.iter().map(|f| (f.name.as_str(), f.fitted().shown())).collect();
     if ours == theirs {
         return Ok(());
     }
-    let show = |list: &[(&str, &str)]| match list {
+    let show = |list: &[(&str, String)]| match list {
         [] => "none".to_owned(),
         list => list.iter().map(|(name, transform)| format!("{name} ({transform})")).collect::<Vec<_>>().join(", "),
     };
@@ -217,14 +270,20 @@ fn check_saved(conf: &Path, name: &str, features: &[&Feature], saved: &SavedType
 
 impl TypeColumns {
     /// Records the transforms of a table and their columns.
-    fn add_features(&mut self, spec: &Spec, fitted: &[Fitted], widths: &[usize]) {
+    fn add_features(&mut self, spec: &Spec, fitted: &[FittedFeature], widths: &[usize]) {
         let saved = &mut self.saved.features;
         let mut start = saved.last().map_or(0, |last| last.columns[1]);
-        for ((feature, transform), width) in spec.features.iter().zip(fitted).zip(widths) {
-            let columns = [start, start + width];
-            saved.push(SavedFeature { name: feature.name.clone(), columns, transform: transform.reduced() });
+        for ((feature, fitted), width) in spec.features.iter().zip(fitted).zip(widths) {
+            saved.push(SavedFeature::new(&feature.name, [start, start + width], fitted));
             start += width;
         }
+    }
+
+    /// Takes the features of other columns of the same type.
+    pub(super) fn set_features(&mut self, of_features: Self) {
+        self.features = of_features.features;
+        self.saved.features = of_features.saved.features;
+        self.deferred = of_features.deferred;
     }
 
     /// Joins the arrays of all tables.
@@ -262,6 +321,9 @@ impl TypeColumns {
             }
             if spec.weight.is_some() {
                 self.weights = Some(part.weights);
+            }
+            if spec.split.is_some() {
+                self.split_keys = Some(part.split_keys);
             }
         }
         if let Some(values) = values.filter(|_| dim > 0) {

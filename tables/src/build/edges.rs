@@ -1,34 +1,40 @@
 //! The edges of one relation, from their tables.
 
 use super::Context;
+use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{FeatureRules, SpecTable, check_all, compute};
+use super::columns::{
+    Columns, FeatureRules, SpecTable, TypeColumns, check_all, compute, compute_features, differ, dtype,
+};
 use super::kept::Dropped;
 use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::{self, bad_entry, listed_twice};
-use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
+use crate::conf::{Conf, EdgeTable, Label, SplitBy, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{
-    Buffer, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, GraphError, NO_SPLIT, NodeTypeId, Split, Targets,
+    Buffer, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, Features, GraphError, HoldOut, NO_SPLIT, NodeTypeId,
+    Split, SplitOrder, Targets,
 };
 use std::collections::{HashMap, HashSet};
 
-/// The edges of a relation, their transforms, and the shares of validation and test edges to hold out.
+/// The edges of a relation, their transforms, and the rule that holds out some of them.
 pub(super) struct BuiltEdges {
     pub(super) data: EdgeData,
     pub(super) saved: SavedType,
-    pub(super) held_out_shares: Option<[f64; 2]>,
+    pub(super) held_out: Option<HoldOut>,
 }
 
 /// The ids and the types of the ends of a relation.
 pub(super) struct Ends<'a> {
     pub(super) types: [NodeTypeId; 2],
     pub(super) ids: [&'a IdMap; 2],
+    /// The ids of the rows of nodes that were dropped.
+    pub(super) dropped: [&'a IdMap; 2],
 }
 
 /// Reads the tables of a relation.
@@ -47,6 +53,22 @@ pub(super) fn read_edges(
         let why = format!("{}: no table of {name} has source_id_col and dest_id_col", tables[0].at);
         return Err(TableError::file(context.conf, why));
     };
+    let saved = context.saved_edges(name);
+    // Labels are in the table of the ends.
+    let label = tables[with_ends].label.as_ref();
+    let mut features = tables.iter().flat_map(|table| &table.features);
+    let on_training = features.find(|feature| saved.is_none() && feature.is_fitted_on_training());
+    let has_labels = label.is_some_and(|label| label.column.is_some());
+    let needs_splits = has_labels && on_training.is_some();
+    if let Some(feature) = on_training.filter(|_| label.is_some() && !has_labels) {
+        let why = format!(
+            "{}: {} is fitted on rows of training, but edges are held out after their features are fitted. Set fit_on to all, \
+             by which held-out edges count as well, or leave the feature out",
+            feature.at,
+            feature.transform.name()
+        );
+        return Err(TableError::file(context.conf, why));
+    }
     let mut opened = Vec::with_capacity(tables.len());
     for table in tables {
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_edges(table))?);
@@ -54,39 +76,70 @@ pub(super) fn read_edges(
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let found = find_ends(context, tables[with_ends], &opened[with_ends], &dropped, ends)?;
     dropped.extend(found.dropped);
-    if found.src.is_empty() && dropped.len() == 0 {
-        let why = format!("the table {} has no rows", tables[with_ends].at);
-        return Err(TableError::file(opened[with_ends].table.first_path(), why));
+    if found.src.is_empty() {
+        let others = opened.iter().enumerate().filter(|(at, _)| *at != with_ends);
+        for (_, other) in others {
+            let num_rows = PieceStarts::count(&other.table)?.num_rows - dropped.len();
+            if num_rows > 0 {
+                return Err(differ(&other.table, num_rows, 0));
+            }
+        }
+        let why = if dropped.len() == 0 { "its table has no rows" } else { "all its rows were dropped" };
+        context.warnings.push(format!("{}: {name} has no edges, because {why}", tables[with_ends].at));
+        return Ok(without_edges(context, name, tables, ends));
     }
-    let rules = FeatureRules { saved: context.saved_edges(name), defer: false };
-    let mut columns = compute(context, name, &opened, &dropped, rules, Some(found.src.len() as u64))?;
+    let rules = FeatureRules { saved, defer: false, columns: Columns::All, training: None };
+    // Splits need labels, and these features need splits.
+    let first = if needs_splits { Columns::AllButFeatures } else { Columns::All };
+    let first = FeatureRules { columns: first, ..rules };
+    let mut columns = compute(context, name, &opened, &dropped, first, Some(found.src.len() as u64))?;
     columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
     let values = label_values(name, columns.labels.take(), columns.targets.take(), named_classes, &opened[with_ends])?;
-    data.attributes =
-        EdgeAttributes { features: columns.features, weights: columns.weights, times: columns.times, labels: None };
-    let mut held_out_shares = None;
-    match (tables[with_ends].label.as_ref(), values) {
-        (Some(label), Some(values)) => {
-            let splits = match &label.split {
-                SplitRule::Shares(shares) => {
-                    splits::edges_by_shares(&values, data.src.len(), *shares, context.options.seed, name)
-                }
-                SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
-            };
-            data.attributes.labels = Some(EdgeLabels { values, splits: splits.into() });
-        }
-        (Some(label), None) => match &label.split {
-            SplitRule::Shares([_, valid, test]) => {
-                held_out_shares = Some([valid.to_f64(), test.to_f64()]).filter(|shares| *shares != [0.0; 2]);
+    let mut labels = None;
+    if let (Some(label), Some(values)) = (label, values) {
+        let order = SplitOrder { seed: context.options.seed, name };
+        let splits = match &label.split {
+            SplitRule::Shares { shares, by } => {
+                let labeled = (0..data.src.len() as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                let divided = splits::by_shares(order, labeled, *shares, by, columns.split_keys.as_deref());
+                split_codes(&divided, data.src.len())
             }
-            SplitRule::Files(files) => hold_out_listed(context, label, files, ends, &mut data)?,
-        },
-        (None, _) => {}
+            SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
+        };
+        if needs_splits {
+            let is_training = |&edge: &u64| splits[edge as usize] == Split::Train.code();
+            let training: Vec<u64> = (0..splits.len() as u64).filter(is_training).collect();
+            columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &training)?);
+        }
+        labels = Some(EdgeLabels { values, splits: splits.into() });
     }
-    Ok(BuiltEdges { data, saved: columns.saved, held_out_shares })
+    let TypeColumns { features, weights, times, saved, .. } = columns;
+    data.attributes = EdgeAttributes { features, weights, times, labels };
+    let mut held_out = None;
+    if let Some(label) = label.filter(|label| label.column.is_none()) {
+        held_out = hold_out(context, label, ends, &mut data)?;
+    }
+    Ok(BuiltEdges { data, saved, held_out })
+}
+
+/// Returns a relation without edges. Its features are those of saved transforms, or none.
+fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &Ends) -> BuiltEdges {
+    let saved = context.saved_edges(name).cloned().unwrap_or_default();
+    let dim = saved.features.last().map_or(0, |last| last.columns[1]);
+    let features = tables.iter().flat_map(|table| &table.features);
+    let [src, dst] = [Buffer::from(Vec::new()), Buffer::from(Vec::new())];
+    let mut data = EdgeData::new(ends.types[0], tables[0].relation[1].clone(), ends.types[1], src, dst);
+    data.attributes = EdgeAttributes {
+        features: (dim > 0).then(|| Features::empty(dim, dtype(features))),
+        weights: tables.iter().any(|table| table.weight_col.is_some()).then(|| Vec::new().into()),
+        times: tables.iter().any(|table| table.time_col.is_some()).then(|| Vec::new().into()),
+        // No edge has a label.
+        labels: None,
+    };
+    BuiltEdges { data, saved, held_out: None }
 }
 
 /// Returns the labels of edges from the arrays of their columns, if there are any.
@@ -102,6 +155,15 @@ fn label_values(
     let largest = of_edges.iter().copied().max().unwrap_or(-1);
     let num_classes = usize::try_from(largest + 1).unwrap_or(0).max(named_classes);
     Ok(Some(EdgeLabelValues::Classes { of_edges, num_classes }))
+}
+
+/// Returns the split of each edge, of which `splits` has the labeled edges.
+fn split_codes(splits: &[Vec<u64>; 3], num_edges: usize) -> Vec<u8> {
+    let mut codes = vec![NO_SPLIT; num_edges];
+    for (split, edges) in Split::ALL.into_iter().zip(splits) {
+        edges.iter().for_each(|&edge| codes[edge as usize] = split.code());
+    }
+    codes
 }
 
 /// The ends of the used edges.
@@ -140,10 +202,13 @@ fn find_ends(
                     };
                     ends.ids[end].get(id).ok_or_else(|| {
                         let node_type = &edges.relation[2 * end];
-                        (
-                            BadKind::DanglingEdge,
-                            format!("column {column}: there is no {node_type} with the id {}", show(id)),
-                        )
+                        if ends.dropped[end].get(id).is_some() {
+                            let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
+                            return (BadKind::DroppedEnd, why);
+                        }
+                        let hint = float_hint(ends.ids[end], id, column);
+                        let why = format!("column {column}: there is no {node_type} with the id {}{hint}", show(id));
+                        (BadKind::DanglingEdge, why)
                     })
                 };
                 match node(0).and_then(|src| Ok([src, node(1)?])) {
@@ -184,6 +249,18 @@ fn unique(columns: &[String]) -> Vec<String> {
 /// Returns the column of each end, with its name.
 fn distinct<'a, T>(read: &'a [T], columns: &'a [String]) -> impl Iterator<Item = (&'a T, &'a String)> {
     columns.iter().enumerate().map(|(end, name)| (&read[end.min(read.len() - 1)], name))
+}
+
+/// Returns the line that converts a column of whole numbers that were written as floats, if the id is one.
+fn float_hint(ids: &IdMap, id: Id, column: &str) -> String {
+    let Id::Text(text) = id else { return String::new() };
+    match text.strip_suffix(".0") {
+        Some(whole) if ids.get(Id::Text(whole)).is_some() => format!(
+            ", but one with the id {whole}: texts stay as they are, so write whole numbers, for example with pandas: \
+             table[{column:?}] = table[{column:?}].astype(\"Int64\")"
+        ),
+        _ => String::new(),
+    }
 }
 
 fn show(id: Id) -> String {
@@ -305,6 +382,27 @@ fn listed_splits(
     let listed = listed_pairs(context, label, files, ends, edges)?;
     let pairs = edges.src.iter().copied().zip(edges.dst.iter().copied());
     Ok(pairs.map(|pair| listed.get(&pair).map_or(NO_SPLIT, |split| split.code())).collect())
+}
+
+/// Holds out the edges that split files list. Returns the rule that holds out edges by shares, when all types are known.
+fn hold_out(
+    context: &mut Context,
+    label: &Label,
+    ends: &Ends,
+    edges: &mut EdgeData,
+) -> Result<Option<HoldOut>, TableError> {
+    match &label.split {
+        SplitRule::Files(files) => hold_out_listed(context, label, files, ends, edges).map(|()| None),
+        SplitRule::Shares { shares: [_, valid, test], by } => {
+            let [valid, test] = [valid, test].map(|share| share.to_f64());
+            let seed = context.options.seed;
+            let rule = match by {
+                SplitBy::Time(_) => HoldOut::latest(valid, test, seed),
+                SplitBy::Random | SplitBy::Group(_) => HoldOut::random(valid, test, seed),
+            };
+            Ok((valid + test > 0.0).then_some(rule))
+        }
+    }
 }
 
 /// Holds out the edges between the nodes that the split files list. All edges between the two nodes go to the split that

@@ -1,9 +1,10 @@
 //! The rows of a type that are used.
 
+use edgecut_graph::RowNumber;
 use std::ops::Range;
 
 /// The rows that are left out, over all pieces of a table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Dropped {
     /// The rows, ascending.
     rows: Vec<u64>,
@@ -19,16 +20,18 @@ impl Dropped {
         self.rows.dedup();
     }
 
-    /// Also leaves out all rows but those of some nodes, which are given by their ascending numbers among the other rows.
-    pub(super) fn with_only(self, nodes: &[u32]) -> Self {
+    /// Also leaves out all rows but those of some nodes or edges, which are given by their ascending numbers among the other
+    /// rows.
+    pub(super) fn with_only<T: RowNumber>(self, numbers: &[T]) -> Self {
         let mut before = 0;
-        let row_of = |&node: &u32| {
-            while self.rows.get(before).is_some_and(|&dropped| dropped <= u64::from(node) + before as u64) {
+        let mut only = Vec::with_capacity(numbers.len());
+        for &number in numbers {
+            let number: u64 = number.into();
+            while self.rows.get(before).is_some_and(|&dropped| dropped <= number + before as u64) {
                 before += 1;
             }
-            u64::from(node) + before as u64
-        };
-        let only = nodes.iter().map(row_of).collect();
+            only.push(number + before as u64);
+        }
         Self { only: Some(only), ..self }
     }
 
@@ -43,6 +46,13 @@ impl Dropped {
             Some(only) => only.binary_search(&row).is_ok(),
             None => self.rows.binary_search(&row).is_err(),
         }
+    }
+
+    /// Returns the rows of `range` that are left out because they are bad, counted from its start.
+    pub(super) fn left_out(&self, range: Range<u64>) -> impl Iterator<Item = usize> {
+        let within =
+            self.rows.partition_point(|&row| row < range.start)..self.rows.partition_point(|&row| row < range.end);
+        self.rows[within].iter().map(move |row| (row - range.start) as usize)
     }
 
     /// Returns the rows of `range` that are used, counted from its start.
@@ -73,8 +83,9 @@ mod tests {
         assert_eq!(dropped.kept(0..5).collect::<Vec<_>>(), [0, 1, 4]);
         assert_eq!(dropped.kept(3..9).collect::<Vec<_>>(), [1, 2, 3, 5]);
         assert_eq!(dropped.kept(8..9).collect::<Vec<_>>(), [0]);
+        assert_eq!(dropped.left_out(3..8).collect::<Vec<_>>(), [0, 4]);
         // The rows 0, 1, 4, 5, 6, 8 and 9 are the nodes 0 to 6.
-        let part = dropped.with_only(&[1, 2, 5]);
+        let part = dropped.with_only(&[1_u32, 2, 5]);
         assert_eq!(part.kept(0..5).collect::<Vec<_>>(), [1, 4]);
         assert_eq!(part.kept(5..10).collect::<Vec<_>>(), [3]);
         assert_eq!((0..10).filter(|&row| part.uses(row)).collect::<Vec<_>>(), [1, 4, 8]);

@@ -37,7 +37,7 @@ impl LabelProbe {
             return Ok(());
         }
         let text = texts.value(row);
-        if is_missing(text) {
+        if is_missing_text(text) {
             return Ok(());
         }
         if !self.texts.contains(text) {
@@ -63,7 +63,7 @@ impl LabelProbe {
 }
 
 /// Returns true for a text of a node without a label.
-fn is_missing(text: &str) -> bool {
+pub(super) fn is_missing_text(text: &str) -> bool {
     whole_text(text) == Ok(-1)
 }
 
@@ -98,7 +98,7 @@ impl LabelRule {
             }
             (Self::Names { classes, .. }, LabelCells::Texts(texts)) => {
                 let name = texts.value(row);
-                if is_missing(name) {
+                if is_missing_text(name) {
                     return Ok(-1);
                 }
                 classes.get(name).copied().ok_or_else(|| format!("the label {name:?} is not one of the known classes"))

@@ -20,8 +20,7 @@ pub use part_features::{BuiltFeatures, PartFeatures, build_part_features};
 pub use read::{TableGraph, read_tables};
 pub use shape::TableShape;
 
-use crate::conf::Source;
-use crate::table::{MissingValues, Table};
+use crate::table::{MissingValues, Source, Table};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions};
 use edgecut_graph::TimeUnit;
@@ -36,6 +35,7 @@ pub(crate) struct Context<'a> {
     missing: MissingValues,
     /// The first column of times.
     times: Option<TimesOfColumn>,
+    warnings: Vec<String>,
 }
 
 /// A column of times and their unit.
@@ -49,12 +49,31 @@ pub(crate) struct TimesOfColumn {
 
 impl<'a> Context<'a> {
     fn new(conf: &'a Path, options: &'a TableOptions) -> Self {
-        Self { conf, options, counts: DropCounts::default(), missing: MissingValues::default(), times: None }
+        Self {
+            conf,
+            options,
+            counts: DropCounts::default(),
+            missing: MissingValues::default(),
+            times: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// Opens a table of the configuration.
     fn open(&self, at: &str, source: &Source) -> Result<Table, TableError> {
         Table::open(self.conf, at, source, &self.options.space, &self.missing)
+    }
+
+    /// Warns of a table of nodes without ids, if its files are not in the order of the numbers in their names.
+    fn check_order(&mut self, name: &str, table: &Table) {
+        let Some([first, second]) = table.misordered_files() else { return };
+        self.warnings.push(format!(
+            "{}: the ids of {name} are row numbers, and {} is read before {}, because files are in the order of their names as \
+             texts: write the numbers in the names with leading zeros, or set node_id_col",
+            table.at,
+            first.display(),
+            second.display()
+        ));
     }
 
     /// Adds a column of times.
@@ -63,8 +82,8 @@ impl<'a> Context<'a> {
     /// Fails for a column whose times have another unit than those of an earlier column or of saved transforms.
     fn add_times(&mut self, found: TimesOfColumn) -> Result<(), TableError> {
         const REMEDY: &str = "times of different units cannot be compared. Store all of them as timestamps, dates or texts \
-                              with these, or all as whole numbers of one unit. The format %s of time_col reads seconds \
-                              since 1970 as times";
+                              with these, or all as whole numbers of one unit. The key epoch of time_col reads \
+                              numbers since 1970 as times";
         let TimesOfColumn { unit, column, path } = &found;
         if let Some(first) = &self.times {
             if first.unit != *unit {

@@ -3,17 +3,17 @@
 use super::Context;
 use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{FeatureRules, SpecTable, check_all, compute};
+use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute, compute_features};
 use super::kept::Dropped;
 use super::spec::Spec;
 use super::splits;
-use crate::conf::{Label, NodeTable};
+use crate::conf::{Feature, Label, NodeTable, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{IdCells, Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use arrow_array::Array;
-use edgecut_graph::{FeatureDtype, NodeData, Splits, count_distinct_labels, max_classes};
+use edgecut_graph::{FeatureDtype, NodeData, SplitOrder, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
 /// The reason why a row without an id is bad.
@@ -23,6 +23,8 @@ pub(super) const MISSING_ID: &str = "the id is missing; the key na_values lists 
 pub(super) struct BuiltNodes {
     pub(super) data: NodeData,
     pub(super) ids: IdMap,
+    /// The ids of the rows that were dropped.
+    pub(super) dropped_ids: IdMap,
     pub(super) saved: SavedType,
     /// The number and the type of features that are built after the parts.
     pub(super) deferred: Option<(usize, FeatureDtype)>,
@@ -41,16 +43,24 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
     let mut ids = IdMap::new();
+    let mut dropped_ids = IdMap::new();
     let mut num_rows = None;
     if let Some(at) = with_ids
         && let Some(column) = &tables[at].id_col
     {
-        let duplicates = insert_ids(context, name, &opened[at], column, &dropped, &mut ids)?;
+        let both = Ids { used: &mut ids, dropped: &mut dropped_ids };
+        let duplicates = insert_ids(context, name, &opened[at], column, &dropped, both)?;
         dropped.extend(duplicates);
         num_rows = Some(ids.len() as u64);
     }
-    let rules = FeatureRules { saved: context.saved_nodes(name), defer: context.options.defers_features };
-    let mut columns = compute(context, name, &opened, &dropped, rules, num_rows)?;
+    let saved = context.saved_nodes(name);
+    let rules = FeatureRules { saved, defer: context.options.defers_features, columns: Columns::All, training: None };
+    // Splits need labels, and these features need splits.
+    let needs_splits = saved.is_none()
+        && label.is_some()
+        && tables.iter().flat_map(|t| &t.features).any(Feature::is_fitted_on_training);
+    let first = if needs_splits { Columns::AllButFeatures } else { Columns::All };
+    let mut columns = compute(context, name, &opened, &dropped, FeatureRules { columns: first, ..rules }, num_rows)?;
     columns.time_column.take().map_or(Ok(()), |times| context.add_times(times))?;
     let num_nodes = match columns.num_rows {
         Some(num_rows) => num_rows,
@@ -67,9 +77,13 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         ));
     }
     if with_ids.is_none() {
+        context.check_order(name, &opened[0].table);
         ids = row_ids(num_nodes, &dropped);
+        for row in dropped.left_out(0..num_nodes + dropped.len()) {
+            dropped_ids.insert(Id::Number(row as i64));
+        }
     }
-    let labels = columns.labels;
+    let labels = columns.labels.take();
     let num_classes =
         labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
     if let (Some(labels), Some(at)) = (labels.as_deref(), label) {
@@ -79,17 +93,20 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     let mut data = NodeData {
         name: name.to_owned(),
         num_nodes: num_nodes as usize,
-        features: columns.features,
         num_classes: num_classes.max(named_classes),
         labels,
-        targets: columns.targets,
-        times: columns.times,
+        targets: columns.targets.take(),
+        times: columns.times.take(),
         ..NodeData::default()
     };
     if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
-        data.splits = node_splits(context, label, &ids, &data)?;
+        data.splits = node_splits(context, label, &ids, &data, columns.split_keys.as_deref())?;
     }
-    Ok(BuiltNodes { data, ids, saved: columns.saved, deferred: columns.deferred })
+    if needs_splits {
+        columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &data.splits.train)?);
+    }
+    data.features = columns.features;
+    Ok(BuiltNodes { data, ids, dropped_ids, saved: columns.saved, deferred: columns.deferred })
 }
 
 /// Checks that there are not many more classes than different labels.
@@ -106,6 +123,12 @@ pub(super) fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(
     Ok(())
 }
 
+/// The ids of the rows of a table.
+pub(super) struct Ids<'a> {
+    pub(super) used: &'a mut IdMap,
+    pub(super) dropped: &'a mut IdMap,
+}
+
 /// Adds the ids of a table, and returns the rows without an id and with the id of an earlier row.
 pub(super) fn insert_ids<'t>(
     context: &mut Context,
@@ -113,7 +136,7 @@ pub(super) fn insert_ids<'t>(
     of_type: &'t SpecTable,
     column: &str,
     dropped: &Dropped,
-    ids: &mut IdMap,
+    Ids { used: ids, dropped: dropped_ids }: Ids,
 ) -> Result<Vec<u64>, TableError> {
     let policy = context.options.on_bad_rows;
     let starts = &of_type.starts;
@@ -138,7 +161,13 @@ pub(super) fn insert_ids<'t>(
         }
         let mut bad = BadInPiece::default();
         let start = starts.start(piece) + offset;
-        for row in dropped.kept(start..start + batch.num_rows as u64) {
+        let range = start..start + batch.num_rows as u64;
+        for row in dropped.left_out(range.clone()) {
+            if let Some(id) = cells.id(row) {
+                dropped_ids.insert(id);
+            }
+        }
+        for row in dropped.kept(range) {
             let wrong = match cells.id(row) {
                 None => Some((BadKind::Id, format!("column {column}: {MISSING_ID}"))),
                 Some(id) => match ids.insert(id) {
@@ -188,12 +217,19 @@ fn row_ids(num_nodes: u64, dropped: &Dropped) -> IdMap {
     ids
 }
 
-fn node_splits(context: &mut Context, label: &Label, ids: &IdMap, data: &NodeData) -> Result<Splits, TableError> {
+fn node_splits(
+    context: &mut Context,
+    label: &Label,
+    ids: &IdMap,
+    data: &NodeData,
+    keys: Option<&[i64]>,
+) -> Result<Splits, TableError> {
     match &label.split {
-        crate::conf::SplitRule::Shares(shares) => {
-            let labeled: Vec<u32> = (0..ids.len() as u32).filter(|&node| data.is_labeled(node)).collect();
-            Ok(splits::by_shares(labeled, *shares, context.options.seed, &data.name))
+        SplitRule::Shares { shares, by } => {
+            let order = SplitOrder { seed: context.options.seed, name: &data.name };
+            let labeled = (0..ids.len() as u32).filter(|&node| data.is_labeled(node)).collect();
+            Ok(splits::by_shares(order, labeled, *shares, by, keys).into())
         }
-        crate::conf::SplitRule::Files(files) => splits::by_files(context, label, files, ids),
+        SplitRule::Files(files) => splits::by_files(context, label, files, ids),
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Context;
 use super::attributes::PieceStarts;
-use super::columns::{FeatureRules, SpecTable, check_all, compute};
+use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute};
 use super::kept::Dropped;
-use super::nodes::insert_ids;
+use super::nodes::{Ids, insert_ids};
 use super::read::{settle_unsupported, tables_of_nodes};
 use super::spec::Spec;
-use crate::conf::{Conf, Format, NodeTable, Source};
+use crate::conf::{Conf, NodeTable};
 use crate::ids::{Id, IdMap, canonical_number};
-use crate::table::{IdCells, MissingValues, NaValues, Results, Rows, Table, id_cells, scan_in_steps};
+use crate::table::{IdCells, MissingValues, Results, Rows, Source, Table, id_cells, scan_in_steps};
 use crate::{OnBadRows, TableError, TableOptions, Transforms};
 use edgecut_graph::{
     DiskPartId, Features, GraphError, ID_MAP_FILE, Meta, NodeTypeId, has_built_features, map_npy, node_file,
@@ -115,7 +115,8 @@ impl PartOfType<'_> {
         if context.options.on_bad_rows == OnBadRows::Drop {
             dropped = check_all(&mut opened, &mut context.counts)?;
             if let Some((at, column)) = with_ids.and_then(|at| Some((at, tables[at].id_col.as_ref()?))) {
-                let duplicates = insert_ids(context, name, &opened[at], column, &dropped, &mut IdMap::new())?;
+                let ids = Ids { used: &mut IdMap::new(), dropped: &mut IdMap::new() };
+                let duplicates = insert_ids(context, name, &opened[at], column, &dropped, ids)?;
                 dropped.extend(duplicates);
             }
         } else {
@@ -157,9 +158,10 @@ impl PartOfType<'_> {
             self.check_ids(context, &self.dir.join(map_name), &opened[at], column, &rows)?;
         }
         for table in &mut opened {
-            table.spec = Spec { label: None, time: None, weight: None, ..table.spec.clone() };
+            table.spec = table.spec.only(Columns::Features);
         }
-        let rules = FeatureRules { saved: context.saved_nodes(name), defer: false };
+        let rules =
+            FeatureRules { saved: context.saved_nodes(name), defer: false, columns: Columns::All, training: None };
         let columns = compute(context, name, &opened, &rows, rules, Some(nodes.len() as u64))?;
         let dim = columns.features.as_ref().map_or(0, Features::dim);
         let Some(features) = columns.features.filter(|_| dim == of_type.feature_dim) else {
@@ -181,7 +183,7 @@ impl PartOfType<'_> {
     ) -> Result<(), TableError> {
         let absolute = std::path::absolute(id_map).map_err(|error| TableError::io(id_map, error))?;
         let files = vec![glob::Pattern::escape(&absolute.to_string_lossy())];
-        let source = Source { files, format: Some(Format::Parquet), na_values: NaValues::none() };
+        let source = Source::of_parquet(files);
         let missing = MissingValues::default();
         let of_part = Table::open(context.conf, "id map", &source, &context.options.space, &missing)?;
         let mut expected: Vec<IdCells> = Vec::new();

@@ -7,7 +7,7 @@ use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
 use crate::transform::SavedType;
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, NodeData, NodeTypeId, TimeUnit};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, NodeData, NodeTypeId, TimeUnit, near_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -70,30 +70,37 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
     let mut dataset = Dataset { name: name.to_owned(), node_types: Vec::new(), edge_types: Vec::new() };
     let mut transforms = Transforms::default();
     let mut id_maps = Vec::new();
+    let mut dropped_ids = Vec::new();
     let mut deferred_features = Vec::new();
     let mut names = Vec::new();
-    for (node_type, BuiltNodes { data, ids, saved, deferred }) in node_types {
+    for (node_type, BuiltNodes { data, ids, dropped_ids: dropped, saved, deferred }) in node_types {
+        dropped_ids.push(dropped);
         deferred_features.push(deferred);
         dataset.node_types.push(data);
         id_maps.push(ids);
         names.push(node_type);
         transforms.node_types.insert(node_type.to_owned(), saved);
     }
-    let mut shares = Vec::new();
+    let mut held_out = Vec::new();
     for (relation, tables) in tables_of_edges(&conf) {
         let [src, _, dst] = &tables[0].relation;
         let find = |wanted: &str| names.iter().position(|name| *name == wanted).expect("all types have been read");
         let [from, to] = [find(src), find(dst)];
-        let ends = Ends { types: [from, to].map(|t| NodeTypeId(t as u16)), ids: [&id_maps[from], &id_maps[to]] };
+        let ends = Ends {
+            types: [from, to].map(|t| NodeTypeId(t as u16)),
+            ids: [&id_maps[from], &id_maps[to]],
+            dropped: [&dropped_ids[from], &dropped_ids[to]],
+        };
         let built = read_edges(&mut context, &relation, &tables, &ends)?;
-        shares.extend(built.held_out_shares.map(|shares| (dataset.edge_types.len(), shares)));
+        held_out.extend(built.held_out.map(|rule| (dataset.edge_types.len(), rule)));
         dataset.edge_types.push(built.data);
         transforms.edge_types.insert(relation, built.saved);
     }
-    for (edge_type, [valid, test]) in shares {
-        let hold_out = HoldOut::random(valid, test, options.seed);
+    for (edge_type, hold_out) in held_out {
         dataset.hold_out_edges_in(&options.space, &[EdgeTypeId(edge_type as u16)], &hold_out)?;
     }
+    warnings.extend(warnings_of_names(&conf));
+    warnings.append(&mut context.warnings);
     let notes = context.missing.notes();
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;
@@ -128,6 +135,20 @@ pub(super) fn tables_of_edges(conf: &Conf) -> BTreeMap<String, Vec<&EdgeTable>> 
     types
 }
 
+/// Warns of node types that only edges name, if their name is close to a type that has a table.
+fn warnings_of_names(conf: &Conf) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for name in conf.types_without_table() {
+        let Some(near) = near_name(name, conf.nodes.iter().map(|table| table.node_type.as_str())) else { continue };
+        let at = conf.edges.iter().find(|table| table.relation[0] == name || table.relation[2] == name);
+        let at = at.map_or("edges", |table| &table.at);
+        warnings.push(format!(
+            "{at}.relation: the node type {name} has no table, so it has the ids that edges name; did you mean {near}?"
+        ));
+    }
+    warnings
+}
+
 impl Conf {
     /// Returns the names of the node types without a table, ascending.
     pub(super) fn types_without_table(&self) -> BTreeSet<&str> {
@@ -148,7 +169,8 @@ fn add_types_of_edges<'a>(
         collect_ids(context, conf, name, &mut ids, u64::MAX)?;
         let ids = ids.sorted();
         let data = NodeData { name: name.to_owned(), num_nodes: ids.len(), ..NodeData::default() };
-        node_types.insert(name, BuiltNodes { data, ids, saved: SavedType::default(), deferred: None });
+        let dropped_ids = IdMap::new();
+        node_types.insert(name, BuiltNodes { data, ids, dropped_ids, saved: SavedType::default(), deferred: None });
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use super::columns::dtype;
 use super::edges::collect_ids;
 use super::read::{settle_unsupported, tables_of_edges, tables_of_nodes};
 use super::spec::{FeatureCells, LabelCells, Spec};
-use crate::conf::{Conf, EdgeTable, Label, NodeTable, Source, SplitRule, Transform};
+use crate::conf::{Conf, EdgeTable, Label, NodeTable, SplitRule};
 use crate::ids::IdMap;
-use crate::table::{IdCells, Table, id_cells, paths};
-use crate::transform::{Partial, SavedType};
+use crate::table::{IdCells, Source, Table, id_cells, paths};
+use crate::transform::{FittedFeature, Partial, SavedType};
 use crate::{TableError, TableOptions};
 use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl TableShape {
             nodes.target_dim += sampled.target_dim;
             if let Some(label) = &table.label {
                 nodes.num_in_splits = match &label.split {
-                    SplitRule::Shares(shares) => shares.iter().map(|share| share.of(sampled.num_rows)).sum(),
+                    SplitRule::Shares { shares, .. } => shares.iter().map(|share| share.of(sampled.num_rows)).sum(),
                     SplitRule::Files(_) => sampled.num_rows,
                 };
             }
@@ -169,7 +169,7 @@ fn label_bytes(label: Option<&Label>, target_dim: usize) -> u64 {
 fn held_out(context: &Context, label: Option<&Label>, num_rows: u64) -> Result<u64, TableError> {
     let Some(label) = label else { return Ok(0) };
     match &label.split {
-        SplitRule::Shares([_, valid, test]) => Ok(valid.plus(*test).of(num_rows)),
+        SplitRule::Shares { shares: [_, valid, test], .. } => Ok(valid.plus(*test).of(num_rows)),
         SplitRule::Files(files) => {
             let mut num_bytes = 0;
             for patterns in files.files.iter().filter(|patterns| !patterns.is_empty()) {
@@ -188,48 +188,38 @@ fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampl
     let mut widths = spec.widths.clone();
     let mut partials: Vec<Option<Partial>> = Vec::new();
     let mut columns: Vec<usize> = vec![1; spec.features.len()];
-    spec.features.iter().for_each(|feature| partials.push(Partial::new(&feature.transform)));
+    for feature in &spec.features {
+        partials.push(Partial::new(&feature.transform, feature.impute.as_ref()));
+    }
+    let mut row_numbers = Vec::new();
     sampled.num_rows = table.sample(&spec.columns(), |batch| {
         let decoded = spec.decode(batch, &mut widths)?;
         if let Some(LabelCells::Targets { width, .. }) = decoded.label {
             sampled.target_dim = sampled.target_dim.max(width);
         }
-        for (at, (cells, feature)) in decoded.features.iter().zip(&spec.features).enumerate() {
-            match cells {
-                FeatureCells::Numbers(numbers) => columns[at] = numbers.iter().map(|column| column.width).sum(),
-                FeatureCells::Texts(texts) => {
-                    let Some(partial) = &mut partials[at] else { continue };
-                    // Reading tells which row has too many categories.
-                    for text in texts.iter().flatten() {
-                        let _ = partial.add_text(text, feature.transform.category_separator());
-                    }
-                }
+        for (at, cells) in decoded.features.iter().enumerate() {
+            if let FeatureCells::Numbers(numbers) = cells {
+                columns[at] = numbers.iter().map(|column| column.width).sum();
+            }
+            let Some(partial) = &mut partials[at] else { continue };
+            for row in 0..batch.num_rows {
+                // Reading tells which row has too many categories.
+                let _ = partial.add(cells.row(row, &mut row_numbers));
             }
         }
         Ok(())
     })?;
     for ((feature, partial), width) in spec.features.iter().zip(&partials).zip(columns) {
-        let of_saved = saved.and_then(|saved| saved.feature(&feature.name)).map(|fitted| fitted.output_width(width));
-        sampled.dim += of_saved.unwrap_or_else(|| output_width(&feature.transform, partial.as_ref(), width));
-        if saved.is_none() && matches!(feature.transform, Transform::RankGauss { .. }) {
+        let fitted = match saved.and_then(|saved| saved.feature(&feature.name)) {
+            Some(fitted) => Ok(fitted),
+            None => FittedFeature::fit_unchecked(&feature.transform, feature.impute.as_ref(), partial.as_ref()),
+        };
+        sampled.dim += fitted.map_or(width, |fitted| fitted.output_width(width));
+        if saved.is_none() && feature.keeps_values() {
             sampled.fit_bytes += RANK_BYTES * sampled.num_rows * width as u64;
         }
     }
     Ok(sampled)
-}
-
-/// Returns the number of features that a transform makes of `width` numbers.
-fn output_width(transform: &Transform, partial: Option<&Partial>, width: usize) -> usize {
-    match (transform, partial) {
-        (Transform::NoOp { truncate_dim, .. }, _) => truncate_dim.map_or(width, |dim| dim.min(width)),
-        (Transform::MaxMin { .. } | Transform::Standard { .. } | Transform::RankGauss { .. }, _) => width,
-        (Transform::Bucket { count, .. }, _) => count * width,
-        (Transform::Categorical { mapping: Some(mapping), .. }, _) => {
-            mapping.values().max().map_or(0, |&last| last as usize + 1)
-        }
-        (Transform::Categorical { .. }, Some(Partial::Categories(categories))) => categories.len(),
-        (Transform::Categorical { .. }, _) => 0,
-    }
 }
 
 /// Estimates the memory of the ids in a column.

@@ -1,15 +1,18 @@
 //! The columns of a table that become attributes, and their decoding.
 
 use super::bad_rows::BadKind;
+use super::columns::Columns;
+use super::labels::is_missing_text;
 use crate::TableError;
-use crate::conf::{EdgeTable, Feature, LabelColumn, NodeTable, TimeColumn, Transform};
+use crate::conf::{EdgeTable, Feature, Label, LabelColumn, NodeTable, SplitBy};
 use crate::table::{
-    BadCell, Batch, Numbers, Table, TimeCells, is_text, numbers, optional_numbers, text_cells, time_cells,
-    whole_numbers,
+    BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, numbers, seconds, text_cells,
+    time_cells, whole_numbers,
 };
-use crate::transform::Fitted;
+use crate::transform::{FittedFeature, Input, Row};
 use arrow_array::{Array, ArrayRef, StringArray};
-use edgecut_graph::TargetKind;
+use edgecut_graph::{TargetKind, TimeUnit};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The columns of a table that become attributes.
 #[derive(Clone, Default)]
@@ -22,6 +25,8 @@ pub(super) struct Spec<'a> {
     pub(super) target_width: Option<usize>,
     pub(super) time: Option<&'a TimeColumn>,
     pub(super) weight: Option<&'a str>,
+    /// The column that decides about splits.
+    pub(super) split: Option<&'a SplitBy>,
 }
 
 /// The number of values per row of each column of each feature, where known.
@@ -33,6 +38,7 @@ pub(super) struct Decoded {
     pub(super) label: Option<LabelCells>,
     pub(super) times: Option<TimeCells>,
     pub(super) weights: Option<Vec<f32>>,
+    pub(super) split_keys: Option<SplitKeys>,
     /// The rows that cannot be used, ascending, each with its reason.
     pub(super) bad: Vec<(usize, BadKind, String)>,
 }
@@ -43,6 +49,15 @@ pub(super) enum FeatureCells {
     Numbers(Vec<Numbers>),
     /// Texts that name categories.
     Texts(StringArray),
+}
+
+/// The values that decide about the splits of some rows: times, or the hashes of groups.
+pub(super) struct SplitKeys {
+    pub(super) values: Vec<i64>,
+    /// The unit of each time.
+    pub(super) units: Option<Vec<TimeUnit>>,
+    /// True for rows without a value.
+    pub(super) is_missing: Vec<bool>,
 }
 
 /// The labels of some rows.
@@ -65,6 +80,7 @@ impl<'a> Spec<'a> {
             target_width: None,
             time: table.time_col.as_ref(),
             weight: None,
+            split: table.label.as_ref().and_then(Label::split_by),
         }
     }
 
@@ -77,6 +93,18 @@ impl<'a> Spec<'a> {
             target_width: None,
             time: table.time_col.as_ref(),
             weight: table.weight_col.as_deref(),
+            split: table.label.as_ref().and_then(Label::split_by),
+        }
+    }
+
+    /// Returns a part of the attributes.
+    pub(super) fn only(&self, columns: Columns) -> Self {
+        match columns {
+            Columns::All => self.clone(),
+            Columns::Features => {
+                Self { features: self.features.clone(), widths: self.widths.clone(), ..Self::default() }
+            }
+            Columns::AllButFeatures => Self { features: Vec::new(), widths: Vec::new(), ..self.clone() },
         }
     }
 
@@ -91,7 +119,8 @@ impl<'a> Spec<'a> {
         let of_features = self.features.iter().flat_map(|feature| feature.columns.iter().map(String::as_str));
         let label = self.label.map(|label| label.name.as_str());
         let time = self.time.map(|time| time.name.as_str());
-        for column in of_features.chain(label).chain(time).chain(self.weight) {
+        let split = self.split.and_then(split_column);
+        for column in of_features.chain(label).chain(time).chain(self.weight).chain(split) {
             if !columns.iter().any(|known| known == column) {
                 columns.push(column.to_owned());
             }
@@ -102,9 +131,9 @@ impl<'a> Spec<'a> {
     /// Learns the number of values per row of each column from the first row of a table that has numbers there, so that all
     /// pieces of the table expect the same.
     pub(super) fn learn_widths(&mut self, table: &Table) -> Result<(), TableError> {
-        let numeric = Self { time: None, weight: None, ..self.clone() };
+        let numeric = Self { time: None, weight: None, split: None, ..self.clone() };
         let is_known = |(feature, widths): (&&Feature, &Vec<Option<usize>>)| {
-            matches!(feature.transform, Transform::Categorical { .. }) || widths.iter().all(Option::is_some)
+            !matches!(feature.transform.input(), Input::Numbers { .. }) || widths.iter().all(Option::is_some)
         };
         let are_known = |widths: &Widths| numeric.features.iter().zip(widths).all(is_known);
         let mut has_unknown_targets = numeric.label.is_some();
@@ -128,10 +157,14 @@ impl<'a> Spec<'a> {
     }
 
     /// Returns the number of columns of each feature after its transform, where known.
-    pub(super) fn output_widths(&self, fitted: &[Fitted]) -> Vec<Option<usize>> {
-        let width = |((feature, widths), fitted): ((&&Feature, &Vec<Option<usize>>), &Fitted)| match feature.transform {
-            Transform::Categorical { .. } => Some(fitted.output_width(1)),
-            _ => widths.iter().copied().sum::<Option<usize>>().map(|width| fitted.output_width(width)),
+    pub(super) fn output_widths(&self, fitted: &[FittedFeature]) -> Vec<Option<usize>> {
+        let width = |((feature, widths), fitted): ((&&Feature, &Vec<Option<usize>>), &FittedFeature)| {
+            let num_numbers = match feature.transform.input() {
+                Input::Texts => Some(1),
+                Input::Times(_) => Some(feature.columns.len()),
+                Input::Numbers { .. } => widths.iter().copied().sum::<Option<usize>>(),
+            };
+            num_numbers.map(|width| fitted.output_width(width))
         };
         self.features.iter().zip(&self.widths).zip(fitted).map(width).collect()
     }
@@ -152,7 +185,7 @@ impl<'a> Spec<'a> {
         };
         let mut features = Vec::with_capacity(self.features.len());
         for (feature, widths) in self.features.iter().zip(widths) {
-            if let Transform::Categorical { .. } = feature.transform {
+            if feature.transform.takes_texts() {
                 let name = &feature.columns[0];
                 let texts = text_cells(column(name)).map_err(|why| batch.wrong_column(name, why))?;
                 features.push(FeatureCells::Texts(texts));
@@ -160,9 +193,17 @@ impl<'a> Spec<'a> {
             }
             let mut cells = Vec::with_capacity(feature.columns.len());
             for (name, width) in feature.columns.iter().zip(widths) {
-                let mut of_column = numbers(column(name), feature.transform.vector_separator(), width)
-                    .map_err(|why| batch.wrong_column(name, why))?;
-                add(BadKind::Feature, name, std::mem::take(&mut of_column.bad));
+                let of_column = feature.numbers(column(name), width);
+                let mut of_column = of_column.map_err(|why| batch.wrong_column(name, why))?;
+                let mut wrong = std::mem::take(&mut of_column.bad);
+                for cell in &mut wrong {
+                    if cell.is_missing {
+                        cell.why += &advice(feature);
+                    } else if cell.has_other_length {
+                        cell.why += "; length of no-op cuts longer lists, and fills shorter ones with zeros";
+                    }
+                }
+                add(BadKind::Feature, name, wrong);
                 cells.push(of_column);
             }
             features.push(FeatureCells::Numbers(cells));
@@ -179,10 +220,13 @@ impl<'a> Spec<'a> {
         };
         let times = match self.time {
             None => None,
-            Some(TimeColumn { name, format }) => {
-                let cells = time_cells(column(name), format.as_ref());
+            Some(TimeColumn { name, form }) => {
+                let cells = time_cells(column(name), form);
                 let mut cells = cells.map_err(|why| batch.wrong_column(name, why))?;
-                add(BadKind::Time, name, std::mem::take(&mut cells.bad));
+                let mut wrong = std::mem::take(&mut cells.bad);
+                let missing = wrong.iter_mut().filter(|cell| cell.is_missing);
+                missing.for_each(|cell| cell.why += "; every row needs a time if time_col is set");
+                add(BadKind::Time, name, wrong);
                 Some(cells)
             }
         };
@@ -194,8 +238,19 @@ impl<'a> Spec<'a> {
                 Some(weights)
             }
         };
+        let split_keys = match self.split.and_then(|split| Some((split, split_column(split)?))) {
+            None => None,
+            Some((split, name)) => {
+                let keys = split_keys(split, column(name)).map_err(|why| batch.wrong_column(name, why));
+                let (keys, mut wrong) = keys?;
+                // Rows without a label are in no split.
+                wrong.retain(|cell| label.as_ref().is_none_or(|label| label.is_known(cell.row)));
+                add(BadKind::Split, name, wrong);
+                Some(keys)
+            }
+        };
         bad.sort_by_key(|&(row, kind, _)| (row, kind));
-        Ok(Decoded { features, label, times, weights, bad })
+        Ok(Decoded { features, label, times, weights, split_keys, bad })
     }
 }
 
@@ -203,12 +258,76 @@ fn unknown_widths(features: &[Feature]) -> Widths {
     features.iter().map(|feature| vec![None; feature.columns.len()]).collect()
 }
 
-impl Transform {
-    /// Returns the separator of vectors in texts.
-    fn vector_separator(&self) -> Option<&str> {
+/// Returns the column that decides about splits, if one does.
+fn split_column(split: &SplitBy) -> Option<&str> {
+    match split {
+        SplitBy::Random => None,
+        SplitBy::Time(time) => Some(&time.name),
+        SplitBy::Group(name) => Some(name),
+    }
+}
+
+/// Decodes the values that decide about splits.
+fn split_keys(split: &SplitBy, array: &ArrayRef) -> Result<(SplitKeys, Vec<BadCell>), String> {
+    let is_missing = (0..array.len()).map(|row| array.is_null(row)).collect();
+    if let SplitBy::Time(TimeColumn { form, .. }) = split {
+        let TimeCells { values, units, bad } = time_cells(array, form)?;
+        return Ok((SplitKeys { values, units: Some(units), is_missing }, bad));
+    }
+    let mut values = Vec::with_capacity(array.len());
+    let mut bad = Vec::new();
+    for (row, text) in text_cells(array)?.iter().enumerate() {
+        if text.is_none() {
+            bad.push(BadCell::missing(row));
+        }
+        values.push(xxh3_64(text.unwrap_or_default().as_bytes()) as i64);
+    }
+    Ok((SplitKeys { values, units: None, is_missing }, bad))
+}
+
+/// Returns the advice for a missing value of a feature.
+fn advice(feature: &Feature) -> String {
+    format!(
+        "; {}.impute replaces missing values: choose one of mean, median, most_frequent, constant and none (zeros)",
+        feature.at
+    )
+}
+
+impl Feature {
+    /// Returns the numbers of a column. Missing numbers are NaN if they are replaced, and bad otherwise.
+    fn numbers(&self, array: &ArrayRef, width: &mut Option<usize>) -> Result<Numbers, String> {
+        let may_be_missing = self.impute.is_some();
+        match self.transform.input() {
+            Input::Times(form) => seconds(array, form, may_be_missing),
+            Input::Numbers { separator, length } => {
+                numbers(array, NumberForm { separator, length, may_be_missing }, width)
+            }
+            Input::Texts => unreachable!("texts are no numbers"),
+        }
+    }
+}
+
+impl FeatureCells {
+    /// Returns the values of a row. `numbers` holds the numbers of all columns.
+    pub(super) fn row<'a>(&'a self, row: usize, numbers: &'a mut Vec<f64>) -> Row<'a> {
         match self {
-            Self::NoOp { separator, .. } => separator.as_deref(),
-            _ => None,
+            Self::Numbers(columns) => {
+                numbers.clear();
+                columns.iter().for_each(|column| numbers.extend(column.row(row)));
+                Row::Numbers(numbers)
+            }
+            Self::Texts(texts) => Row::Text(texts.is_valid(row).then(|| texts.value(row))),
+        }
+    }
+}
+
+impl LabelCells {
+    /// Returns true for a row with a label.
+    fn is_known(&self, row: usize) -> bool {
+        match self {
+            Self::Whole(classes) => classes[row] != -1,
+            Self::Texts(texts) => texts.is_valid(row) && !is_missing_text(texts.value(row)),
+            Self::Targets { values, width, .. } => values[row * width..][..*width].iter().any(|value| !value.is_nan()),
         }
     }
 }
@@ -226,7 +345,7 @@ fn label_cells(
         return Ok((LabelCells::Texts(text_cells(array)?), Vec::new()));
     }
     let (classes, mut bad) = whole_numbers(array, Some(-1))?;
-    let wrong = classes.iter().enumerate().filter_map(|(row, &class)| Some(BadCell { row, why: why_no_class(class)? }));
+    let wrong = classes.iter().enumerate().filter_map(|(row, &class)| Some(BadCell::new(row, why_no_class(class)?)));
     bad.extend(wrong);
     Ok((LabelCells::Whole(classes), bad))
 }
@@ -239,13 +358,14 @@ fn target_cells(
 ) -> Result<(LabelCells, Vec<BadCell>), String> {
     let kind = if label.is_regression { TargetKind::Regression } else { TargetKind::MultiLabel };
     let mut width = target_width;
-    let Numbers { values, width, mut bad } = optional_numbers(array, label.separator.as_deref(), &mut width)?;
+    let form = NumberForm { separator: label.separator.as_deref(), length: None, may_be_missing: true };
+    let Numbers { values, width, mut bad } = numbers(array, form, &mut width)?;
     if kind == TargetKind::MultiLabel {
         let is_label = |value: f64| value == 0.0 || value == 1.0 || value.is_nan();
         let wrong = |(row, values): (usize, &[f64])| {
             let value = values.iter().find(|&&value| !is_label(value))?;
             let why = format!("{value} is not 0 or 1; each row has a 1 for each label that applies to it");
-            Some(BadCell { row, why })
+            Some(BadCell::new(row, why))
         };
         bad.extend(values.chunks_exact(width).enumerate().filter_map(wrong));
     }
@@ -260,9 +380,9 @@ pub(super) fn why_no_class(class: i64) -> Option<String> {
 
 fn weights(array: &ArrayRef) -> Result<(Vec<f32>, Vec<BadCell>), String> {
     let mut width = Some(1);
-    let Numbers { values, mut bad, .. } = numbers(array, None, &mut width)?;
+    let Numbers { values, mut bad, .. } = numbers(array, NumberForm::default(), &mut width)?;
     let is_negative =
-        |(row, &weight): (usize, &f64)| (weight < 0.0).then(|| BadCell { row, why: format!("{weight} is negative") });
+        |(row, &weight): (usize, &f64)| (weight < 0.0).then(|| BadCell::new(row, format!("{weight} is negative")));
     bad.extend(values.iter().enumerate().filter_map(is_negative));
     Ok((values.iter().map(|&weight| weight as f32).collect(), bad))
 }

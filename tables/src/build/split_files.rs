@@ -1,9 +1,9 @@
 //! Files with the ids of a split: lines of JSON, or Parquet.
 
 use crate::TableError;
-use crate::conf::{Format, Source, SplitFiles};
+use crate::conf::SplitFiles;
 use crate::ids::Id;
-use crate::table::{IdCells, MissingValues, NaValues, Rows, Table, id_cells, paths, scan};
+use crate::table::{IdCells, MissingValues, Rows, Source, Table, id_cells, paths, scan};
 use edgecut_graph::Workspace;
 use serde_json::Value;
 use std::fmt;
@@ -122,7 +122,7 @@ fn read_parquet(
     let absolute = std::path::absolute(path).map_err(|error| TableError::io(path, error))?;
     let files = vec![glob::Pattern::escape(&absolute.to_string_lossy())];
     // A text is an id of the table or it is not, which the lookup tells.
-    let source = Source { files, format: Some(Format::Parquet), na_values: NaValues::none() };
+    let source = Source::of_parquet(files);
     let table = Table::open(conf, at, &source, &Workspace::default(), &MissingValues::default())?;
     let shared = Arc::new(path.to_path_buf());
     let map = |_, mut table_rows: Rows| {

@@ -1,59 +1,26 @@
-//! Splits of nodes and of labeled edges: random shares, or ids from files.
+//! Splits of nodes and of labeled edges: shares, or ids from files.
 
 use super::Context;
 use super::bad_rows::BadKind;
 use super::split_files::{SplitRow, read_split};
-use crate::conf::{Label, SplitFiles};
+use crate::conf::{Label, SplitBy, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{EdgeLabelValues, NO_SPLIT, Share, Split, Splits};
-use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
+use edgecut_graph::{RowNumber, Share, Split, SplitOrder, Splits};
 
-/// Divides nodes at random. A split has the share of the nodes, rounded down. The order of the nodes is a function of
-/// the seed, the name of the type and the node.
-pub(super) fn by_shares(nodes: Vec<u32>, shares: [Share; 3], seed: u64, name: &str) -> Splits {
-    let [train, valid, test] = divided(nodes, shares, seed, name).map(|mut ids| {
-        ids.sort_unstable();
-        ids.into()
-    });
-    Splits { train, valid, test }
-}
-
-/// Divides the rows of a type at random, see [`by_shares`].
-fn divided<T: Copy + Ord + Send + Into<u64>>(
-    mut rows: Vec<T>,
+/// Divides labeled rows of a type by shares. `keys` are the times or the groups of all rows.
+pub(super) fn by_shares<T: RowNumber>(
+    order: SplitOrder,
+    labeled: Vec<T>,
     shares: [Share; 3],
-    seed: u64,
-    name: &str,
+    by: &SplitBy,
+    keys: Option<&[i64]>,
 ) -> [Vec<T>; 3] {
-    let key = combine(seed, xxh3_64(name.as_bytes()));
-    rows.par_sort_unstable_by_key(|&row| (CounterRng::new(combine(key, row.into())).next_u64(), row));
-    let counts = shares.map(|share| share.of(rows.len() as u64) as usize);
-    let mut start = 0;
-    counts.map(|count| {
-        let end = (start + count).min(rows.len());
-        let of_split = rows[start..end].to_vec();
-        start = end;
-        of_split
-    })
-}
-
-/// Divides labeled edges like [`by_shares`]. Returns the split of each edge of a type.
-pub(super) fn edges_by_shares(
-    labels: &EdgeLabelValues,
-    num_edges: usize,
-    shares: [Share; 3],
-    seed: u64,
-    name: &str,
-) -> Vec<u8> {
-    let labeled: Vec<u64> = (0..num_edges).filter(|&edge| labels.is_known(edge)).map(|edge| edge as u64).collect();
-    let mut splits = vec![NO_SPLIT; num_edges];
-    for (split, edges) in Split::ALL.into_iter().zip(divided(labeled, shares, seed, name)) {
-        edges.into_iter().for_each(|edge| splits[edge as usize] = split.code());
+    match (by, keys) {
+        (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, shares),
+        (SplitBy::Group(_), Some(groups)) => order.by_groups(labeled, groups, shares),
+        _ => order.at_random(labeled, shares),
     }
-    splits
 }
 
 /// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not
@@ -104,36 +71,4 @@ pub(super) fn bad_entry(context: &mut Context, label: &Label, row: &SplitRow, wh
     let first = format!("{}: row {}: {why}", row.path.display(), row.row);
     context.counts.add_rows(&label.at, BadKind::SplitId, 1, &first);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Splits 103 nodes.
-    fn split(shares: [f64; 3], seed: u64) -> Splits {
-        by_shares((0..103).collect(), shares.map(|share| Share::new(share).unwrap()), seed, "paper")
-    }
-
-    #[test]
-    fn shares_are_rounded_down_and_depend_on_the_seed() {
-        let splits = split([0.8, 0.1, 0.1], 7);
-        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [82, 10, 10]);
-        let mut all = [&splits.train[..], &splits.valid, &splits.test].concat();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 102);
-        assert_eq!(split([0.8, 0.1, 0.1], 7).train[..], splits.train[..]);
-        assert_ne!(split([0.8, 0.1, 0.1], 8).train[..], splits.train[..]);
-        let none = split([0.0; 3], 7);
-        assert!(none.train.is_empty() && none.test.is_empty());
-    }
-
-    #[test]
-    fn shares_are_decimals() {
-        // 100 * 0.29 and 100 * 0.57 are less than 29 and 57 in floats.
-        let shares = [0.29, 0.57, 0.14].map(|share| Share::new(share).unwrap());
-        let splits = by_shares((0..100).collect(), shares, 7, "paper");
-        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [29, 57, 14]);
-    }
 }

@@ -1,10 +1,10 @@
-//! The features of a table and their transforms.
+//! The features of a table.
 
-use super::value::{Item, Object};
-use crate::transform::{Clip, MAX_CATEGORIES, MAX_FEATURES, MIN_EPSILON};
-use std::collections::BTreeMap;
+use crate::keys::{Item, Object};
+use crate::table::{NaValues, seconds_of_text};
+use crate::transform::{Impute, Input, Partial, Strategy, Transform};
 
-/// A feature: columns, and the transform that turns them into numbers.
+/// A feature: columns, the replacement of their missing values, and the transform that turns them into numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Feature {
     /// The path of the feature in the configuration, for errors.
@@ -19,30 +19,59 @@ pub(crate) struct Feature {
     pub(crate) is_half: bool,
     /// The transform.
     pub(crate) transform: Transform,
+    /// The replacement of missing values, if they are not bad rows or zeros of categories.
+    pub(crate) impute: Option<Impute>,
+    /// The rows that the transform and the replacement are fitted on, if these are given.
+    pub(crate) fit_on: Option<FitRows>,
+    /// The values that are missing in the columns, beside those of the table.
+    pub(crate) missing_values: Option<NaValues>,
 }
 
-/// A transform, as configured.
-#[derive(Clone, Debug)]
-pub(crate) enum Transform {
-    /// The numbers themselves.
-    NoOp { separator: Option<String>, truncate_dim: Option<usize> },
-    /// Scaling of the range to `0..=1`.
-    MaxMin { bounds: Clip, max: Option<Vec<f64>>, min: Option<Vec<f64>> },
-    /// Division by the sum.
-    Standard { sum: Option<Vec<f64>> },
-    /// A Gaussian distribution by rank.
-    RankGauss { epsilon: f64, uniquify: bool },
-    /// One-hot encoding of a text, or multi-hot encoding of the texts between separators.
-    Categorical { separator: Option<String>, mapping: Option<BTreeMap<String, u32>> },
-    /// One-hot encoding of ranges, or multi-hot with a window.
-    Bucket { count: usize, range: [f64; 2], window: f64 },
+/// The rows that a feature is fitted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FitRows {
+    /// All used rows.
+    All,
+    /// The rows of training, or all rows of a type without splits.
+    Training,
 }
+
+/// The keys of a feature. GraphStorm writes `feature_dim` into the configurations that it saves.
+const KEYS: &[&str] = &[
+    "feature_col",
+    "feature_name",
+    "out_dtype",
+    "transform",
+    "impute",
+    "fill_value",
+    "indicator",
+    "missing_values",
+    "fit_on",
+    "separator",
+    "truncate_dim",
+    "length",
+    "feature_dim",
+];
 
 impl Feature {
     /// Returns the columns for errors.
     pub(crate) fn shown_columns(&self) -> String {
         let word = if self.columns.len() == 1 { "column" } else { "columns" };
         format!("{word} {}", self.columns.join(", "))
+    }
+
+    /// Returns true if the feature is fitted on the rows of training.
+    pub(crate) fn is_fitted_on_training(&self) -> bool {
+        match self.fit_on {
+            Some(rows) => rows == FitRows::Training,
+            None => self.transform.is_fitted_on_training(),
+        }
+    }
+
+    /// Returns true if all values of a column are in memory while the feature is fitted.
+    pub(crate) fn keeps_values(&self) -> bool {
+        let is_median = self.impute.as_ref().is_some_and(|impute| impute.strategy == Strategy::Median);
+        is_median || self.transform.keeps_values()
     }
 
     /// Reads the key `features`. Adds what it leaves out to `unsupported`.
@@ -57,18 +86,9 @@ impl Feature {
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
         let object = item.object()?;
-        // GraphStorm writes `feature_dim` into the configurations that it saves.
-        object.only(&[
-            "feature_col",
-            "feature_name",
-            "out_dtype",
-            "transform",
-            "separator",
-            "truncate_dim",
-            "feature_dim",
-        ])?;
+        object.only(KEYS)?;
         let transform = match object.get("transform") {
-            Some(transform) => Transform::read(&transform, unsupported)?,
+            Some(transform) => read_transform(&transform, unsupported)?,
             None => Some(Transform::no_op(&object)?),
         };
         let Some(transform) = transform else { return Ok(None) };
@@ -80,8 +100,8 @@ impl Feature {
             (None, _) => return item.wrong("several columns need a feature_name"),
         };
         let is_named = object.get("feature_name").is_some();
-        if names.len() > 1 && matches!(transform, Transform::Categorical { .. }) {
-            return columns.wrong("to_categorical takes one column: make a feature of each");
+        if names.len() > 1 && transform.takes_texts() {
+            return columns.wrong(format!("{} takes one column: make a feature of each", transform.name()));
         }
         if ["train_mask", "val_mask", "test_mask"].contains(&name.as_str()) {
             unsupported.push(format!("{}: masks as features; list the ids in custom_split_filenames", item.path));
@@ -99,115 +119,78 @@ impl Feature {
                 other => return dtype.wrong(format!("{other:?} is not one of float16, float32, float64 and int8")),
             },
         };
-        Ok(Some(Self { at: item.path.clone(), name, is_named, columns: names, is_half, transform }))
+        let impute = read_impute(&object, &transform)?;
+        let missing_values = missing_values(&object)?;
+        let fit_on = match object.get("fit_on") {
+            None => None,
+            Some(rows) => match rows.text()?.as_str() {
+                "all" => Some(FitRows::All),
+                "train" => Some(FitRows::Training),
+                other => return rows.wrong(format!("{other:?} is not one of all and train")),
+            },
+        };
+        if let Some(rows) = object.get("fit_on").filter(|_| Partial::new(&transform, impute.as_ref()).is_none()) {
+            return rows.wrong(format!("nothing is fitted for {}: leave it out", transform.name()));
+        }
+        let at = item.path.clone();
+        let columns = names;
+        Ok(Some(Self { at, name, is_named, columns, is_half, transform, impute, fit_on, missing_values }))
     }
 }
 
-impl Transform {
-    fn no_op(object: &Object) -> Result<Self, String> {
-        let truncate_dim = object.get("truncate_dim").map(|item| item.whole(1..=MAX_FEATURES)).transpose()?;
-        Ok(Self::NoOp { separator: super::tables::text(object, "separator")?, truncate_dim })
-    }
-
-    fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
-        let object = item.object()?;
-        let name = object.required("name")?;
-        let optional = |key: &str| object.get(key).map(|item| item.numbers()).transpose();
-        let transform = match name.text()?.as_str() {
-            "no-op" => {
-                object.only(&["name", "separator", "truncate_dim"])?;
-                Self::no_op(&object)?
-            }
-            "max_min_norm" => {
-                object.only(&["name", "max_bound", "min_bound", "max_val", "min_val"])?;
-                let bound = |key: &str| object.get(key).map(|item| item.number()).transpose();
-                let bounds = Clip {
-                    min: bound("min_bound")?.unwrap_or(f64::NEG_INFINITY),
-                    max: bound("max_bound")?.unwrap_or(f64::INFINITY),
-                };
-                Self::MaxMin { bounds, max: optional("max_val")?, min: optional("min_val")? }
-            }
-            "standard" => {
-                object.only(&["name", "sum"])?;
-                Self::Standard { sum: optional("sum")? }
-            }
-            "rank_gauss" => {
-                object.only(&["name", "epsilon", "uniquify"])?;
-                let epsilon = object.get("epsilon").map_or(Ok(1e-6), |item| item.number())?;
-                // The inverse of the error function is infinite at 1, which 1 less a smaller number rounds to.
-                if !(MIN_EPSILON..1.0).contains(&epsilon) {
-                    return object.required("epsilon")?.wrong(format!("expected a number from {MIN_EPSILON} to 1"));
-                }
-                Self::RankGauss { epsilon, uniquify: object.get("uniquify").map_or(Ok(false), |item| item.flag())? }
-            }
-            "to_categorical" => {
-                object.only(&["name", "separator", "mapping"])?;
-                let mapping = object.get("mapping").map(|item| mapping(&item)).transpose()?;
-                Self::Categorical { separator: super::tables::text(&object, "separator")?, mapping }
-            }
-            "bucket_numerical" => Self::bucket(&object)?,
-            name @ ("tokenize_hf" | "bert_hf") => {
-                unsupported.push(format!(
-                    "{}: the transform {name} runs a language model; compute its vectors first, and store them in a \
-                     column of lists",
-                    item.path
-                ));
-                return Ok(None);
-            }
-            name @ ("tabular" | "edge_dst_hard_negative") => {
-                unsupported.push(format!("{}: the transform {name}", item.path));
-                return Ok(None);
-            }
-            other => return object.required("name")?.wrong(format!("{other:?} is not a transform")),
-        };
-        Ok(Some(transform))
-    }
-
-    /// Returns the name in configurations.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::NoOp { .. } => "no-op",
-            Self::MaxMin { .. } => "max_min_norm",
-            Self::Standard { .. } => "standard",
-            Self::RankGauss { .. } => "rank_gauss",
-            Self::Categorical { .. } => "to_categorical",
-            Self::Bucket { .. } => "bucket_numerical",
-        }
-    }
-
-    /// Returns the separator of categories.
-    pub(crate) fn category_separator(&self) -> Option<&str> {
-        match self {
-            Self::Categorical { separator, .. } => separator.as_deref(),
-            _ => None,
-        }
-    }
-
-    fn bucket(object: &Object) -> Result<Self, String> {
-        object.only(&["name", "range", "bucket_cnt", "slide_window_size"])?;
-        let range = object.required("range")?;
-        let ends = match range.numbers()?[..] {
-            [a, b] if a != b => [a.min(b), a.max(b)],
-            _ => return range.wrong("expected two different numbers"),
-        };
-        let count = object.required("bucket_cnt")?.whole(1..=MAX_CATEGORIES)?;
-        let window = object.get("slide_window_size").map_or(Ok(0.0), |item| item.number())?;
-        if window < 0.0 {
-            return object.required("slide_window_size")?.wrong("it is negative");
-        }
-        Ok(Self::Bucket { count, range: ends, window })
-    }
+/// Reads the key `missing_values` of a feature or a label.
+pub(super) fn missing_values(object: &Object) -> Result<Option<NaValues>, String> {
+    let Some(item) = object.get("missing_values") else { return Ok(None) };
+    Ok(Some(NaValues::new(item.texts_and_numbers()?)))
 }
 
-fn mapping(item: &Item) -> Result<BTreeMap<String, u32>, String> {
+/// Reads a transform, or adds one that is not supported to `unsupported`.
+fn read_transform(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Transform>, String> {
     let object = item.object()?;
-    let mut mapping = BTreeMap::new();
-    let num_entries = object.entries().count();
-    if num_entries == 0 || num_entries > MAX_FEATURES {
-        return item.wrong(format!("it has {num_entries} entries, expected 1 to {MAX_FEATURES}"));
+    match object.required("name")?.text()?.as_str() {
+        name @ ("tokenize_hf" | "bert_hf") => unsupported.push(format!(
+            "{}: the transform {name} runs a language model; compute its vectors first, and store them in a \
+             column of lists",
+            item.path
+        )),
+        name @ ("tabular" | "edge_dst_hard_negative") => {
+            unsupported.push(format!("{}: the transform {name}", item.path));
+        }
+        _ => return Transform::read(&object).map(Some),
     }
-    for (key, position) in object.entries() {
-        mapping.insert(key.clone(), position.whole(0..=num_entries - 1)? as u32);
-    }
-    Ok(mapping)
+    Ok(None)
+}
+
+/// Reads the keys `impute`, `fill_value` and `indicator`.
+fn read_impute(object: &Object, transform: &Transform) -> Result<Option<Impute>, String> {
+    const NAMES: &str = "mean, median, most_frequent, constant and none";
+    let Some(item) = object.get("impute") else {
+        if let Some(item) = object.get("fill_value") {
+            return item.wrong("it is the value of impute: constant, which is not set");
+        }
+        if object.flag("indicator")? {
+            return object.required("indicator")?.wrong("it needs impute, for example impute: none for zeros");
+        }
+        return Ok(None);
+    };
+    let name = item.text()?;
+    let fill = object.get("fill_value");
+    let strategy = match (name.as_str(), transform.input(), &fill) {
+        ("constant", _, None) => return item.wrong("constant needs fill_value"),
+        ("constant", Input::Texts, Some(value)) => Strategy::Text(value.text()?),
+        ("constant", Input::Times(_), Some(value)) => {
+            Strategy::Numbers(vec![seconds_of_text(&value.text()?).or_else(|why| value.wrong(why))?])
+        }
+        ("constant", Input::Numbers { .. }, Some(value)) => Strategy::Numbers(value.numbers()?),
+        (_, _, Some(value)) => return value.wrong("only impute: constant has a value"),
+        ("mean" | "median", Input::Texts, None) => {
+            return item.wrong(format!("texts have no {name}: choose one of most_frequent, constant and none"));
+        }
+        ("mean", _, None) => Strategy::Mean,
+        ("median", _, None) => Strategy::Median,
+        ("most_frequent", _, None) => Strategy::MostFrequent,
+        ("none", _, None) => Strategy::Zeros,
+        _ => return item.wrong(format!("{name:?} is not one of {NAMES}")),
+    };
+    Ok(Some(Impute { strategy, has_indicator: object.flag("indicator")? }))
 }

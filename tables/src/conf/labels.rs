@@ -1,6 +1,9 @@
 //! The labels of a table and their splits.
 
-use super::value::{Item, Object};
+use super::features::missing_values;
+use super::tables::read_time_column;
+use crate::keys::{Item, Object};
+use crate::table::{NaValues, TimeColumn};
 use edgecut_graph::Share;
 
 /// A label of nodes or edges, or the edges to hold out.
@@ -22,15 +25,28 @@ pub(crate) struct LabelColumn {
     pub(crate) is_regression: bool,
     /// The separator of several labels in a text.
     pub(crate) separator: Option<String>,
+    /// The values that are missing, beside those of the table.
+    pub(crate) missing_values: Option<NaValues>,
 }
 
 /// The division into training, validation and test.
 #[derive(Clone, Debug)]
 pub(crate) enum SplitRule {
     /// The share of each split.
-    Shares([Share; 3]),
+    Shares { shares: [Share; 3], by: SplitBy },
     /// Files with the ids of each split.
     Files(SplitFiles),
+}
+
+/// The order in which nodes or edges are divided.
+#[derive(Clone, Debug)]
+pub(crate) enum SplitBy {
+    /// At random.
+    Random,
+    /// By times: the earliest are in the training split.
+    Time(TimeColumn),
+    /// At random, with all rows of a group in one split.
+    Group(String),
 }
 
 /// The files with the ids of each split.
@@ -84,6 +100,9 @@ impl Label {
                 "label_stats_type",
                 "mask_field_names",
                 "separator",
+                "missing_values",
+                "split_by",
+                "split_by_group",
             ])?;
             let task = label.required("task_type")?;
             match supports(&task.text()?) {
@@ -104,31 +123,72 @@ impl Label {
         Ok(used)
     }
 
+    /// Returns the column that decides about splits, if one does. Edges to hold out are divided by their times, which are
+    /// read already.
+    pub(crate) fn split_by(&self) -> Option<&SplitBy> {
+        match &self.split {
+            SplitRule::Shares { by: SplitBy::Random, .. } | SplitRule::Files(_) => None,
+            SplitRule::Shares { by, .. } => self.column.as_ref().map(|_| by),
+        }
+    }
+
     fn is_regression(&self) -> bool {
         self.column.as_ref().is_some_and(|column| column.is_regression)
     }
 
     fn read(item: &Item, object: &Object, task: &str) -> Result<Self, String> {
         let has_column = task != "link_prediction";
-        let name = super::tables::text(object, "label_col")?;
-        let separator = super::tables::text(object, "separator")?;
+        let name = object.text("label_col")?;
+        let separator = object.text("separator")?;
         if has_column && name.is_none() {
             return Err(format!("{}.label_col: it is missing", item.path));
         }
         if let Some(separator) = object.get("separator").filter(|_| !has_column) {
             return separator.wrong("only labels in a column have a separator");
         }
+        let missing_values = missing_values(object)?;
+        if let Some(values) = object.get("missing_values").filter(|_| !has_column) {
+            return values.wrong("only labels in a column have missing values");
+        }
         let column = name.filter(|_| has_column).map(|name| {
             let is_regression = task == "regression";
-            LabelColumn { name, is_regression, separator }
+            LabelColumn { name, is_regression, separator, missing_values }
         });
+        let by = SplitBy::read(object, has_column)?;
         let split = match (object.get("custom_split_filenames"), object.get("split_pct")) {
             // GraphStorm ignores the shares as well.
             (Some(files), _) => SplitRule::Files(SplitFiles::read(&files)?),
-            (None, Some(shares)) => SplitRule::Shares(read_shares(&shares)?),
-            (None, None) => SplitRule::Shares(exact([0.8, 0.1, 0.1])?),
+            (None, Some(shares)) => SplitRule::Shares { shares: read_shares(&shares)?, by },
+            (None, None) => SplitRule::Shares { shares: exact([0.8, 0.1, 0.1])?, by },
         };
         Ok(Self { at: item.path.clone(), column, split })
+    }
+}
+
+impl SplitBy {
+    /// Reads the keys `split_by` and `split_by_group`.
+    fn read(object: &Object, has_column: bool) -> Result<Self, String> {
+        let time = read_time_column(object, "split_by")?;
+        let group = object.text("split_by_group")?;
+        for key in ["split_by", "split_by_group"] {
+            if let Some(item) = object.get(key).filter(|_| object.get("custom_split_filenames").is_some()) {
+                return item.wrong("custom_split_filenames lists the rows of each split: leave one of the two out");
+            }
+        }
+        if let Some(item) = object.get("split_by").filter(|item| !has_column && item.is_object()) {
+            return item.wrong(
+                "edges are held out by their time_col, which has the form of its times: give the name of the column",
+            );
+        }
+        match (time, group) {
+            (None, None) => Ok(Self::Random),
+            (Some(time), None) => Ok(Self::Time(time)),
+            (None, Some(_)) if !has_column => {
+                object.required("split_by_group")?.wrong("edges are not held out by group")
+            }
+            (None, Some(group)) => Ok(Self::Group(group)),
+            (Some(_), Some(_)) => object.required("split_by_group")?.wrong("split_by is given already: choose one"),
+        }
     }
 }
 

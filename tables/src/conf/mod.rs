@@ -1,16 +1,15 @@
 //! The configuration: tables of nodes and edges, their columns and the transforms of features.
 //!
-//! The keys are those of GraphStorm's `gconstruct-v0.1`. `time_col`, `weight_col` and `na_values` are additions.
+//! The keys are those of GraphStorm's `gconstruct-v0.1`, with additions that the guide lists.
 
 mod features;
 mod labels;
 mod read;
 mod tables;
-mod value;
 
-pub(crate) use features::{Feature, Transform};
-pub(crate) use labels::{Label, LabelColumn, SplitFiles, SplitRule};
-pub(crate) use tables::{EdgeTable, Format, NodeTable, Source, TimeColumn};
+pub(crate) use features::Feature;
+pub(crate) use labels::{Label, LabelColumn, SplitBy, SplitFiles, SplitRule};
+pub(crate) use tables::{EdgeTable, NodeTable};
 
 use std::path::PathBuf;
 

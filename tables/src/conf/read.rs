@@ -1,8 +1,8 @@
 //! Parsing of configuration files.
 
-use super::value::Item;
 use super::{Conf, EdgeTable, NodeTable};
 use crate::TableError;
+use crate::keys::Item;
 use crate::table::NaValues;
 use edgecut_graph::check_unique_keys;
 use serde_json::Value;
@@ -25,7 +25,10 @@ impl Conf {
     fn build(path: &Path, value: &Value) -> Result<Self, String> {
         let root = Item::root(value).object()?;
         root.only(&["version", "na_values", "nodes", "edges"])?;
-        let na_values = root.get("na_values").map_or_else(|| Ok(NaValues::default()), |item| item.na_values())?;
+        let na_values = match root.get("na_values") {
+            Some(item) => NaValues::new(item.texts_and_numbers()?),
+            None => NaValues::default(),
+        };
         if let Some(version) = root.get("version")
             && version.text()? != VERSION
         {

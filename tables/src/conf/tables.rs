@@ -1,8 +1,9 @@
 //! The tables of a configuration.
 
-use super::value::{Item, Object};
-use super::{Feature, Label};
-use crate::table::{NaValues, TimeFormat};
+use super::{Feature, Label, SplitBy, SplitRule};
+use crate::keys::{Item, Object};
+use crate::table::{Format, NaValues, Source, TimeColumn, TimeForm};
+use std::collections::BTreeMap;
 
 /// A table of nodes of one type.
 pub(crate) struct NodeTable {
@@ -42,47 +43,23 @@ pub(crate) struct EdgeTable {
     pub(crate) label: Option<Label>,
 }
 
-/// The files of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Source {
-    /// Paths of files or folders, or patterns.
-    pub(crate) files: Vec<String>,
-    /// The format, or `None` to recognize it by the names of the files.
-    pub(crate) format: Option<Format>,
-    /// The values that are missing.
-    pub(crate) na_values: NaValues,
-}
-
-/// A column of creation times.
-#[derive(Clone, Debug)]
-pub(crate) struct TimeColumn {
-    pub(crate) name: String,
-    /// The form of the times, if it is not ISO 8601.
-    pub(crate) format: Option<TimeFormat>,
-}
-
-/// The format of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// Text with a header and this separator.
-    Csv { separator: u8 },
-    /// Parquet.
-    Parquet,
-}
-
 impl NodeTable {
     /// Reads an entry of `nodes`. Adds what it leaves out to `unsupported`. `na_values` are those of the configuration.
     pub(super) fn read(item: &Item, na_values: &NaValues, unsupported: &mut Vec<String>) -> Result<Self, String> {
         let object = item.object()?;
         object.only(&["node_type", "files", "format", "na_values", "node_id_col", "time_col", "features", "labels"])?;
+        let features = Feature::read_list(&object, unsupported)?;
+        let label = Label::of_nodes(&object, unsupported)?;
+        let mut source = read_source(&object, na_values)?;
+        source.add_missing_values(&features, label.as_ref());
         Ok(Self {
             at: item.path.clone(),
             node_type: object.required("node_type")?.text()?,
-            source: Source::read(&object, na_values)?,
-            id_col: text(&object, "node_id_col")?,
-            time_col: TimeColumn::read(&object)?,
-            features: Feature::read_list(&object, unsupported)?,
-            label: Label::of_nodes(&object, unsupported)?,
+            source,
+            id_col: object.text("node_id_col")?,
+            time_col: read_time_column(&object, "time_col")?,
+            features,
+            label,
         })
     }
 }
@@ -107,7 +84,7 @@ impl EdgeTable {
         let Ok(names) = <[String; 3]>::try_from(relation.texts()?) else {
             return relation.wrong("expected a source type, a relation and a destination type");
         };
-        let ends = match (text(&object, "source_id_col")?, text(&object, "dest_id_col")?) {
+        let ends = match (object.text("source_id_col")?, object.text("dest_id_col")?) {
             (Some(source), Some(destination)) => Some([source, destination]),
             (None, None) => None,
             _ => return item.wrong("source_id_col and dest_id_col need each other"),
@@ -116,67 +93,98 @@ impl EdgeTable {
         if ends.is_none() && label.is_some() {
             return item.wrong("a table with labels needs source_id_col and dest_id_col");
         }
+        let time_col = read_time_column(&object, "time_col")?;
+        let held_out = label.as_ref().filter(|label| label.column.is_none());
+        if let Some(SplitRule::Shares { by: SplitBy::Time(column), .. }) = held_out.map(|label| &label.split)
+            && time_col.as_ref().is_none_or(|time| time.name != column.name)
+        {
+            return item.wrong(format!("edges are held out by their time_col: set time_col to {}", column.name));
+        }
+        let features = Feature::read_list(&object, unsupported)?;
+        let mut source = read_source(&object, na_values)?;
+        source.add_missing_values(&features, label.as_ref());
         Ok(Self {
             at: item.path.clone(),
             relation: names,
-            source: Source::read(&object, na_values)?,
+            source,
             ends,
-            time_col: TimeColumn::read(&object)?,
-            weight_col: text(&object, "weight_col")?,
-            features: Feature::read_list(&object, unsupported)?,
+            time_col,
+            weight_col: object.text("weight_col")?,
+            features,
             label,
         })
     }
 }
 
 impl Source {
-    fn read(object: &Object, na_values: &NaValues) -> Result<Self, String> {
-        let files = object.required("files")?.texts()?;
-        let na_values = object.get("na_values").map_or_else(|| Ok(na_values.clone()), |item| item.na_values())?;
-        let Some(format) = object.get("format") else { return Ok(Self { files, format: None, na_values }) };
-        let fields = format.object()?;
-        fields.only(&["name", "separator"])?;
-        let name = fields.required("name")?;
-        let separator = fields.get("separator");
-        let format = match name.text()?.to_lowercase().as_str() {
-            "csv" => Format::Csv { separator: separator.as_ref().map_or(Ok(b','), separator_byte)? },
-            "parquet" => Format::Parquet,
-            "hdf5" => {
-                return name.wrong(
-                    "HDF5 is not supported. Convert the file in Python: h5py reads the array, and \
-                     pandas.DataFrame({\"COLUMN\": list(array)}).to_parquet(\"FILE.parquet\") writes it",
-                );
+    /// Adds the missing values of features and of a label to those of their columns.
+    fn add_missing_values(&mut self, features: &[Feature], label: Option<&Label>) {
+        for feature in features {
+            if let Some(values) = &feature.missing_values {
+                feature.columns.iter().for_each(|column| self.add_of_column(column, values));
             }
-            "json" => {
-                return name.wrong(
-                    "tables in JSON are not supported. Convert the file in Python: pandas.read_json(\"FILE\", \
-                     lines=True).to_parquet(\"FILE.parquet\")",
-                );
-            }
-            other => return name.wrong(format!("{other:?} is not a format: choose csv or parquet")),
-        };
-        if let (Some(separator), Format::Parquet) = (separator, format) {
-            return separator.wrong("Parquet has no separator: leave it out");
         }
-        Ok(Self { files, format: Some(format), na_values })
+        if let Some(column) = label.and_then(|label| label.column.as_ref())
+            && let Some(values) = &column.missing_values
+        {
+            self.add_of_column(&column.name, values);
+        }
+    }
+
+    fn add_of_column(&mut self, column: &str, values: &NaValues) {
+        let of_column = self.na_of_columns.entry(column.to_owned()).or_insert_with(|| self.na_values.clone());
+        *of_column = of_column.with(values);
     }
 }
 
-impl TimeColumn {
-    /// Reads the key `time_col`: the name of a column, or its name and the format of its times.
-    fn read(object: &Object) -> Result<Option<Self>, String> {
-        let Some(item) = object.get("time_col") else { return Ok(None) };
-        if !item.is_object() {
-            return Ok(Some(Self { name: item.text()?, format: None }));
+/// Reads the keys `files`, `format` and `na_values` of a table.
+fn read_source(object: &Object, na_values: &NaValues) -> Result<Source, String> {
+    let files = object.required("files")?.texts()?;
+    let na_values = match object.get("na_values") {
+        Some(item) => NaValues::new(item.texts_and_numbers()?),
+        None => na_values.clone(),
+    };
+    let format = object.get("format").map(|item| read_format(&item)).transpose()?;
+    Ok(Source { files, format, na_values, na_of_columns: BTreeMap::new() })
+}
+
+fn read_format(format: &Item) -> Result<Format, String> {
+    let fields = format.object()?;
+    fields.only(&["name", "separator"])?;
+    let name = fields.required("name")?;
+    let separator = fields.get("separator");
+    let format = match name.text()?.to_lowercase().as_str() {
+        "csv" => Format::Csv { separator: separator.as_ref().map_or(Ok(b','), separator_byte)? },
+        "parquet" => Format::Parquet,
+        "hdf5" => {
+            return name.wrong(
+                "HDF5 is not supported. Convert the file in Python: h5py reads the array, and \
+                 pandas.DataFrame({\"COLUMN\": list(array)}).to_parquet(\"FILE.parquet\") writes it",
+            );
         }
-        let fields = item.object()?;
-        fields.only(&["name", "format"])?;
-        let format = match fields.get("format") {
-            Some(format) => Some(TimeFormat::new(&format.text()?).or_else(|why| format.wrong(why))?),
-            None => None,
-        };
-        Ok(Some(Self { name: fields.required("name")?.text()?, format }))
+        "json" => {
+            return name.wrong(
+                "tables in JSON are not supported. Convert the file in Python: pandas.read_json(\"FILE\", \
+                 lines=True).to_parquet(\"FILE.parquet\")",
+            );
+        }
+        other => return name.wrong(format!("{other:?} is not a format: choose csv or parquet")),
+    };
+    if let (Some(separator), Format::Parquet) = (separator, format) {
+        return separator.wrong("Parquet has no separator: leave it out");
     }
+    Ok(format)
+}
+
+/// Reads a key for a column of times: the name of the column, or its name and the form of its times.
+pub(super) fn read_time_column(object: &Object, key: &str) -> Result<Option<TimeColumn>, String> {
+    let Some(item) = object.get(key) else { return Ok(None) };
+    if !item.is_object() {
+        return Ok(Some(TimeColumn { name: item.text()?, form: TimeForm::default() }));
+    }
+    let fields = item.object()?;
+    fields.only(&["name", "format", "epoch"])?;
+    Ok(Some(TimeColumn { name: fields.required("name")?.text()?, form: TimeForm::read(&fields)? }))
 }
 
 fn separator_byte(item: &Item) -> Result<u8, String> {
@@ -184,9 +192,4 @@ fn separator_byte(item: &Item) -> Result<u8, String> {
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
         _ => item.wrong("expected one ASCII character other than a quote or the end of a line"),
     }
-}
-
-/// Returns the text of an optional key.
-pub(super) fn text(object: &Object, key: &str) -> Result<Option<String>, String> {
-    object.get(key).map(|item| item.text()).transpose()
 }

@@ -34,7 +34,8 @@ impl IdCells {
 /// Fails for a type that holds no ids.
 pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     let data_type = array.data_type();
-    if is_text(data_type) {
+    // Whole decimals may have more digits than 64 bits.
+    if is_text(data_type) || is_whole_decimal(data_type) {
         let texts = as_texts(array)?;
         let numbers: Option<Vec<Option<i64>>> = texts.iter().map(optional_number).collect();
         return Ok(match numbers {
@@ -42,8 +43,14 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
             None => IdCells::Texts(texts),
         });
     }
+    if data_type.is_floating() {
+        return whole_ids(array).map(IdCells::Numbers);
+    }
     if !data_type.is_integer() {
-        return Err(format!("its type is {data_type}, but ids are texts or whole numbers"));
+        return Err(format!(
+            "its type is {data_type}, but ids are texts or whole numbers. Convert the column, for example with pandas: \
+             table[column] = table[column].astype(str)"
+        ));
     }
     let largest = (*data_type == DataType::UInt64)
         .then(|| array.as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0));
@@ -52,6 +59,43 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     }
     let numbers = cast_to(array, &DataType::Int64)?;
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..)
+    )
+}
+
+/// Returns true for decimals without digits after the point.
+fn is_whole_decimal(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(_, 0) | DataType::Decimal64(_, 0) | DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0)
+    )
+}
+
+/// Converts floats that are whole numbers, such as keys that pandas has read from a column with empty fields.
+///
+/// # Errors
+/// Fails for a number with a fraction, or one that is so large that floats do not tell it from its neighbors.
+fn whole_ids(array: &ArrayRef) -> Result<Int64Array, String> {
+    let floats = cast_to(array, &DataType::Float64)?;
+    let mut numbers = Vec::with_capacity(array.len());
+    for float in floats.as_primitive::<Float64Type>() {
+        match float.map(whole_float).transpose() {
+            Ok(number) => numbers.push(number),
+            Err(why) => {
+                return Err(format!(
+                    "its type is {}, but ids are texts or whole numbers, and {why}. Convert the column, for example with \
+                     pandas: table[column] = table[column].astype(str)",
+                    array.data_type()
+                ));
+            }
+        }
+    }
+    Ok(numbers.into())
 }
 
 /// Converts a column to texts. Numbers become their decimal form.
@@ -79,14 +123,21 @@ pub(crate) fn whole_numbers(array: &ArrayRef, missing: Option<i64>) -> Result<(V
     let mut bad = Vec::new();
     let mut values = Vec::with_capacity(array.len());
     let mut add = |row: usize, cell: Option<Result<i64, String>>| {
-        let cell = cell.or(missing.map(Ok)).unwrap_or_else(|| Err("it is missing".into()));
-        values.push(*cell.as_ref().unwrap_or(&0));
-        if let Err(why) = cell {
-            bad.push(BadCell { row, why });
-        }
+        let number = match (cell, missing) {
+            (Some(Ok(number)), _) | (None, Some(number)) => number,
+            (Some(Err(why)), _) => {
+                bad.push(BadCell::new(row, why));
+                0
+            }
+            (None, None) => {
+                bad.push(BadCell::missing(row));
+                0
+            }
+        };
+        values.push(number);
     };
     let data_type = array.data_type();
-    if is_text(data_type) {
+    if is_text(data_type) || is_decimal(data_type) {
         as_texts(array)?.iter().enumerate().for_each(|(row, text)| add(row, text.map(whole_text)));
     } else if data_type.is_floating() {
         let floats = cast_to(array, &DataType::Float64)?;

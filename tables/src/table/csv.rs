@@ -69,7 +69,7 @@ impl CsvRows {
 }
 
 /// Returns the names in the first line.
-fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
+pub(super) fn header(path: &Path, separator: u8) -> Result<Vec<String>, TableError> {
     let format = Format::default().with_header(true).with_delimiter(separator);
     let (schema, _) =
         format.infer_schema(open(path, &Arc::default())?, Some(0)).map_err(|error| TableError::table(path, error))?;

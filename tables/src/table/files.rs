@@ -1,7 +1,9 @@
 //! The files of a table, from paths, folders and patterns.
 
+use super::{Format, Source};
 use crate::TableError;
-use crate::conf::{Format, Source};
+use edgecut_graph::suggestion;
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 /// The endings of the names of CSV files, each also followed by `.gz` or `.zst`.
@@ -30,7 +32,7 @@ pub(crate) fn resolve(conf: &Path, at: &str, source: &Source) -> Result<Vec<(Pat
 /// configuration, or at the working directory if it is not found there.
 ///
 /// # Errors
-/// Fails for a path without files, and for a folder with partitions.
+/// Fails for a path without files.
 pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<PathBuf>, TableError> {
     let mut found = Vec::new();
     for pattern in patterns {
@@ -44,9 +46,10 @@ pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<Pa
             }
         }
         if matched.is_empty() {
+            let hint = candidates.iter().find_map(|path| near_file(path)).unwrap_or_default();
             let [beside, working] = candidates.map(|path| path.display().to_string());
             let places = if beside == working { beside } else { format!("{beside} or {working}") };
-            return Err(TableError::file(conf, format!("{at}.files: there is no file {places}")));
+            return Err(TableError::file(conf, format!("{at}.files: there is no file {places}{hint}")));
         }
         found.extend(matched);
     }
@@ -55,6 +58,14 @@ pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<Pa
         return Err(TableError::file(conf, format!("{at}.files: {} is listed twice", twice[0].display())));
     }
     Ok(found)
+}
+
+/// Returns the end of an error about a file that does not exist, if its folder has one of a near name.
+fn near_file(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let entries = std::fs::read_dir(path.parent()?).ok()?;
+    let names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    Some(suggestion(name, names.iter().map(String::as_str))).filter(|hint| !hint.is_empty())
 }
 
 /// Returns the files of one path or pattern.
@@ -85,6 +96,15 @@ fn expand(conf: &Path, at: &str, pattern: &Path) -> Result<Vec<PathBuf>, TableEr
 /// Returns the tables in a folder as Spark and DuckDB write it. Names that start with `_` or `.` are marks and
 /// checksums.
 fn files_of_folder(folder: &Path) -> Result<Vec<PathBuf>, TableError> {
+    let found = files_of_partition(folder)?;
+    if found.is_empty() {
+        return Err(TableError::file(folder, "the folder contains no tables"));
+    }
+    Ok(found)
+}
+
+/// Returns the tables in a folder, which may have none, and in its partitions, such as `year=2020`.
+fn files_of_partition(folder: &Path) -> Result<Vec<PathBuf>, TableError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| TableError::io(folder, error))? {
         let path = entry.map_err(|error| TableError::io(folder, error))?.path();
@@ -92,27 +112,102 @@ fn files_of_folder(folder: &Path) -> Result<Vec<PathBuf>, TableError> {
         if name.starts_with(['_', '.']) {
             continue;
         }
+        if path.is_dir() && column_of_folder(&name).is_some() {
+            // A partition without rows may be empty.
+            found.extend(files_of_partition(&path)?);
+            continue;
+        }
         if path.is_dir() {
-            let why = if name.contains('=') {
-                format!(
-                    "{name} is a partition, whose column is only in the name of the folder. Write the table without \
-                     partitions, or name the files by a pattern such as {:?}, which leaves that column out",
-                    folder.join("*/*.parquet")
-                )
-            } else {
-                format!("it contains the folder {name}: name the files by a pattern")
-            };
-            return Err(TableError::file(folder, why));
+            return Err(TableError::file(
+                folder,
+                format!("it contains the folder {name}: name the files by a pattern"),
+            ));
         }
         if format_of(&path).is_none() {
             return Err(TableError::file(folder, format!("{name} is not a table: name the files by a pattern")));
         }
         found.push(path);
     }
-    if found.is_empty() {
-        return Err(TableError::file(folder, "the folder contains no tables"));
-    }
     Ok(found)
+}
+
+/// A column that the name of a folder has, with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FolderColumn {
+    pub(crate) name: String,
+    /// The value, unless it is missing.
+    pub(crate) value: Option<String>,
+}
+
+/// Returns the columns in the names of the folders of a file, such as `year=2020`, the innermost first.
+pub(super) fn folder_columns(path: &Path) -> Vec<FolderColumn> {
+    let folders = path.ancestors().skip(1).filter_map(Path::file_name);
+    folders.filter_map(|name| column_of_folder(&name.to_string_lossy())).collect()
+}
+
+/// Returns the column in the name of a folder, as Hive and Spark write it.
+fn column_of_folder(name: &str) -> Option<FolderColumn> {
+    let (name, value) = name.split_once('=').filter(|(name, _)| !name.is_empty())?;
+    let value = unescaped(value);
+    Some(FolderColumn {
+        name: unescaped(name),
+        value: Some(value).filter(|value| value != "__HIVE_DEFAULT_PARTITION__"),
+    })
+}
+
+/// Replaces `%XX` by the byte that it means.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let escaped = text_of(others.get(..2)).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn text_of(bytes: Option<&[u8]>) -> Option<&str> {
+    std::str::from_utf8(bytes?).ok()
+}
+
+/// Returns two files, of which the first is read before the second, but has a larger number in its name.
+pub(super) fn misordered(paths: &[&Path]) -> Option<[PathBuf; 2]> {
+    let is_wrong = |pair: &&[&Path]| natural_order(&pair[0].to_string_lossy(), &pair[1].to_string_lossy()).is_gt();
+    paths.windows(2).find(is_wrong).map(|pair| [pair[0].to_path_buf(), pair[1].to_path_buf()])
+}
+
+/// Compares names, with numbers in them by their values.
+fn natural_order(one: &str, other: &str) -> Ordering {
+    let pieces = |text: &str| -> Vec<(Option<u128>, String)> {
+        let bytes = text.as_bytes();
+        let is_same = |a: &u8, b: &u8| a.is_ascii_digit() == b.is_ascii_digit();
+        let of_piece = |piece: &[u8]| {
+            let piece = String::from_utf8_lossy(piece).into_owned();
+            (piece.parse().ok(), piece)
+        };
+        bytes.chunk_by(is_same).map(of_piece).collect()
+    };
+    let one = pieces(one);
+    let other = pieces(other);
+    for ((number, text), (other_number, other_text)) in one.iter().zip(&other) {
+        let order = match (number, other_number) {
+            (Some(number), Some(other)) => number.cmp(other),
+            _ => text.cmp(other_text),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    one.len().cmp(&other.len())
 }
 
 /// Recognizes the format by the name of a file.
@@ -125,4 +220,31 @@ fn format_of(path: &Path) -> Option<Format> {
     }
     let separator = if ending == "tsv" { b'\t' } else { b',' };
     CSV_ENDINGS.contains(&ending).then_some(Format::Csv { separator })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_folders_are_columns() {
+        let column =
+            |name: &str, value: Option<&str>| FolderColumn { name: name.into(), value: value.map(str::to_owned) };
+        let path = Path::new("t/year=2020/city=S%C3%A3o%20Paulo%/a=__HIVE_DEFAULT_PARTITION__/part=0.csv");
+        let expected = [column("a", None), column("city", Some("S\u{e3}o Paulo%")), column("year", Some("2020"))];
+        assert_eq!(folder_columns(path), expected);
+        assert_eq!(folder_columns(Path::new("=3/x.csv")), []);
+    }
+
+    #[test]
+    fn numbers_in_names_should_ascend() {
+        let found = |names: &[&str]| misordered(&names.iter().map(Path::new).collect::<Vec<_>>());
+        assert_eq!(
+            found(&["p-0.csv", "p-1.csv", "p-10.csv", "p-2.csv"]),
+            Some(["p-10.csv", "p-2.csv"].map(PathBuf::from))
+        );
+        assert_eq!(found(&["p-00.csv", "p-01.csv", "p-10.csv"]), None);
+        assert_eq!(found(&["p-007.csv", "p-7.csv", "q-1.csv"]), None);
+        assert_eq!(found(&["a.csv", "b.csv"]), None);
+    }
 }

@@ -8,11 +8,15 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The texts that are missing values, unless a configuration lists others. Python writes NaN as `nan`.
 const DEFAULT: [&str; 7] = ["", "NA", "N/A", "NaN", "nan", "null", "None"];
+
+/// Texts in lower case that often stand for a missing value, but are values unless a configuration lists them.
+const SUSPECTS: [&str; 12] =
+    ["?", "-", "--", ".", "unknown", "missing", "undefined", "none", "null", "nil", "n.a.", "not available"];
 
 /// The texts and numbers that are missing values. Null and the number NaN are always missing.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +38,8 @@ struct Counts {
     missing: BTreeMap<Column, Pieces>,
     /// By the path of the table and the name of the feature.
     unknown: BTreeMap<(String, String), u64>,
+    /// The values of each column that may stand for missing ones.
+    suspects: BTreeSet<(Column, String)>,
 }
 
 /// The path of a table in the configuration, and the name of a column.
@@ -61,6 +67,8 @@ impl NaValues {
         let numbers: Vec<f64> =
             texts.iter().filter_map(|text| text.parse().ok()).filter(|n: &f64| !n.is_nan()).collect();
         texts.extend(numbers.iter().filter(|number| number.fract() == 0.0).map(|number| format!("{number:.1}")));
+        texts.sort();
+        texts.dedup();
         let longest = texts.iter().map(String::len).max().unwrap_or(0);
         Self { texts, numbers, longest }
     }
@@ -68,6 +76,11 @@ impl NaValues {
     /// Returns a rule by which only null and NaN are missing.
     pub(crate) fn none() -> Self {
         Self::new(Vec::new())
+    }
+
+    /// Returns a rule by which also the values of another rule are missing.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        Self::new([&self.texts[..], &other.texts].concat())
     }
 
     fn has_text(&self, text: &str) -> bool {
@@ -158,7 +171,15 @@ impl MissingValues {
         counts.unknown.insert((table.to_owned(), feature.to_owned()), num_unknown);
     }
 
-    /// Returns a sentence for each column that has missing values, and for each feature that has unknown categories.
+    /// Records the classes or categories of a column that may stand for missing values.
+    pub(crate) fn record_suspects<'a>(&self, table: &str, column: &str, texts: impl Iterator<Item = &'a str>) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_suspect = |text: &&str| SUSPECTS.contains(&text.trim().to_lowercase().as_str());
+        let of_column = (table.to_owned(), column.to_owned());
+        counts.suspects.extend(texts.filter(is_suspect).map(|text| (of_column.clone(), text.to_owned())));
+    }
+
+    /// Returns a sentence for each column that has missing values or values that may stand for these, and for each feature that has unknown categories.
     pub(crate) fn notes(&self) -> Vec<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let missing =
@@ -167,7 +188,13 @@ impl MissingValues {
             let word = if *number == 1 { "category" } else { "categories" };
             format!("{table}, feature {feature}: {number} {word} that its transform does not have, read as no category")
         });
-        missing.chain(unknown).collect()
+        let suspects = counts.suspects.iter().map(|((table, column), text)| {
+            format!(
+                "{table}, column {column}: the text {text} is a value like others; missing_values: [{text:?}] reads it as \
+                 missing"
+            )
+        });
+        missing.chain(suspects).chain(unknown).collect()
     }
 }
 

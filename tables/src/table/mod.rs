@@ -8,11 +8,13 @@ mod missing;
 mod numbers;
 mod parquet;
 mod scan;
+mod source;
 mod times;
 
 pub(crate) use cells::{IdCells, id_cells, text_cells, whole_numbers, whole_text};
 pub(crate) use files::paths;
 pub(crate) use missing::{MissingValues, NaValues, is_text};
-pub(crate) use numbers::{BadCell, Numbers, numbers, optional_numbers};
+pub(crate) use numbers::{BadCell, NumberForm, Numbers, numbers};
 pub(crate) use scan::{Batch, Results, Rows, Stop, Table, scan, scan_in_steps};
-pub(crate) use times::{TimeCells, TimeFormat, time_cells};
+pub(crate) use source::{Format, Source, TimeColumn};
+pub(crate) use times::{TimeCells, TimeForm, seconds, seconds_of_text, time_cells};

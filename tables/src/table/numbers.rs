@@ -1,6 +1,7 @@
 //! Numbers and vectors in columns.
 
 use super::cells::cast_to;
+use super::times::is_time;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, StringArray};
@@ -29,34 +30,45 @@ pub(crate) struct BadCell {
     pub(crate) row: usize,
     /// The reason.
     pub(crate) why: String,
+    /// True if the value is missing.
+    pub(crate) is_missing: bool,
+    /// True if the value is a vector of another length than earlier ones.
+    pub(crate) has_other_length: bool,
+}
+
+impl BadCell {
+    /// Creates a value that cannot be used for the reason `why`.
+    pub(crate) fn new(row: usize, why: String) -> Self {
+        Self { row, why, is_missing: false, has_other_length: false }
+    }
+
+    /// Creates a value that is missing.
+    pub(crate) fn missing(row: usize) -> Self {
+        Self { is_missing: true, ..Self::new(row, "it is missing".into()) }
+    }
+}
+
+/// The form of the numbers of a column.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NumberForm<'a> {
+    /// The separator of vectors in texts.
+    pub(crate) separator: Option<&'a str>,
+    /// The length to which longer vectors are cut, and to which zeros fill shorter ones.
+    pub(crate) length: Option<usize>,
+    /// True if missing values become NaN, and are not bad.
+    pub(crate) may_be_missing: bool,
 }
 
 /// Converts a column to numbers. `width` is the number of values per row if it is known, and becomes that of the first
-/// good row. With a separator, texts are vectors.
+/// good row.
 ///
 /// # Errors
 /// Fails for a type without numbers.
-pub(crate) fn numbers(array: &ArrayRef, separator: Option<&str>, width: &mut Option<usize>) -> Result<Numbers, String> {
-    numbers_of(array, separator, width, false)
-}
-
-/// Like [`numbers`], but values that are missing become NaN.
-pub(crate) fn optional_numbers(
-    array: &ArrayRef,
-    separator: Option<&str>,
-    width: &mut Option<usize>,
-) -> Result<Numbers, String> {
-    numbers_of(array, separator, width, true)
-}
-
-fn numbers_of(
-    array: &ArrayRef,
-    separator: Option<&str>,
-    width: &mut Option<usize>,
-    may_be_missing: bool,
-) -> Result<Numbers, String> {
+pub(crate) fn numbers(array: &ArrayRef, form: NumberForm, width: &mut Option<usize>) -> Result<Numbers, String> {
     let num_rows = array.len();
-    let mut rows = RowWriter { values: Vec::new(), width: *width, bad: Vec::new(), rows_before: 0, may_be_missing };
+    let separator = form.separator;
+    let mut rows =
+        RowWriter { values: Vec::new(), width: form.length.or(*width), bad: Vec::new(), rows_before: 0, form };
     match array.data_type() {
         DataType::List(_) => lists(array.as_list::<i32>(), &mut rows)?,
         DataType::LargeList(_) => lists(array.as_list::<i64>(), &mut rows)?,
@@ -90,19 +102,18 @@ fn numbers_of(
 }
 
 /// Collects rows of one width.
-struct RowWriter {
+struct RowWriter<'a> {
     values: Vec<f64>,
     width: Option<usize>,
     bad: Vec<BadCell>,
     /// The rows without numbers before the width was known.
     rows_before: usize,
-    /// True if missing values become NaN, and are not bad.
-    may_be_missing: bool,
+    form: NumberForm<'a>,
 }
 
-impl RowWriter {
+impl RowWriter<'_> {
     fn filler(&self) -> f64 {
-        if self.may_be_missing { f64::NAN } else { 0.0 }
+        if self.form.may_be_missing { f64::NAN } else { 0.0 }
     }
 
     /// Adds a row without numbers.
@@ -115,27 +126,40 @@ impl RowWriter {
 
     fn bad(&mut self, row: usize, why: String) {
         self.fill();
-        self.bad.push(BadCell { row, why });
+        self.bad.push(BadCell::new(row, why));
     }
 
     fn missing(&mut self, row: usize) {
-        if self.may_be_missing { self.fill() } else { self.bad(row, "it is missing".into()) }
+        self.fill();
+        if !self.form.may_be_missing {
+            self.bad.push(BadCell::missing(row));
+        }
     }
 
     fn row(&mut self, row: usize, numbers: &[f64]) {
-        let is_unknown = |number: f64| self.may_be_missing && number.is_nan();
+        let is_unknown = |number: f64| self.form.may_be_missing && number.is_nan();
         let is_wrong = |number: &&f64| !is_unknown(**number) && !(**number as f32).is_finite();
         if let Some(number) = numbers.iter().find(is_wrong) {
-            let why =
-                if number.is_nan() { "it is NaN".into() } else { format!("{number} is infinite as a 32-bit float") };
-            return self.bad(row, why);
+            if number.is_nan() {
+                return self.missing(row);
+            }
+            return self.bad(row, format!("{number} is infinite as a 32-bit float"));
+        }
+        if let Some(length) = self.form.length {
+            let kept = &numbers[..numbers.len().min(length)];
+            self.values.extend_from_slice(kept);
+            self.values.extend(std::iter::repeat_n(0.0, length - kept.len()));
+            return;
         }
         if numbers.is_empty() {
-            return if self.may_be_missing { self.fill() } else { self.bad(row, "it has no numbers".into()) };
+            return if self.form.may_be_missing { self.fill() } else { self.bad(row, "it has no numbers".into()) };
         }
         let width = *self.width.get_or_insert(numbers.len());
         if numbers.len() != width {
-            return self.bad(row, format!("it has {} numbers, but earlier rows have {width}", numbers.len()));
+            let why = format!("it has {} numbers, but earlier rows have {width}", numbers.len());
+            self.fill();
+            self.bad.push(BadCell { has_other_length: true, ..BadCell::new(row, why) });
+            return;
         }
         self.values.extend_from_slice(numbers);
     }
@@ -144,7 +168,7 @@ impl RowWriter {
     fn list(&mut self, row: usize, is_valid: bool, numbers: &ArrayRef, range: std::ops::Range<usize>) {
         let numbers = numbers.as_primitive::<Float64Type>();
         let has_null = numbers.null_count() > 0 && range.clone().any(|at| numbers.is_null(at));
-        if has_null && is_valid && self.may_be_missing {
+        if has_null && is_valid && self.form.may_be_missing {
             let or_nan = |at: usize| if numbers.is_null(at) { f64::NAN } else { numbers.value(at) };
             return self.row(row, &range.map(or_nan).collect::<Vec<_>>());
         }
@@ -174,12 +198,20 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
             continue;
         };
         numbers.clear();
-        let wrong = match separator {
-            None => push_number(text, &mut numbers),
-            Some(separator) => text.split(separator).find_map(|entry| push_number(entry, &mut numbers)),
+        let list = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let wrong = match (list, separator) {
+            // A list as Python and NumPy write it.
+            (Some(list), None) => {
+                let entries = list.split(|c: char| c == ',' || c.is_whitespace()).filter(|entry| !entry.is_empty());
+                entries.into_iter().find_map(|entry| push_number(entry, &mut numbers))
+            }
+            (None, None) => push_number(text, &mut numbers),
+            (list, Some(separator)) => {
+                list.unwrap_or(text).split(separator).find_map(|entry| push_number(entry, &mut numbers))
+            }
         };
         match wrong {
-            Some(entry) => rows.bad(row, format!("{entry:?} is not a number")),
+            Some(entry) => rows.bad(row, format!("{entry:?} is not a number{}", reader_of(entry))),
             None => rows.row(row, &numbers),
         }
     }
@@ -188,19 +220,28 @@ fn texts(array: &ArrayRef, separator: Option<&str>, rows: &mut RowWriter) -> Res
 
 /// Adds the number that a text is. Returns the text if it is not a number.
 fn push_number<'a>(text: &'a str, numbers: &mut Vec<f64>) -> Option<&'a str> {
-    match text.trim().parse() {
-        Ok(number) => {
-            numbers.push(number);
-            None
-        }
-        Err(_) => Some(text),
-    }
+    let text_of_number = text.trim();
+    let number = match text_of_number.parse() {
+        Ok(number) => number,
+        // As the truth values of Parquet.
+        Err(_) if text_of_number.eq_ignore_ascii_case("true") => 1.0,
+        Err(_) if text_of_number.eq_ignore_ascii_case("false") => 0.0,
+        Err(_) => return Some(text),
+    };
+    numbers.push(number);
+    None
+}
+
+/// Returns the end of an error about a text that is not a number: the key that reads it, if one does.
+fn reader_of(text: &str) -> &'static str {
+    if is_time(text.trim()) { ". The transform {name: date} reads dates and times" } else { "" }
 }
 
 fn as_floats(array: &ArrayRef) -> Result<ArrayRef, String> {
     let data_type = array.data_type();
     if !(data_type.is_numeric() || *data_type == DataType::Boolean) {
-        return Err(format!("its type is {data_type}, which holds no numbers"));
+        let reader = if data_type.is_temporal() { "; the transform {name: date} reads dates and times" } else { "" };
+        return Err(format!("its type is {data_type}, which holds no numbers{reader}"));
     }
     cast_to(array, &DataType::Float64)
 }

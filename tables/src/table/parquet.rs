@@ -2,8 +2,9 @@
 
 use super::scan::{batch_rows, positions_of};
 use crate::TableError;
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -45,10 +46,14 @@ impl ParquetFile {
         groups.map(|group| (group.num_rows().max(0) as u64, group.compressed_size().max(0) as u64)).collect()
     }
 
+    /// Returns the names of the columns.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.metadata.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
     /// Opens a row group.
     pub(super) fn group(&self, group: usize, columns: &[String], row_bytes: usize) -> Result<ParquetRows, TableError> {
-        let schema = self.metadata.schema();
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let names = self.names();
         let roots = positions_of(&self.path, columns, &names)?;
         let mut sorted = roots.clone();
         sorted.sort_unstable();
@@ -99,7 +104,30 @@ impl ParquetRows {
     /// Returns the next rows, with the columns in the requested order.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
         let Some(batch) = self.reader.next() else { return Ok(None) };
-        let batch = batch.and_then(|batch| batch.project(&self.order));
+        let batch = batch.and_then(|batch| with_plain_numbers(&batch.project(&self.order)?));
         batch.map(Some).map_err(|error| TableError::table(&self.path, error))
     }
+}
+
+/// Returns a batch with plain columns in place of dictionaries of other values than texts, such as pandas' categories of
+/// numbers.
+fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let is_other = |column: &ArrayRef| match column.data_type() {
+        DataType::Dictionary(_, values) => !values.is_string(),
+        _ => false,
+    };
+    if !batch.columns().iter().any(is_other) {
+        return Ok(batch.clone());
+    }
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
+        let plain = match column.data_type() {
+            DataType::Dictionary(_, values) if !values.is_string() => cast(column, values)?,
+            _ => column.clone(),
+        };
+        fields.push(Field::new(field.name(), plain.data_type().clone(), true));
+        columns.push(plain);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }

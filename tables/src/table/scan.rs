@@ -3,15 +3,15 @@
 //! Invariant: memory does not grow with the size of a file. A piece hands its results over in batches of about a
 //! megabyte, and few of them wait.
 
-use super::csv::{BUFFER_BYTES, CsvRows};
-use super::files::resolve;
+use super::csv::{BUFFER_BYTES, CsvRows, header};
+use super::files::{FolderColumn, folder_columns, misordered, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
+use super::{Format, Source};
 use crate::TableError;
-use crate::conf::{Format, Source};
-use arrow_array::ArrayRef;
-use edgecut_graph::Workspace;
-use std::collections::VecDeque;
+use arrow_array::{ArrayRef, StringArray};
+use edgecut_graph::{Workspace, suggestion};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,13 +36,21 @@ pub(crate) struct Table {
     files: Vec<OpenFile>,
     pieces: Vec<Piece>,
     na_values: NaValues,
+    na_of_columns: BTreeMap<String, NaValues>,
     missing: MissingValues,
     space: Workspace,
 }
 
-enum OpenFile {
-    Csv { path: PathBuf, separator: u8 },
-    Parquet { path: PathBuf, file: ParquetFile },
+struct OpenFile {
+    path: PathBuf,
+    /// The columns that the names of its folders have.
+    of_folders: Vec<FolderColumn>,
+    content: Content,
+}
+
+enum Content {
+    Csv { separator: u8 },
+    Parquet(ParquetFile),
 }
 
 struct Piece {
@@ -63,6 +71,8 @@ pub(crate) struct Rows<'a> {
     piece: usize,
     path: &'a Path,
     columns: Vec<String>,
+    /// For each column, the one in the name of a folder that takes its place.
+    of_folders: Vec<Option<FolderColumn>>,
     reader: Reader,
     next_row: u64,
     /// The missing values of each column so far.
@@ -93,6 +103,11 @@ impl Table {
         self.missing.record_unknown(&self.at, feature, num_unknown);
     }
 
+    /// Records the classes or categories of a column that may stand for missing values.
+    pub(crate) fn record_suspects<'a>(&self, column: &str, texts: impl Iterator<Item = &'a str>) {
+        self.missing.record_suspects(&self.at, column, texts);
+    }
+
     /// Finds the files of a table and reads the descriptions of Parquet files. The observer of `space` is told about scans,
     /// and `missing` about missing values.
     pub(crate) fn open(
@@ -105,11 +120,12 @@ impl Table {
         let mut files = Vec::new();
         let mut pieces = Vec::new();
         for (path, format) in resolve(conf, at, source)? {
+            let of_folders = folder_columns(&path);
             match format {
                 Format::Csv { separator } => {
                     let num_bytes = path.metadata().map_err(|error| TableError::io(&path, error))?.len();
                     pieces.push(Piece { file: files.len(), group: 0, first_row: 0, num_bytes, num_rows: None });
-                    files.push(OpenFile::Csv { path, separator });
+                    files.push(OpenFile { path, of_folders, content: Content::Csv { separator } });
                 }
                 Format::Parquet => {
                     let file = ParquetFile::open(&path)?;
@@ -118,22 +134,29 @@ impl Table {
                         pieces.push(Piece { file: files.len(), group, first_row, num_bytes, num_rows: Some(rows) });
                         first_row += rows;
                     }
-                    files.push(OpenFile::Parquet { path, file });
+                    files.push(OpenFile { path, of_folders, content: Content::Parquet(file) });
                 }
             }
         }
-        let na_values = source.na_values.clone();
-        Ok(Self { at: at.to_owned(), files, pieces, na_values, missing: missing.clone(), space: space.clone() })
+        Ok(Self {
+            at: at.to_owned(),
+            files,
+            pieces,
+            na_values: source.na_values.clone(),
+            na_of_columns: source.na_of_columns.clone(),
+            missing: missing.clone(),
+            space: space.clone(),
+        })
     }
 
     /// Returns the first file, for errors of the whole table.
     pub(crate) fn first_path(&self) -> &Path {
-        self.files[0].path()
+        &self.files[0].path
     }
 
     /// Returns the file of a piece, for errors.
     pub(crate) fn path_of(&self, piece: usize) -> &Path {
-        self.files[self.pieces[piece].file].path()
+        &self.files[self.pieces[piece].file].path
     }
 
     /// Returns the bytes of all files.
@@ -208,30 +231,56 @@ impl Table {
     ) -> Result<Rows<'_>, TableError> {
         let piece = &self.pieces[at];
         let file = &self.files[piece.file];
-        let reader = match file {
-            OpenFile::Csv { path, separator } => {
-                Reader::Csv(Box::new(CsvRows::open(path, *separator, columns, num_read, row_bytes)?))
+        let of_folders = file.columns_of_folders(columns)?;
+        let in_file: Vec<String> = columns
+            .iter()
+            .zip(&of_folders)
+            .filter(|(_, folder)| folder.is_none())
+            .map(|(name, _)| name.clone())
+            .collect();
+        let reader = match &file.content {
+            Content::Csv { separator } => {
+                Reader::Csv(Box::new(CsvRows::open(&file.path, *separator, &in_file, num_read, row_bytes)?))
             }
-            OpenFile::Parquet { file, .. } => Reader::Parquet(Box::new(file.group(piece.group, columns, row_bytes)?)),
+            Content::Parquet(parquet) => Reader::Parquet(Box::new(parquet.group(piece.group, &in_file, row_bytes)?)),
         };
         Ok(Rows {
             table: self,
             piece: at,
-            path: file.path(),
+            path: &file.path,
             columns: columns.to_vec(),
+            of_folders,
             reader,
             next_row: piece.first_row,
             missing: vec![MissingInPiece::default(); columns.len()],
             stopped: Arc::default(),
         })
     }
+
+    /// Returns two files, of which the first is read before the second, but has a larger number in its name.
+    pub(crate) fn misordered_files(&self) -> Option<[PathBuf; 2]> {
+        misordered(&self.files.iter().map(|file| file.path.as_path()).collect::<Vec<_>>())
+    }
 }
 
 impl OpenFile {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Csv { path, .. } | Self::Parquet { path, .. } => path,
+    /// Returns, for each of `columns`, the column in the name of a folder. A column of the file comes first.
+    fn columns_of_folders(&self, columns: &[String]) -> Result<Vec<Option<FolderColumn>>, TableError> {
+        let of_folders = |column: &String| self.of_folders.iter().find(|of_folder| of_folder.name == *column).cloned();
+        let mut found: Vec<Option<FolderColumn>> = columns.iter().map(of_folders).collect();
+        if found.iter().all(Option::is_none) {
+            return Ok(found);
         }
+        let names = match &self.content {
+            Content::Csv { separator } => header(&self.path, *separator)?,
+            Content::Parquet(file) => file.names(),
+        };
+        for (column, of_folder) in columns.iter().zip(&mut found) {
+            if names.contains(column) {
+                *of_folder = None;
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -255,8 +304,14 @@ impl<'a> Rows<'a> {
         let num_rows = batch.num_rows();
         self.next_row += num_rows as u64;
         let mut columns = Vec::with_capacity(self.columns.len());
-        for ((array, name), missing) in batch.columns().iter().zip(&self.columns).zip(&mut self.missing) {
-            let nullified = self.table.na_values.nullify(array, is_csv, missing);
+        let mut in_file = batch.columns().iter();
+        for ((name, of_folder), missing) in self.columns.iter().zip(&self.of_folders).zip(&mut self.missing) {
+            let array = &match of_folder {
+                Some(column) => constant(column, num_rows),
+                None => in_file.next().expect("the file has all other columns").clone(),
+            };
+            let na_values = self.table.na_of_columns.get(name).unwrap_or(&self.table.na_values);
+            let nullified = na_values.nullify(array, is_csv, missing);
             columns.push(nullified.map_err(|why| TableError::file(self.path, format!("column {name}: {why}")))?);
         }
         Ok(Some(Batch { path: self.path, first_row, columns, num_rows }))
@@ -345,7 +400,7 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
         let piece = &table.pieces[at];
         let rows = Rows { stopped: stopped.clone(), ..table.rows(at, columns, &num_read, row_bytes)? };
         map(at, rows, results)?;
-        if let OpenFile::Parquet { .. } = table.files[piece.file] {
+        if let Content::Parquet(_) = table.files[piece.file].content {
             num_read.fetch_add(piece.num_bytes, Ordering::Relaxed);
         }
         Ok(())
@@ -400,6 +455,11 @@ pub(crate) fn scan_in_steps<'t, T: Send>(
     }
 }
 
+/// Returns a column of texts with one value.
+fn constant(column: &FolderColumn, num_rows: usize) -> ArrayRef {
+    Arc::new(std::iter::repeat_n(column.value.as_deref(), num_rows).collect::<StringArray>())
+}
+
 /// Tells the threads of a scan to end.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
@@ -424,7 +484,8 @@ pub(super) fn positions_of(path: &Path, columns: &[String], names: &[String]) ->
     for column in columns {
         let mut positions = (0..names.len()).filter(|&at| names[at] == *column);
         let Some(position) = positions.next() else {
-            let why = format!("it has no column {column}. Its columns are {}", names.join(", "));
+            let hint = suggestion(column, names.iter().map(String::as_str));
+            let why = format!("it has no column {column}{hint}. Its columns are {}", names.join(", "));
             return Err(TableError::file(path, why));
         };
         if positions.next().is_some() {

@@ -2,11 +2,12 @@
 //!
 //! Invariant: all times of a graph have one unit, which `META.json` and `transforms.json` record.
 
-use super::BadCell;
 use super::cells::{cast_to, whole_numbers, whole_text};
 use super::missing::is_text;
+use super::{BadCell, Numbers};
+use crate::keys::Object;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Int64Type};
+use arrow_array::types::{Date32Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::parse::string_to_datetime;
 use arrow_schema::{DataType, TimeUnit as ArrowUnit};
@@ -26,11 +27,44 @@ pub(crate) struct TimeCells {
     pub(crate) bad: Vec<BadCell>,
 }
 
+/// The form of times, if it is not ISO 8601, a timestamp or a whole number of an own unit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TimeForm {
+    /// The form of texts.
+    format: Option<TimeFormat>,
+    /// The nanoseconds that numbers count since 1970.
+    epoch: Option<i64>,
+}
+
 /// The form of times in texts, in the notation of `strftime`.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeFormat {
     text: String,
     items: Vec<Item<'static>>,
+}
+
+impl TimeForm {
+    /// Reads the keys `format` and `epoch`.
+    pub(crate) fn read(object: &Object) -> Result<Self, String> {
+        let format = match object.get("format") {
+            Some(item) => Some(TimeFormat::new(&item.text()?).or_else(|why| item.wrong(why))?),
+            None => None,
+        };
+        let Some(item) = object.get("epoch") else { return Ok(Self { format, epoch: None }) };
+        if format.is_some() {
+            return item.wrong("numbers since 1970 have no format: give one of epoch and format");
+        }
+        let epoch = match item.text()?.as_str() {
+            "s" => 1_000_000_000,
+            "ms" => 1_000_000,
+            "us" => 1000,
+            "ns" => 1,
+            other => {
+                return item.wrong(format!("{other:?} is not a unit of numbers since 1970: choose s, ms, us or ns"));
+            }
+        };
+        Ok(Self { format: None, epoch: Some(epoch) })
+    }
 }
 
 impl TimeFormat {
@@ -70,19 +104,21 @@ impl TimeFormat {
     }
 }
 
-/// Converts a column of times. Whole numbers stay as they are. Timestamps, dates and texts with these become nanoseconds
-/// since 1970 in UTC.
+/// Converts a column of times. Whole numbers without a known unit stay as they are. Timestamps, dates, texts with these and
+/// numbers since 1970 become nanoseconds since 1970 in UTC.
 ///
 /// # Errors
 /// Fails for a type that holds no times.
-pub(crate) fn time_cells(array: &ArrayRef, format: Option<&TimeFormat>) -> Result<TimeCells, String> {
+pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells, String> {
     let data_type = array.data_type();
     let mut cells = TimeCells { values: Vec::new(), units: Vec::new(), bad: Vec::new() };
-    match (data_type, format) {
-        (DataType::Timestamp(..) | DataType::Date32 | DataType::Date64, Some(_)) => {
-            return Err(format!("its type is {data_type}, which needs no format: leave the format out"));
-        }
-        (DataType::Timestamp(unit, _), None) => {
+    let is_typed = matches!(data_type, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64);
+    if is_typed && (form.format.is_some() || form.epoch.is_some()) {
+        let key = if form.format.is_some() { "format" } else { "epoch" };
+        return Err(format!("its type is {data_type}, which needs no {key}: leave the {key} out"));
+    }
+    match data_type {
+        DataType::Timestamp(unit, _) => {
             let factor = match unit {
                 ArrowUnit::Second => 1_000_000_000,
                 ArrowUnit::Millisecond => 1_000_000,
@@ -91,32 +127,42 @@ pub(crate) fn time_cells(array: &ArrayRef, format: Option<&TimeFormat>) -> Resul
             };
             cells.add_numbers(cast_to(array, &DataType::Int64)?.as_primitive::<Int64Type>().iter(), factor);
         }
-        (DataType::Date64, None) => {
+        DataType::Date64 => {
             cells.add_numbers(cast_to(array, &DataType::Int64)?.as_primitive::<Int64Type>().iter(), 1_000_000);
         }
-        (DataType::Date32, None) => {
+        DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().iter();
             cells.add_numbers(days.map(|days| days.map(i64::from)), NANOS_PER_DAY);
         }
-        (data_type, _) if data_type.is_temporal() => {
+        _ if data_type.is_temporal() => {
             let why = "which is not a point in time: store timestamps, dates, or whole numbers";
             return Err(format!("its type is {data_type}, {why}"));
         }
-        (data_type, _) if is_text(data_type) => {
+        _ if is_text(data_type) => {
             let texts = cast_to(array, &DataType::Utf8)?;
             for text in texts.as_string::<i32>().iter() {
-                cells.add(text.ok_or_else(missing).and_then(|text| time_of_text(text.trim(), format)));
+                cells.add(text.ok_or_else(missing).and_then(|text| time_of_text(text.trim(), form)));
             }
         }
-        (_, None) => {
-            let (values, bad) = whole_numbers(array, None)?;
-            cells = TimeCells { units: vec![TimeUnit::Integers; values.len()], values, bad };
+        _ if data_type.is_floating() && form.epoch.is_some() => {
+            let floats = cast_to(array, &DataType::Float64)?;
+            let factor = form.epoch.unwrap_or(1);
+            for float in floats.as_primitive::<Float64Type>().iter() {
+                cells.add(float.ok_or_else(missing).and_then(|float| since_epoch(float, factor)));
+            }
         }
-        // Such as 20200131, which may be a float because other rows are missing.
-        (_, Some(format)) => {
+        _ => {
             let (values, bad) = whole_numbers(array, None)?;
-            for number in values {
-                cells.add(format.nanoseconds(&number.to_string()).and_then(|nanos| typed(nanos, &number.to_string())));
+            for &number in &values {
+                cells.add(match (form.epoch, &form.format) {
+                    (Some(factor), _) => typed(i128::from(number) * i128::from(factor), &number.to_string()),
+                    // Such as 20200131, which may be a float because other rows are missing.
+                    (None, Some(format)) => {
+                        let text = number.to_string();
+                        format.nanoseconds(&text).and_then(|nanoseconds| typed(nanoseconds, &text))
+                    }
+                    (None, None) => Ok((number, TimeUnit::Integers)),
+                });
             }
             cells.bad.retain(|cell| bad.iter().all(|other| other.row != cell.row));
             cells.bad.extend(bad);
@@ -126,11 +172,60 @@ pub(crate) fn time_cells(array: &ArrayRef, format: Option<&TimeFormat>) -> Resul
     Ok(cells)
 }
 
+/// Converts a column of times to seconds since 1970. Times that are missing become NaN, or are bad.
+///
+/// # Errors
+/// Fails for a type that holds no times.
+pub(crate) fn seconds(array: &ArrayRef, form: &TimeForm, may_be_missing: bool) -> Result<Numbers, String> {
+    let TimeCells { values, units, mut bad } = time_cells(array, form)?;
+    let mut seconds = Vec::with_capacity(values.len());
+    for (row, (value, unit)) in values.into_iter().zip(units).enumerate() {
+        let is_bad = bad.binary_search_by_key(&row, |cell| cell.row).is_ok();
+        if unit == TimeUnit::Integers && !is_bad {
+            let why =
+                format!("{value} is a number whose unit is not known: set epoch to s, ms, us or ns, or set format");
+            let at = bad.partition_point(|cell| cell.row < row);
+            bad.insert(at, BadCell::new(row, why));
+        }
+        seconds.push(if array.is_null(row) { f64::NAN } else { value as f64 / 1e9 });
+    }
+    if may_be_missing {
+        bad.retain(|cell| !cell.is_missing);
+    }
+    Ok(Numbers { values: seconds, width: 1, bad })
+}
+
+/// Returns the seconds since 1970 of a time of ISO 8601.
+///
+/// # Errors
+/// Fails for another text.
+pub(crate) fn seconds_of_text(text: &str) -> Result<f64, String> {
+    match iso_8601(text) {
+        Some(time) => Ok(nanoseconds_of(&time) as f64 / 1e9),
+        None => Err(format!("{text:?} is not a date or time of ISO 8601, such as 2020-01-31 or 2020-01-31T09:26:56Z")),
+    }
+}
+
+/// Returns true for a date or a time of ISO 8601.
+pub(super) fn is_time(text: &str) -> bool {
+    iso_8601(text).is_some()
+}
+
+/// Returns the time of a number that counts `factor` nanoseconds since 1970.
+fn since_epoch(number: f64, factor: i64) -> Result<(i64, TimeUnit), String> {
+    let whole = number.floor();
+    if whole.is_nan() || whole.abs() >= 9e15 {
+        return Err(format!("{number} is not a number since 1970 that a 64-bit float holds"));
+    }
+    let fraction = ((number - whole) * factor as f64).round();
+    typed(whole as i128 * i128::from(factor) + fraction as i128, &number.to_string())
+}
+
 impl TimeCells {
     fn add(&mut self, cell: Result<(i64, TimeUnit), String>) {
         let row = self.values.len();
         let (value, unit) = cell.unwrap_or_else(|why| {
-            self.bad.push(BadCell { row, why });
+            self.bad.push(if why == missing() { BadCell::missing(row) } else { BadCell::new(row, why) });
             (0, TimeUnit::Integers)
         });
         self.values.push(value);
@@ -152,9 +247,16 @@ fn missing() -> String {
     "it is missing".into()
 }
 
-fn time_of_text(text: &str, format: Option<&TimeFormat>) -> Result<(i64, TimeUnit), String> {
-    if let Some(format) = format {
+fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> {
+    if let Some(format) = &form.format {
         return typed(format.nanoseconds(text)?, text);
+    }
+    if let Some(factor) = form.epoch {
+        return match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(number), _) => typed(i128::from(number) * i128::from(factor), text),
+            (_, Ok(number)) => since_epoch(number, factor),
+            _ => Err(format!("{text:?} is not a number since 1970, as epoch says")),
+        };
     }
     let why = match whole_text(text) {
         Ok(number) => return Ok((number, TimeUnit::Integers)),
@@ -162,7 +264,9 @@ fn time_of_text(text: &str, format: Option<&TimeFormat>) -> Result<(i64, TimeUni
     };
     match iso_8601(text) {
         Some(time) => typed(nanoseconds_of(&time), text),
-        None => Err(format!("{why}, or a date or time of ISO 8601; the key time_col can give its format")),
+        None => {
+            Err(format!("{why}, or a date or time of ISO 8601; the key format can give its form, and epoch its unit"))
+        }
     }
 }
 

@@ -27,6 +27,18 @@ impl ExactSum {
         self.terms.push(high);
     }
 
+    /// Adds the product of two numbers without rounding it.
+    pub(crate) fn add_product(&mut self, one: f64, other: f64) {
+        let rounded = one * other;
+        self.add(rounded);
+        self.add(one.mul_add(other, -rounded));
+    }
+
+    /// Returns the floats whose sum it is.
+    pub(crate) fn terms(&self) -> impl Iterator<Item = f64> {
+        self.terms.iter().copied()
+    }
+
     /// Adds another sum.
     pub(crate) fn merge(&mut self, other: &Self) {
         other.terms.iter().for_each(|&term| self.add(term));

@@ -1,7 +1,7 @@
 //! The features of rows.
 
-use super::Fitted;
-use super::apply::apply;
+use super::feature::FittedFeature;
+use super::kind::Row;
 
 /// The features of rows, row-major. All of them are finite.
 ///
@@ -11,33 +11,19 @@ pub(crate) struct FeatureRows {
     values: Vec<f32>,
 }
 
-/// The values of a feature in a row of a table.
-pub(crate) enum RowInput<'a> {
-    /// The numbers of all columns of the feature.
-    Numbers(&'a [f64]),
-    /// The text of a category, unless it is missing.
-    Text(Option<&'a str>),
-}
-
 impl FeatureRows {
     /// Appends the features that `fitted` makes of a row. Returns the number of its categories that are unknown.
     ///
     /// # Errors
     /// Fails for a feature that is NaN or infinite.
-    pub(crate) fn push(&mut self, fitted: &Fitted, input: RowInput) -> Result<u64, String> {
+    pub(crate) fn push(&mut self, fitted: &FittedFeature, row: Row) -> Result<u64, String> {
         let start = self.values.len();
-        let num_unknown = match input {
-            RowInput::Numbers(numbers) => {
-                apply(fitted, numbers, &mut self.values);
-                0
-            }
-            RowInput::Text(text) => fitted.apply_text(text, &mut self.values),
-        };
+        let num_unknown = fitted.apply(row, &mut self.values);
         let added = &self.values[start..];
         let Some(at) = added.iter().position(|feature| !feature.is_finite()) else { return Ok(num_unknown) };
         let transform = fitted.name();
-        let made = match input {
-            RowInput::Numbers(numbers) if numbers.len() == added.len() => format!("{transform} of {}", numbers[at]),
+        let made = match row {
+            Row::Numbers(numbers) if numbers.len() == added.len() => format!("{transform} of {}", numbers[at]),
             _ => transform.to_owned(),
         };
         Err(format!(
@@ -56,17 +42,41 @@ impl FeatureRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn of(json: serde_json::Value) -> FittedFeature {
+        serde_json::from_value(json).unwrap()
+    }
 
     #[test]
     fn features_that_are_not_finite_are_refused() {
-        let tiny = Fitted::Standard { sum: vec![2.0, 1e-40] };
+        let tiny = of(json!({"transform": {"name": "standard", "sum": [2.0, 1e-40]}}));
         let mut rows = FeatureRows::default();
-        rows.push(&tiny, RowInput::Numbers(&[1.0, 1e-40])).unwrap();
-        let error = rows.push(&tiny, RowInput::Numbers(&[1.0, 1.0])).unwrap_err();
+        rows.push(&tiny, Row::Numbers(&[1.0, 1e-40])).unwrap();
+        let error = rows.push(&tiny, Row::Numbers(&[1.0, 1.0])).unwrap_err();
         assert!(error.starts_with("number 1 is inf after the transform: standard of 1 is"), "{error}");
-        let wide = Fitted::MaxMin { max_val: vec![f64::MAX], min_val: vec![f64::MIN] };
+        let wide = of(json!({"transform": {"name": "max_min_norm", "max_val": [f64::MAX], "min_val": [f64::MIN]}}));
         assert!(wide.check().is_err());
         let rows = rows.into_values();
         assert_eq!(rows[..2], [0.5, 1.0]);
+    }
+
+    #[test]
+    fn missing_values_are_replaced_before_the_transform() {
+        let scaled = json!({"name": "max_min_norm", "max_val": [4.0, 8.0], "min_val": [0.0, 0.0]});
+        let mean = json!({"strategy": "mean", "numbers": [1.0, 2.0], "indicator": true});
+        let none = json!({"strategy": "none", "indicator": true});
+        let [mean, none] = [mean, none].map(|impute| of(json!({"transform": scaled, "impute": impute})));
+        for (fitted, row, expected) in [
+            (&mean, [4.0, 4.0], [1.0, 0.5, 0.0]),
+            (&mean, [f64::NAN, 4.0], [0.25, 0.5, 1.0]),
+            (&none, [f64::NAN, 4.0], [0.0, 0.0, 1.0]),
+            (&none, [4.0, 4.0], [1.0, 0.5, 0.0]),
+        ] {
+            let mut rows = FeatureRows::default();
+            rows.push(fitted, Row::Numbers(&row)).unwrap();
+            assert_eq!(rows.into_values(), expected, "{row:?}");
+            assert_eq!(fitted.output_width(2), 3);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! `transforms.json`: the fitted transforms of a graph.
 
 use super::Fitted;
+use super::feature::FittedFeature;
+use super::impute::FittedImpute;
 use crate::TableError;
 use edgecut_graph::{META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
 use serde::{Deserialize, Serialize};
@@ -52,7 +54,23 @@ pub(crate) struct SavedFeature {
     /// The first column of the feature in the feature matrix, and the column after its last.
     pub(crate) columns: [usize; 2],
     /// The transform.
-    pub(crate) transform: Fitted,
+    transform: Fitted,
+    /// The replacement of missing values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    impute: Option<FittedImpute>,
+}
+
+impl SavedFeature {
+    /// Creates the feature `name` in `columns` of the feature matrix.
+    pub(crate) fn new(name: &str, columns: [usize; 2], fitted: &FittedFeature) -> Self {
+        let FittedFeature { transform, impute } = fitted.reduced();
+        Self { name: name.to_owned(), columns, transform, impute }
+    }
+
+    /// Returns the fitted feature.
+    pub(crate) fn fitted(&self) -> FittedFeature {
+        FittedFeature { transform: self.transform.clone(), impute: self.impute.clone() }
+    }
 }
 
 impl Default for Transforms {
@@ -83,7 +101,7 @@ impl Transforms {
         for (name, of_type) in read.node_types.iter().chain(&read.edge_types) {
             for feature in &of_type.features {
                 feature
-                    .transform
+                    .fitted()
                     .check()
                     .map_err(|why| TableError::file(path, format!("feature {} of {name}: {why}", feature.name)))?;
             }
@@ -114,8 +132,8 @@ impl SavedType {
     /// The transforms of a type without features.
     pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None };
 
-    /// Returns the transform of the feature `name`.
-    pub(crate) fn feature(&self, name: &str) -> Option<&Fitted> {
-        self.features.iter().find(|feature| feature.name == name).map(|feature| &feature.transform)
+    /// Returns the feature `name`.
+    pub(crate) fn feature(&self, name: &str) -> Option<FittedFeature> {
+        self.features.iter().find(|feature| feature.name == name).map(SavedFeature::fitted)
     }
 }

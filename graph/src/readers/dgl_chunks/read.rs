@@ -106,7 +106,7 @@ fn read_nodes(
         ..NodeData::default()
     };
     for (split, path, ids) in masks {
-        let ids = checked_split(&path, ids, split, &data)?;
+        let ids = checked_split(&path, ids)?;
         data.splits.set(split, ids);
     }
     Ok(data)

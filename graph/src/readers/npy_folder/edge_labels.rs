@@ -52,10 +52,10 @@ pub(super) fn read_edge_labels(
         if is_mask(&path) {
             let mask = checked_mask(&path, edges)?;
             let listed = (0..mask.len()).filter(|&edge| mask[edge] == 1);
-            listed.into_iter().try_for_each(|edge| add_to_split(&mut splits, edge, split, &values, &path))?;
+            listed.into_iter().try_for_each(|edge| add_to_split(&mut splits, edge, split, &path))?;
         } else {
             for edge in listed_edges(&path, edges)? {
-                add_to_split(&mut splits, edge, split, &values, &path)?;
+                add_to_split(&mut splits, edge, split, &path)?;
             }
         }
     }
@@ -76,20 +76,11 @@ fn listed_edges(path: &Path, edges: RowCount) -> Result<impl Iterator<Item = usi
     Ok(ids.into_iter().map(|id| id as usize))
 }
 
-/// Adds an edge, which is in the file `path`, to a split.
-fn add_to_split(
-    splits: &mut [u8],
-    edge: usize,
-    split: Split,
-    values: &EdgeLabelValues,
-    path: &Path,
-) -> Result<(), GraphError> {
+/// Adds an edge, which is in the file `path`, to a split. Edges without a label are left out when all of the dataset is known.
+fn add_to_split(splits: &mut [u8], edge: usize, split: Split, path: &Path) -> Result<(), GraphError> {
     let why = match Split::of_code(splits[edge]) {
         Some(other) if other == split => format!("edge {edge} is listed twice"),
         Some(other) => format!("edge {edge} is also in the {} split", other.name()),
-        None if split == Split::Train && !values.is_known(edge) => {
-            format!("edge {edge} is a training edge, but has no label")
-        }
         None => {
             splits[edge] = split.code();
             return Ok(());

@@ -1,6 +1,7 @@
 //! The names of the files and folders of `.npy` arrays.
 
 use crate::GraphError;
+use crate::near_names::near_name;
 use std::path::{Path, PathBuf};
 
 /// The folders that contain one folder per node type and per edge type.
@@ -91,6 +92,33 @@ pub(in crate::readers) fn stray_arrays(
     let mut strays: Vec<PathBuf> = paths.filter(is_stray).collect();
     strays.sort();
     Ok(strays)
+}
+
+/// Names that other programs give to arrays, each with the name here.
+const OTHER_NAMES: [(&str, &str); 16] = [
+    ("feat", "x"),
+    ("feats", "x"),
+    ("feature", "x"),
+    ("features", "x"),
+    ("node_feat", "x"),
+    ("node_features", "x"),
+    ("label", "y"),
+    ("labels", "y"),
+    ("node_label", "y"),
+    ("time", "node_time"),
+    ("times", "node_time"),
+    ("edges", "edge_index"),
+    ("edge_feat", "edge_attr"),
+    ("edge_features", "edge_attr"),
+    ("weights", "edge_weight"),
+    ("edge_times", "edge_time"),
+];
+
+/// Returns the name of the array that a file is probably meant to be, without `.npy`.
+pub(in crate::readers) fn near_array(path: &Path) -> Option<&'static str> {
+    let stem = path.file_stem()?.to_str()?;
+    let other = OTHER_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(stem)).map(|(_, known)| *known);
+    other.or_else(|| near_name(stem, NODE_ARRAYS.into_iter().chain(EDGE_ARRAYS)))
 }
 
 /// Returns the only existing file among alternatives with the same meaning, if any. Fails if several exist.

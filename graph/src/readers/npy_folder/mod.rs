@@ -13,7 +13,7 @@ mod targets;
 pub(super) use attributes::{read_features, read_times, read_weights};
 pub(super) use edges::EdgeFiles;
 pub use export::export_npy;
-pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, stray_arrays};
+pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, near_array, stray_arrays};
 pub(super) use integers::Integers;
 pub(super) use read::{mask_ids, read_labels, read_splits};
 pub use read::{read_npy_folder, read_npy_types};

@@ -7,6 +7,7 @@ use super::integers::{Integers, read_mask};
 use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
+use crate::near_names::suggestion;
 use crate::npy::{NpyElement, StoredArray, npy_shape};
 use crate::parallel;
 use crate::readers::row_count::RowCount;
@@ -59,7 +60,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Fails for a missing or damaged array, a wrong shape or type, inconsistent counts, ids out of range,
-/// duplicate nodes in a split, edges in two splits, training nodes or edges without a label, features that are not finite, and weights that are negative
+/// duplicate nodes in a split, edges in two splits, features that are not finite, and weights that are negative
 /// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     read_npy_folder_in(&Workspace::default(), name, folder)
@@ -135,7 +136,10 @@ pub(in crate::readers) fn read_npy_types_in(
         };
         let find = |wanted: &str| match node_types.iter().position(|nodes: &NodeData| nodes.name == wanted) {
             Some(position) => Ok(position),
-            None => Err(GraphError::format(&dir, format!("there is no node type {wanted} in {NODES_FOLDER}/"))),
+            None => {
+                let hint = suggestion(wanted, node_types.iter().map(|nodes| nodes.name.as_str()));
+                Err(GraphError::format(&dir, format!("there is no node type {wanted} in {NODES_FOLDER}/{hint}")))
+            }
         };
         let from = find(src)?;
         let to = find(dst)?;
@@ -181,7 +185,7 @@ fn node_type(space: &Workspace, folder: &Path, name: &str, nodes: RowCount) -> R
     if data.labels.is_some() && data.targets.is_some() {
         return Err(GraphError::format(targets_file, "there is also y.npy: nodes have either classes or targets"));
     }
-    data.splits = read_splits(folder, nodes, &data)?;
+    data.splits = read_splits(folder, nodes)?;
     Ok(data)
 }
 
@@ -280,13 +284,13 @@ fn classes<T: NpyElement + Into<f64>>(space: &Workspace, path: &Path, item: &str
     })
 }
 
-/// Reads the splits of the nodes, whose labels `data` has, from the files in `folder`.
-pub(in crate::readers) fn read_splits(folder: &Path, nodes: RowCount, data: &NodeData) -> Result<Splits, GraphError> {
+/// Reads the splits of the nodes from the files in `folder`.
+pub(in crate::readers) fn read_splits(folder: &Path, nodes: RowCount) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for split in Split::ALL {
         let Some(path) = split_file(folder, split, "")? else { continue };
         let ids = if is_mask(&path) { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
-        splits.set(split, checked_split(&path, ids, split, data)?);
+        splits.set(split, checked_split(&path, ids)?);
     }
     Ok(splits)
 }

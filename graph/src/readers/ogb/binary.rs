@@ -73,7 +73,7 @@ pub(in crate::readers) fn read_ogb_binary_in(
         read_npy_folder_in(space, name, unpacked.dir()).map_err(|error| GraphError::in_file(&data, error))?;
     let nodes = &mut dataset.node_types[0];
     let splits = scheme.map(|dir| read_splits(&dir, RowCount::nodes(nodes.num_nodes))).transpose()?;
-    nodes.splits = check_splits(splits, nodes)?;
+    nodes.splits = check_splits(splits)?;
     if properties.adds_inverse_edges {
         dataset.add_inverse_edges_in(space)?;
     }

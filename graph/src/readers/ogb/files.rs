@@ -1,7 +1,7 @@
 //! The files that the homogeneous and the heterogeneous layout share.
 
 use crate::GraphError;
-use crate::dataset::{NodeData, Split, Splits};
+use crate::dataset::{Split, Splits};
 use crate::memory::{Buffer, Features};
 use crate::readers::row_count::RowCount;
 use crate::readers::splits::{checked_split, count_classes};
@@ -133,10 +133,10 @@ pub(super) fn read_splits(scheme: &Path, nodes: RowCount) -> Result<SplitFiles, 
         .collect()
 }
 
-pub(super) fn check_splits(files: Option<SplitFiles>, data: &NodeData) -> Result<Splits, GraphError> {
+pub(super) fn check_splits(files: Option<SplitFiles>) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for (split, path, ids) in files.unwrap_or_default() {
-        splits.set(split, checked_split(&path, ids, split, data)?);
+        splits.set(split, checked_split(&path, ids)?);
     }
     Ok(splits)
 }

@@ -128,7 +128,7 @@ fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) ->
         times: read_node_years(&feature_dir, nodes)?,
         ..NodeData::default()
     };
-    data.splits = check_splits(splits, &data)?;
+    data.splits = check_splits(splits)?;
     Ok(data)
 }
 

@@ -76,7 +76,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
             times: read_node_years(&raw, nodes)?,
             ..NodeData::default()
         };
-        node_data.splits = check_splits(join(splits)?, &node_data)?;
+        node_data.splits = check_splits(join(splits)?)?;
         let mut dataset = Dataset::homogeneous(name, node_data, src.into(), dst.into());
         dataset.edge_types[0].attributes.features = join(edge_features)?;
         if properties.adds_inverse_edges {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use arrow_array::{ArrayRef, RecordBatch};
+use edgecut_graph::{Meta, NpyElement, map_npy};
 use flate2::Compression as Level;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
@@ -83,6 +84,19 @@ impl Folder {
         (serde_json::from_slice(&output.stdout).unwrap(), stderr)
     }
 
+    /// Builds the features of a part that were left out.
+    pub(crate) fn built_features(&self, out: &str, part: u32) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+        command
+            .arg("features")
+            .arg("--dataset-root-dir")
+            .arg(self.path(out))
+            .arg("--conf")
+            .arg(self.path("graph.json"));
+        let output = command.args(["--part", &part.to_string()]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// Runs `partition-graph`, which must fail without output, and returns its error.
     pub(crate) fn fails(&self, more: &[&str]) -> String {
         let output = self.run("failed", more);
@@ -114,4 +128,18 @@ pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Returns the arrays among the files of a folder.
 pub(crate) fn arrays(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     contents(dir).into_iter().filter(|(name, _)| name.ends_with(".npy")).collect()
+}
+
+/// Returns the values of the nodes of type `n` in a file, a row for each node in the order of the table.
+pub(crate) fn values_of_nodes<T: NpyElement + Copy>(folder: &Folder, out: &str, file: &str) -> Vec<Vec<T>> {
+    let num_parts = Meta::read(&folder.path(out)).unwrap().num_parts;
+    let mut rows = BTreeMap::new();
+    for part in 0..num_parts {
+        let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
+        let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
+        let (shape, values) = map_npy::<T>(&dir.join(file)).unwrap();
+        let width = shape.get(1).copied().unwrap_or(1);
+        rows.extend(ids.iter().copied().zip(values.chunks(width).map(<[T]>::to_vec)));
+    }
+    rows.into_values().collect()
 }

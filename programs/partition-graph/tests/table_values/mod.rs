@@ -400,3 +400,31 @@ fn times_that_do_not_fit_are_named() {
     let error = folder.fails(&[]);
     assert!(error.contains("row 1: column t: \"2020-01-01\" is not a time of the format \"%d.%m.%Y\""), "{error}");
 }
+
+#[test]
+fn texts_that_may_stand_for_missing_values_are_named() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id,y,c\na,cat,x\nb,?,Unknown\nc,dog,y\nd,?,x\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let mut label = json!({"task_type": "classification", "label_col": "y", "split_pct": [1, 0, 0]});
+    let mut feature = json!({"feature_col": "c", "transform": {"name": "to_categorical"}});
+    folder.write("graph.json", conf(json!({"labels": [label.clone()], "features": [feature.clone()]}), json!({})));
+    let (made, stderr) = folder.made("values", &[]);
+    assert_eq!(made["node_types"][0]["num_classes"], 3);
+    for (column, text) in [("y", "?"), ("c", "Unknown")] {
+        let note = format!(
+            "note: nodes[0], column {column}: the text {text} is a value like others; missing_values: [{text:?}] reads it as missing"
+        );
+        assert!(stderr.contains(&note), "{stderr}");
+    }
+    label["missing_values"] = json!(["?"]);
+    feature["missing_values"] = json!(["Unknown"]);
+    folder.write("graph.json", conf(json!({"labels": [label], "features": [feature]}), json!({})));
+    let (made, stderr) = folder.made("missing", &[]);
+    assert_eq!(
+        (&made["node_types"][0]["num_classes"], &made["node_types"][0]["split_sizes"]),
+        (&json!(2), &json!([2, 0, 0]))
+    );
+    assert!(!stderr.contains("a value like others"), "{stderr}");
+    assert!(stderr.contains("nodes[0], column y: 2 of 4 values are missing (2 ?)"), "{stderr}");
+}

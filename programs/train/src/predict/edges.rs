@@ -2,7 +2,7 @@
 
 use super::args::{EdgeSelection, PredictArgs};
 use super::files::{Columns, NamedColumns, Table, stem_of_rank};
-use super::model::{Data, Model, Opened, open};
+use super::model::{Data, Model, OpenEdgeModel, Opened, open};
 use super::user_ids::{UserColumn, UserIds};
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out};
@@ -52,14 +52,13 @@ fn write<B: TrainingBackend>(
 ) -> anyhow::Result<u64> {
     let node = job.node.clone();
     let meta = node.part().meta();
-    let Opened { model: Model::Edge(model, config, embeddings, outputs), sampler } =
-        open::<B>(args, Data::Graph(meta), job.world, device)?
-    else {
+    let Opened { model: Model::Edge(opened), sampler } = open::<B>(args, Data::Graph(meta), job.world, device)? else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge",
             args.load_model.display()
         )));
     };
+    let OpenEdgeModel { model, config, embeddings, outputs } = *opened;
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
     let ends = End::of_edges(args, &node, &config)?;
     let classes = class_names(args, &node, &config, columns.form)?;

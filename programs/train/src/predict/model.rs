@@ -17,7 +17,7 @@ use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelCo
 pub(super) enum Model<B: TrainingBackend> {
     Node(Network<B>, NetworkConfig, SavedEmbeddings, OutputKind),
     Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
-    Edge(EdgeModel<B>, EdgeModelConfig, SavedEmbeddings, OutputKind),
+    Edge(Box<OpenEdgeModel<B>>),
     Graph(Network<B>, NetworkConfig, OutputKind),
 }
 
@@ -25,6 +25,14 @@ pub(super) enum Model<B: TrainingBackend> {
 pub(super) struct Opened<B: TrainingBackend> {
     pub(super) model: Model<B>,
     pub(super) sampler: Option<SamplerConfig>,
+}
+
+/// A model for edges.
+pub(super) struct OpenEdgeModel<B: TrainingBackend> {
+    pub(super) model: EdgeModel<B>,
+    pub(super) config: EdgeModelConfig,
+    pub(super) embeddings: SavedEmbeddings,
+    pub(super) outputs: OutputKind,
 }
 
 /// The data to predict for.
@@ -67,7 +75,7 @@ pub(super) fn open<B: TrainingBackend>(
             let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs);
-            Model::Edge(model, config, embeddings, outputs)
+            Model::Edge(Box::new(OpenEdgeModel { model, config, embeddings, outputs }))
         }
         ModelTask::Graph => {
             let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;

@@ -58,9 +58,8 @@ fn write_table<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<usize> {
     let embeddings = match open::<B>(args, Data::None, world, device)?.model {
-        Model::Node(_, _, embeddings, _) | Model::Edge(_, _, embeddings, _) | Model::Link(_, _, embeddings) => {
-            embeddings
-        }
+        Model::Node(_, _, embeddings, _) | Model::Link(_, _, embeddings) => embeddings,
+        Model::Edge(opened) => opened.embeddings,
         Model::Graph(..) => bail!(
             "--output table: {} is a model for whole graphs, which has no embedding tables",
             args.load_model.display()

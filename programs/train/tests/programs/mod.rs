@@ -97,10 +97,15 @@ pub fn unplace(command: &mut Command) {
 }
 
 /// Returns the command `train` with the flags that all tests use, and without the variables of launchers.
-/// Writes a typed graph with embeddings whose edges `e0` have a class that their only feature tells.
-pub fn edge_parts(num_parts: u32) -> Parts {
+/// Writes a typed graph whose edges `e0` have a class that their only feature tells. Some nodes have no features with
+/// `has_embeddings`.
+pub fn edge_parts(num_parts: u32, has_embeddings: bool) -> Parts {
     let options = FakeOptions { avg_num_nodes: 120, avg_degree: 6.0, num_channels: 4, ..FakeOptions::default() };
     let mut dataset = fake_hetero(&options).expect("a valid graph");
+    for nodes in dataset.node_types.iter_mut().filter(|nodes| !has_embeddings && nodes.features.is_none()) {
+        let values: Vec<f32> = (0..nodes.num_nodes).map(|node| (node % 5) as f32).collect();
+        nodes.features = Some(Features::F32 { values: values.into(), dim: 1 });
+    }
     let edges = &mut dataset.edge_types[0];
     let numbers: Vec<f32> = (0..edges.src.len()).map(|edge| (edge * 37 % 101) as f32 / 50.0 - 1.0).collect();
     let classes: Vec<i64> = numbers.iter().map(|&number| i64::from(number > 0.2)).collect();

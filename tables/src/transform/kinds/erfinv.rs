@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 /// Returns `x` with `erf(x) = y` for `y` in `-1..1`.
 ///
 /// Starts from Winitzki's approximation (2008) and takes steps of Halley's method, which triple the correct digits.
-pub(crate) fn erfinv(y: f64) -> f64 {
+pub(super) fn erfinv(y: f64) -> f64 {
     if y == 0.0 {
         return 0.0;
     }

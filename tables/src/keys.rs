@@ -1,29 +1,29 @@
 //! Access to the values of a configuration, with the path of each value for errors.
 
-use crate::table::NaValues;
+use edgecut_graph::suggestion;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
 /// A value and its path in the configuration, such as `nodes[1].features[0].transform`.
-pub(super) struct Item<'a> {
-    pub(super) path: String,
+pub(crate) struct Item<'a> {
+    pub(crate) path: String,
     value: &'a Value,
 }
 
 /// An object and its path in the configuration.
-pub(super) struct Object<'a> {
-    pub(super) path: String,
+pub(crate) struct Object<'a> {
+    pub(crate) path: String,
     fields: &'a Map<String, Value>,
 }
 
 impl<'a> Item<'a> {
     /// Creates the item of a whole configuration.
-    pub(super) fn root(value: &'a Value) -> Self {
+    pub(crate) fn root(value: &'a Value) -> Self {
         Self { path: String::new(), value }
     }
 
     /// Returns the error `why` at this item.
-    pub(super) fn wrong<T>(&self, why: impl AsRef<str>) -> Result<T, String> {
+    pub(crate) fn wrong<T>(&self, why: impl AsRef<str>) -> Result<T, String> {
         let path = if self.path.is_empty() { "the configuration" } else { &self.path };
         Err(format!("{path}: {}", why.as_ref()))
     }
@@ -33,17 +33,17 @@ impl<'a> Item<'a> {
     }
 
     /// Returns true for an empty text and an empty list.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.value.as_str().is_some_and(str::is_empty) || self.value.as_array().is_some_and(Vec::is_empty)
     }
 
     /// Returns true for an object.
-    pub(super) fn is_object(&self) -> bool {
+    pub(crate) fn is_object(&self) -> bool {
         self.value.is_object()
     }
 
-    /// Returns the values that are missing: a list of texts and numbers.
-    pub(super) fn na_values(&self) -> Result<NaValues, String> {
+    /// Returns the texts of a list, and the decimal form of its numbers.
+    pub(crate) fn texts_and_numbers(&self) -> Result<Vec<String>, String> {
         let mut texts = Vec::new();
         for item in self.list()? {
             match item.value {
@@ -52,11 +52,11 @@ impl<'a> Item<'a> {
                 _ => return item.expected("a text or a number"),
             }
         }
-        Ok(NaValues::new(texts))
+        Ok(texts)
     }
 
     /// Returns the object.
-    pub(super) fn object(&self) -> Result<Object<'a>, String> {
+    pub(crate) fn object(&self) -> Result<Object<'a>, String> {
         match self.value {
             Value::Object(fields) => Ok(Object { path: self.path.clone(), fields }),
             _ => self.expected("an object"),
@@ -64,7 +64,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the items of the list.
-    pub(super) fn list(&self) -> Result<Vec<Item<'a>>, String> {
+    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>, String> {
         match self.value {
             Value::Array(values) => Ok(values.iter().enumerate().map(|(at, value)| self.entry(at, value)).collect()),
             _ => self.expected("a list"),
@@ -76,7 +76,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the text, which is not empty.
-    pub(super) fn text(&self) -> Result<String, String> {
+    pub(crate) fn text(&self) -> Result<String, String> {
         match self.value {
             Value::String(text) if text.is_empty() => self.wrong("it is empty"),
             Value::String(text) => Ok(text.clone()),
@@ -85,7 +85,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the texts of a list, or a text as the only one.
-    pub(super) fn texts(&self) -> Result<Vec<String>, String> {
+    pub(crate) fn texts(&self) -> Result<Vec<String>, String> {
         if !self.value.is_array() {
             return Ok(vec![self.text()?]);
         }
@@ -94,7 +94,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the finite number.
-    pub(super) fn number(&self) -> Result<f64, String> {
+    pub(crate) fn number(&self) -> Result<f64, String> {
         match self.value.as_f64() {
             Some(number) if number.is_finite() => Ok(number),
             _ => self.expected("a number"),
@@ -102,12 +102,12 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the numbers of a list, or a number as the only one.
-    pub(super) fn numbers(&self) -> Result<Vec<f64>, String> {
+    pub(crate) fn numbers(&self) -> Result<Vec<f64>, String> {
         if self.value.is_array() { self.list()?.iter().map(Item::number).collect() } else { Ok(vec![self.number()?]) }
     }
 
     /// Returns the whole number, which is in `range`.
-    pub(super) fn whole(&self, range: RangeInclusive<usize>) -> Result<usize, String> {
+    pub(crate) fn whole(&self, range: RangeInclusive<usize>) -> Result<usize, String> {
         let Some(number) = self.value.as_u64() else { return self.expected("a whole number") };
         match usize::try_from(number) {
             Ok(number) if range.contains(&number) => Ok(number),
@@ -117,20 +117,20 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the truth value.
-    pub(super) fn flag(&self) -> Result<bool, String> {
+    pub(crate) fn flag(&self) -> Result<bool, String> {
         self.value.as_bool().map_or_else(|| self.expected("true or false"), Ok)
     }
 }
 
 impl<'a> Object<'a> {
     /// Returns the value of `key`, unless it is absent or null.
-    pub(super) fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
         let value = self.fields.get(key).filter(|value| !value.is_null())?;
         Some(Item { path: self.path_of(key), value })
     }
 
     /// Returns the value of `key`.
-    pub(super) fn required(&self, key: &str) -> Result<Item<'a>, String> {
+    pub(crate) fn required(&self, key: &str) -> Result<Item<'a>, String> {
         match self.get(key) {
             Some(item) => Ok(item),
             None => Err(format!("{}: it is missing", self.path_of(key))),
@@ -138,16 +138,41 @@ impl<'a> Object<'a> {
     }
 
     /// Returns the keys and values.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a String, Item<'a>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a String, Item<'a>)> {
         self.fields.iter().map(|(key, value)| (key, Item { path: self.path_of(key), value }))
     }
 
+    /// Returns the text of `key`, unless it is absent or null.
+    pub(crate) fn text(&self, key: &str) -> Result<Option<String>, String> {
+        self.get(key).map(|item| item.text()).transpose()
+    }
+
+    /// Returns the number of `key`, unless it is absent or null.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<f64>, String> {
+        self.get(key).map(|item| item.number()).transpose()
+    }
+
+    /// Returns the numbers of `key`, unless it is absent or null.
+    pub(crate) fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
+        self.get(key).map(|item| item.numbers()).transpose()
+    }
+
+    /// Returns the truth value of `key`, or false if it is absent or null.
+    pub(crate) fn flag(&self, key: &str) -> Result<bool, String> {
+        self.get(key).map_or(Ok(false), |item| item.flag())
+    }
+
+    /// Returns the error `why` at this object.
+    pub(crate) fn wrong<T>(&self, why: impl AsRef<str>) -> Result<T, String> {
+        Err(format!("{}: {}", self.path, why.as_ref()))
+    }
+
     /// Checks that there are no other keys than `known`.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), String> {
-        match self.fields.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(format!("{}: unknown key. Known keys here: {}", self.path_of(key), known.join(", "))),
-            None => Ok(()),
-        }
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), String> {
+        let Some(key) = self.fields.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+        let path = self.path_of(key);
+        let hint = suggestion(key, known.iter().copied());
+        Err(format!("{path}: unknown key{hint}. Known keys here: {}", known.join(", ")))
     }
 
     fn path_of(&self, key: &str) -> String {

@@ -1,6 +1,6 @@
 //! The Gaussian distribution of a column by the ranks of its values.
 
-use super::erfinv;
+use super::erfinv::erfinv;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub(crate) struct RankTable {
 
 impl RankTable {
     /// Fits the values of a column. Equal values share the mean of their ranks, or count once with `uniquify`.
-    pub(crate) fn fit(mut column: Vec<f64>, epsilon: f64, uniquify: bool) -> Self {
+    pub(super) fn fit(mut column: Vec<f64>, epsilon: f64, uniquify: bool) -> Self {
         column.par_sort_unstable_by(f64::total_cmp);
         let mut values: Vec<f64> = Vec::new();
         let mut ranks: Vec<f64> = Vec::new();
@@ -41,7 +41,7 @@ impl RankTable {
 
     /// Returns the output for a value. A value between two others is interpolated, and one beyond all takes the nearest
     /// output.
-    pub(crate) fn apply(&self, value: f64) -> f64 {
+    pub(super) fn apply(&self, value: f64) -> f64 {
         let after = self.values.partition_point(|&other| other < value);
         if after == self.values.len() {
             return self.outputs[after - 1];
@@ -54,7 +54,7 @@ impl RankTable {
     }
 
     /// Returns a table of few values, which are spread evenly over all.
-    pub(crate) fn reduced(&self) -> Self {
+    pub(super) fn reduced(&self) -> Self {
         let num_values = self.values.len();
         if num_values <= MAX_SAVED {
             return self.clone();
@@ -65,7 +65,7 @@ impl RankTable {
     }
 
     /// Checks a table that was read from a file.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let is_ascending = self.values.windows(2).all(|pair| pair[0] < pair[1]);
         let are_finite = self.values.iter().chain(&self.outputs).all(|value| value.is_finite());
         if self.values.is_empty() || self.values.len() != self.outputs.len() || !is_ascending || !are_finite {

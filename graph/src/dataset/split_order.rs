@@ -1,0 +1,158 @@
+//! The division of nodes or edges into splits.
+
+use super::Splits;
+use crate::Share;
+use crate::rng::{CounterRng, combine};
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A random order of the rows of a type, which are nodes or edges. It is a function of the seed, the name of the type and the
+/// row.
+///
+/// ```
+/// use edgecut_graph::{Share, SplitOrder};
+/// let shares = [0.6, 0.2, 0.2].map(|share| Share::new(share).unwrap());
+/// let order = SplitOrder { seed: 7, name: "paper" };
+/// assert_eq!(order.by_times(vec![0_u32, 1, 2, 3, 4], &[50, 10, 30, 20, 40], shares), [vec![1, 2, 3], vec![4], vec![0]]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SplitOrder<'a> {
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The name of the node type or edge type.
+    pub name: &'a str,
+}
+
+impl SplitOrder<'_> {
+    /// Divides rows at random. Returns the rows of each split, ascending. A split has the share of the rows, rounded down.
+    pub fn at_random<T: RowNumber>(&self, mut rows: Vec<T>, shares: [Share; 3]) -> [Vec<T>; 3] {
+        rows.par_sort_unstable_by_key(|&row| (self.draw(row.into()), row));
+        divide(&rows, shares)
+    }
+
+    /// Divides rows by their times: the earliest are in the training split. Rows with the same time are in random order.
+    pub fn by_times<T: RowNumber>(&self, mut rows: Vec<T>, times: &[i64], shares: [Share; 3]) -> [Vec<T>; 3] {
+        rows.par_sort_unstable_by_key(|&row| (times[row.into() as usize], self.draw(row.into()), row));
+        divide(&rows, shares)
+    }
+
+    /// Divides rows at random, with all rows of a group in one split: the one in whose share of the rows the middle of the
+    /// group is.
+    pub fn by_groups<T: RowNumber>(&self, mut rows: Vec<T>, groups: &[i64], shares: [Share; 3]) -> [Vec<T>; 3] {
+        let group = |row: T| groups[row.into() as usize];
+        rows.par_sort_unstable_by_key(|&row| (self.draw(group(row) as u64), group(row), row));
+        let ends = ends(rows.len(), shares);
+        let mut splits = [const { Vec::new() }; 3];
+        let mut start = 0;
+        for of_group in rows.chunk_by(|&one, &other| group(one) == group(other)) {
+            let middle = start + of_group.len() / 2;
+            start += of_group.len();
+            if let Some(split) = ends.iter().position(|&end| middle < end) {
+                splits[split].extend_from_slice(of_group);
+            }
+        }
+        ascending(splits)
+    }
+
+    fn draw(&self, key: u64) -> u64 {
+        let of_type = combine(self.seed, xxh3_64(self.name.as_bytes()));
+        CounterRng::new(combine(of_type, key)).next_u64()
+    }
+}
+
+/// The number of a node or an edge.
+pub trait RowNumber: Copy + Ord + Send + Sync + Into<u64> {}
+
+impl RowNumber for u32 {}
+impl RowNumber for u64 {}
+
+/// Returns the end of each split among `num_rows` rows.
+fn ends(num_rows: usize, shares: [Share; 3]) -> [usize; 3] {
+    let mut end = 0;
+    shares.map(|share| {
+        end = (end + share.of(num_rows as u64) as usize).min(num_rows);
+        end
+    })
+}
+
+/// Divides rows in their order.
+fn divide<T: RowNumber>(rows: &[T], shares: [Share; 3]) -> [Vec<T>; 3] {
+    let [train, valid, test] = ends(rows.len(), shares);
+    ascending([rows[..train].to_vec(), rows[train..valid].to_vec(), rows[valid..test].to_vec()])
+}
+
+fn ascending<T: RowNumber>(splits: [Vec<T>; 3]) -> [Vec<T>; 3] {
+    splits.map(|mut rows| {
+        rows.sort_unstable();
+        rows
+    })
+}
+
+impl From<[Vec<u32>; 3]> for Splits {
+    fn from(splits: [Vec<u32>; 3]) -> Self {
+        let [train, valid, test] = splits.map(Into::into);
+        Self { train, valid, test }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Splits 103 nodes.
+    fn split(shares: [f64; 3], seed: u64) -> Splits {
+        let shares = shares.map(|share| Share::new(share).unwrap());
+        SplitOrder { seed, name: "paper" }.at_random((0..103_u32).collect(), shares).into()
+    }
+
+    #[test]
+    fn shares_are_rounded_down_and_depend_on_the_seed() {
+        let splits = split([0.8, 0.1, 0.1], 7);
+        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [82, 10, 10]);
+        let mut all = [&splits.train[..], &splits.valid, &splits.test].concat();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 102);
+        assert_eq!(split([0.8, 0.1, 0.1], 7).train[..], splits.train[..]);
+        assert_ne!(split([0.8, 0.1, 0.1], 8).train[..], splits.train[..]);
+        let none = split([0.0; 3], 7);
+        assert!(none.train.is_empty() && none.test.is_empty());
+    }
+
+    #[test]
+    fn shares_are_decimals() {
+        // 100 * 0.29 and 100 * 0.57 are less than 29 and 57 in floats.
+        let shares = [0.29, 0.57, 0.14].map(|share| Share::new(share).unwrap());
+        let splits = Splits::from(SplitOrder { seed: 7, name: "paper" }.at_random((0..100).collect(), shares));
+        assert_eq!([splits.train.len(), splits.valid.len(), splits.test.len()], [29, 57, 14]);
+    }
+
+    #[test]
+    fn the_earliest_nodes_train() {
+        let times: Vec<i64> = (0..100).map(|node| -node / 10).collect();
+        let shares = [0.6, 0.2, 0.2].map(|share| Share::new(share).unwrap());
+        let order = |seed| SplitOrder { seed, name: "paper" };
+        let splits = Splits::from(order(7).by_times((0..100).collect(), &times, shares));
+        assert_eq!(splits.train[..], (40..100).collect::<Vec<u32>>());
+        assert_eq!(splits.test[..], (0..20).collect::<Vec<u32>>());
+        // Nodes of one time are in a random order.
+        let shares = [0.05, 0.05, 0.9].map(|share| Share::new(share).unwrap());
+        let [one, other] = [7, 8].map(|seed| Splits::from(order(seed).by_times((0..100).collect(), &times, shares)));
+        assert!(one.train.iter().all(|&node| node >= 90));
+        assert_ne!(one.train[..], other.train[..]);
+    }
+
+    #[test]
+    fn groups_are_in_one_split() {
+        let groups: Vec<i64> = (0..1000).map(|node| node % 97).collect();
+        let shares = [0.6, 0.2, 0.1].map(|share| Share::new(share).unwrap());
+        let splits =
+            Splits::from(SplitOrder { seed: 7, name: "paper" }.by_groups((0..1000).collect(), &groups, shares));
+        let [train, valid, test] = [&splits.train, &splits.valid, &splits.test]
+            .map(|nodes| nodes.iter().map(|&node| node % 97).collect::<std::collections::BTreeSet<u32>>());
+        assert!(train.is_disjoint(&valid) && train.is_disjoint(&test) && valid.is_disjoint(&test));
+        for (nodes, expected) in [(&splits.train, 600), (&splits.valid, 200), (&splits.test, 100)] {
+            assert!(nodes.len().abs_diff(expected) <= 11, "{} of {expected}", nodes.len());
+        }
+    }
+}

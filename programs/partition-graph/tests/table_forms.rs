@@ -1,0 +1,230 @@
+//! Types and forms of tables as companies have them: keys of all types, partitions, files in a wrong order, relations without
+//! rows, and names that match nothing.
+
+use crate::table_files::{Folder, arrays, values_of_nodes};
+use arrow_array::types::Int16Type;
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array, Int16Array,
+    Int64Array, StringArray, UInt8Array,
+};
+use edgecut_graph::Meta;
+use parquet::basic::Compression;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn parquet(folder: &Folder, name: &str, columns: Vec<(&str, ArrayRef)>) {
+    folder.write_parquet(name, Compression::SNAPPY, columns);
+}
+
+fn decimals(values: Vec<i128>, scale: i8) -> ArrayRef {
+    Arc::new(Decimal128Array::from(values).with_precision_and_scale(38, scale).unwrap())
+}
+
+fn dictionary(values: Vec<i64>) -> ArrayRef {
+    let keys = Int16Array::from_iter_values(0..values.len() as i16);
+    Arc::new(DictionaryArray::<Int16Type>::new(keys, Arc::new(Int64Array::from(values))))
+}
+
+#[test]
+fn numbers_of_all_types_are_read_where_no_value_changes() {
+    let folder = Folder::new();
+    let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [1, 0, 0]});
+    let conf = |ending: &str| {
+        json!({
+            "nodes": [{"node_type": "n", "node_id_col": "id", "files": format!("n.{ending}"), "features": [{"feature_col": "x"}],
+                "labels": [label.clone()]}],
+            "edges": [{"relation": ["n", "to", "n"], "files": format!("e.{ending}"), "source_id_col": "s", "dest_id_col": "d"}]
+        })
+        .to_string()
+    };
+    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
+    folder.write("e.csv", "s,d\n7,8\n9,7\n");
+    folder.write("graph.json", conf("csv"));
+    folder.made("csv", &[]);
+    let expected = arrays(&folder.path("csv"));
+    let ids: [(&str, ArrayRef, ArrayRef); 5] = [
+        (
+            "f64",
+            Arc::new(Float64Array::from(vec![7.0, 8.0, 9.0])),
+            Arc::new(Float64Array::from(vec![Some(7.0), Some(9.0)])),
+        ),
+        ("decimal", decimals(vec![7, 8, 9], 0), decimals(vec![7, 9], 0)),
+        ("dictionary", dictionary(vec![7, 8, 9]), dictionary(vec![7, 9])),
+        ("i16", Arc::new(Int16Array::from(vec![7, 8, 9])), Arc::new(Int8Array::from(vec![7, 9]))),
+        ("mixed", Arc::new(Float32Array::from(vec![7.0, 8.0, 9.0])), Arc::new(StringArray::from(vec!["7", "9"]))),
+    ];
+    let numbers: [(&str, ArrayRef); 7] = [
+        ("bool", Arc::new(BooleanArray::from(vec![true, false, true]))),
+        ("i8", Arc::new(Int8Array::from(vec![1, 0, 1]))),
+        ("u8", Arc::new(UInt8Array::from(vec![1, 0, 1]))),
+        ("i16", Arc::new(Int16Array::from(vec![1, 0, 1]))),
+        ("decimal", decimals(vec![1, 0, 1], 0)),
+        ("cents", decimals(vec![100, 0, 100], 2)),
+        ("dictionary", dictionary(vec![1, 0, 1])),
+    ];
+    folder.write("graph.json", conf("parquet"));
+    for (at, (of_numbers, column)) in numbers.iter().enumerate() {
+        let (of_ids, of_nodes, of_sources) = &ids[at % ids.len()];
+        let out = format!("{of_ids}-{of_numbers}");
+        let nodes = vec![("id", of_nodes.clone()), ("x", column.clone()), ("y", column.clone())];
+        parquet(&folder, "n.parquet", nodes);
+        let destinations: ArrayRef = Arc::new(Int64Array::from(vec![8, 7]));
+        parquet(&folder, "e.parquet", vec![("s", of_sources.clone()), ("d", destinations)]);
+        folder.made(&out, &[]);
+        assert!(arrays(&folder.path(&out)) == expected, "{out}");
+    }
+    // Truth values of CSV are those of Parquet.
+    folder.write("n.csv", "id,x,y\n7,True,1\n8,false,0\n9,TRUE,1\n");
+    folder.write("graph.json", conf("csv"));
+    folder.made("texts", &[]);
+    assert!(arrays(&folder.path("texts")) == expected);
+    // Ids that floats do not tell from each other, and other types, are refused with the line that converts them.
+    let refused: [(ArrayRef, &str); 3] = [
+        (
+            Arc::new(Float64Array::from(vec![1e16, 8.0, 9.0])),
+            "its type is Float64, but ids are texts or whole numbers, and 1",
+        ),
+        (
+            Arc::new(BooleanArray::from(vec![true, false, true])),
+            "its type is Boolean, but ids are texts or whole numbers",
+        ),
+        (decimals(vec![700, 800, 900], 2), "but ids are texts or whole numbers"),
+    ];
+    folder.write("graph.json", conf("parquet"));
+    for (column, why) in refused {
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 1]));
+        parquet(&folder, "n.parquet", vec![("id", column), ("x", number.clone()), ("y", number)]);
+        let error = folder.fails(&[]);
+        assert!(error.contains(why) && error.contains("table[column] = table[column].astype(str)"), "{error}");
+    }
+    // Whole numbers that were written as floats are texts in CSV.
+    folder.write("n.csv", "id,x,y\n7,1,1\n8,0,0\n9,1,1\n");
+    folder.write("e.csv", "s,d\n7.0,8\n");
+    folder.write("graph.json", conf("csv"));
+    let error = folder.fails(&[]);
+    assert!(
+        error.contains("there is no n with the id 7.0, but one with the id 7") && error.contains("Int64"),
+        "{error}"
+    );
+}
+
+/// Returns a configuration of edges with the given keys.
+fn edges(more: &Value) -> Value {
+    let mut edges = json!({"relation": ["n", "to", "n"], "files": "e", "source_id_col": "s", "dest_id_col": "d"});
+    edges.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    edges
+}
+
+#[test]
+fn relations_without_rows_have_no_edges() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id\na\nb\nc\n");
+    folder.write("e.csv", "s,d\na,b\nb,c\n");
+    folder.write("none.csv", "s,d,w,t,x\n");
+    let ids = || -> ArrayRef { Arc::new(StringArray::from(Vec::<&str>::new())) };
+    let numbers = || -> ArrayRef { Arc::new(Float64Array::from(Vec::<f64>::new())) };
+    let columns = vec![("s", ids()), ("d", ids()), ("w", numbers()), ("t", numbers()), ("x", numbers())];
+    parquet(&folder, "none.parquet", columns);
+    let mut found = Vec::new();
+    for file in ["none.csv", "none.parquet"] {
+        let none = edges(&json!({"relation": ["n", "none", "n"], "files": file, "weight_col": "w", "time_col": "t",
+            "features": [{"feature_col": "x", "transform": {"name": "z_score"}}]}));
+        let nodes = json!([{"node_type": "n", "node_id_col": "id", "files": "n.csv"}]);
+        let conf = json!({"nodes": nodes, "edges": [edges(&json!({"files": "e.csv"})), none]});
+        folder.write("graph.json", conf.to_string());
+        for (parts, more) in [("1", vec![]), ("3", vec!["--add-reverse-edges"])] {
+            let out = format!("{file}-{parts}");
+            let (made, stderr) = folder.made(&out, &[&["--num-partitions", parts][..], &more].concat());
+            assert_eq!(made["edge_types"][0]["num_edges"], 0, "{made}");
+            assert!(
+                stderr.contains("warning: edges[1]: n__none__n has no edges, because its table has no rows"),
+                "{stderr}"
+            );
+            found.push(arrays(&folder.path(&out)));
+        }
+        folder.made(&format!("{file}-limit"), &["--memory-limit", "512MiB", "--num-partitions", "1"]);
+    }
+    assert!(found[0] == found[2] && found[1] == found[3]);
+}
+
+#[test]
+fn names_of_folders_are_columns() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id\na\nb\nc\n");
+    for (year, rows) in [("2019", "s,d\na,b\n"), ("2020", "s,d\nb,c\nc,a\n"), ("__HIVE_DEFAULT_PARTITION__", "s,d\n")] {
+        folder.write(&format!("e/year={year}/kind=x%20y/part-0.csv"), rows);
+    }
+    folder.write("e/_SUCCESS", "");
+    let features = json!([{"feature_col": "year"}, {"feature_col": "kind", "transform": {"name": "to_categorical"}}]);
+    let node = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
+    for (out, files) in [("folder", "e"), ("pattern", "e/*/*/*.csv")] {
+        let edges = edges(&json!({"files": files, "features": features.clone(), "time_col": "year"}));
+        folder.write("graph.json", json!({"nodes": [node.clone()], "edges": [edges]}).to_string());
+        folder.made(out, &["--num-partitions", "1"]);
+    }
+    assert!(arrays(&folder.path("folder")) == arrays(&folder.path("pattern")));
+    let times = edgecut_graph::map_npy::<i64>(&folder.path("folder/part_0/edges/n__to__n/times.npy")).unwrap().1;
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    assert_eq!(times, [2019, 2020, 2020]);
+    let saved: Value = serde_json::from_slice(&std::fs::read(folder.path("folder/transforms.json")).unwrap()).unwrap();
+    assert_eq!(saved["edge_types"]["n__to__n"]["features"][1]["transform"]["mapping"], json!({"x y": 0}));
+    // The same table in Parquet.
+    for (year, from, to) in [("2019", vec!["a"], vec!["b"]), ("2020", vec!["b", "c"], vec!["c", "a"])] {
+        let columns: Vec<(&str, ArrayRef)> =
+            vec![("s", Arc::new(StringArray::from(from))), ("d", Arc::new(StringArray::from(to)))];
+        parquet(&folder, &format!("p/year={year}/kind=x y/part-0.parquet"), columns);
+    }
+    let edges = edges(&json!({"files": "p", "features": features, "time_col": "year"}));
+    folder.write("graph.json", json!({"nodes": [node], "edges": [edges]}).to_string());
+    folder.made("parquet", &["--num-partitions", "1"]);
+    assert!(arrays(&folder.path("folder")) == arrays(&folder.path("parquet")));
+}
+
+#[test]
+fn files_of_row_numbers_in_a_wrong_order_are_named() {
+    let folder = Folder::new();
+    let node = |more: Value| {
+        let mut node = json!({"node_type": "n", "files": "n", "features": [{"feature_col": "x"}]});
+        node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]}).to_string()
+    };
+    folder.write("e.csv", "s,d\n0,1\n1,2\n");
+    for part in [0, 1, 2, 10] {
+        folder.write(&format!("n/part-{part}.csv"), format!("id,x\n{part},{part}\n"));
+    }
+    folder.write("graph.json", node(json!({})));
+    let (_, stderr) = folder.made("rows", &[]);
+    let why = "part-2.csv, because files are in the order of their names as texts: write the numbers in the names with leading \
+               zeros, or set node_id_col";
+    assert!(stderr.contains("part-10.csv is read before ") && stderr.contains(why), "{stderr}");
+    assert_eq!(values_of_nodes::<f32>(&folder, "rows", "features.npy"), [[0.0], [1.0], [10.0], [2.0]]);
+    folder.write("graph.json", node(json!({"node_id_col": "id"})));
+    let (_, stderr) = folder.made("ids", &[]);
+    assert!(!stderr.contains("is read before"), "{stderr}");
+}
+
+#[test]
+fn names_that_match_nothing_are_compared_with_near_ones() {
+    let folder = Folder::new();
+    folder.write("items.csv", "id\na\nb\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let nodes = json!([{"node_type": "item", "node_id_col": "id", "files": "items.csv"}]);
+    let relation = json!(["item", "to", "itm"]);
+    let conf = json!({"nodes": nodes, "edges": [edges(&json!({"files": "e.csv", "relation": relation}))]});
+    folder.write("graph.json", conf.to_string());
+    let (_, stderr) = folder.made("out", &[]);
+    let why = "warning: edges[0].relation: the node type itm has no table, so it has the ids that edges name; did you mean item?";
+    assert!(stderr.contains(why), "{stderr}");
+    assert_eq!(Meta::read(&folder.path("out")).unwrap().node_types.len(), 2);
+    for (from, to, why) in [
+        ("node_id_col", "node_id", "nodes[0].node_id: unknown key (did you mean node_id_col?)"),
+        ("source_id_col", "src_id_col", "edges[0].src_id_col: unknown key (did you mean source_id_col?)"),
+        ("\"s\"", "\"S\"", "e.csv: it has no column S (did you mean s?)"),
+        ("items.csv", "item.csv", "item.csv (did you mean items.csv?)"),
+    ] {
+        folder.write("graph.json", conf.to_string().replace(from, to));
+        let error = folder.fails(&[]);
+        assert!(error.contains(why), "{error}, expected {why}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Replacement of missing values before a transform.
+
+use super::kind::{Input, Row, Statistics};
+use super::statistics::{CategoryCounts, Moments, NumberCounts, PerNumber, quantile, sorted};
+use serde::{Deserialize, Serialize};
+
+/// The replacement of the missing values of a feature, as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Impute {
+    /// The rule.
+    pub(crate) strategy: Strategy,
+    /// True to add a feature that is 1 for rows with a missing value and 0 for others.
+    pub(crate) has_indicator: bool,
+}
+
+/// The rule that replaces missing values.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Strategy {
+    Mean,
+    Median,
+    MostFrequent,
+    /// A number, or a number for each number of a row.
+    Numbers(Vec<f64>),
+    /// A text.
+    Text(String),
+    /// All features of the row are zeros.
+    Zeros,
+}
+
+/// A fitted replacement, in the form that `transforms.json` stores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FittedImpute {
+    /// The name of the rule.
+    strategy: String,
+    /// The number that replaces each number of a row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    numbers: Option<Vec<f64>>,
+    /// The text that replaces a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// True if a feature tells the rows with a missing value.
+    indicator: bool,
+}
+
+/// The statistics of some rows that a replacement is fitted to.
+#[derive(Clone, Debug)]
+pub(super) enum ImputeStatistics {
+    Moments(PerNumber<Moments>),
+    Values(PerNumber<Vec<f64>>),
+    Counts(PerNumber<NumberCounts>),
+    Width(PerNumber<()>),
+    Texts(CategoryCounts),
+}
+
+impl Strategy {
+    /// Returns the name in configurations.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Median => "median",
+            Self::MostFrequent => "most_frequent",
+            Self::Numbers(_) | Self::Text(_) => "constant",
+            Self::Zeros => "none",
+        }
+    }
+}
+
+impl Impute {
+    /// Returns the text that replaces a text, if it is given.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.strategy {
+            Strategy::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Describes the replacement in errors.
+    pub(crate) fn shown(&self) -> String {
+        shown(self.strategy.name(), self.has_indicator)
+    }
+
+    /// Returns the statistics of no rows, or `None` if the configuration determines the replacement.
+    pub(super) fn statistics(&self, input: Input) -> Option<ImputeStatistics> {
+        Some(match (&self.strategy, input) {
+            (Strategy::Text(_) | Strategy::Zeros, _) => return None,
+            (Strategy::MostFrequent, Input::Texts) => ImputeStatistics::Texts(CategoryCounts::new(None)),
+            (Strategy::MostFrequent, _) => ImputeStatistics::Counts(PerNumber::default()),
+            (Strategy::Mean, _) => ImputeStatistics::Moments(PerNumber::default()),
+            (Strategy::Median, _) => ImputeStatistics::Values(PerNumber::default()),
+            (Strategy::Numbers(_), _) => ImputeStatistics::Width(PerNumber::default()),
+        })
+    }
+
+    /// Fits the replacement to the statistics of all rows.
+    ///
+    /// # Errors
+    /// Fails for a column without values, and for numbers that do not fit the columns.
+    pub(super) fn fit(&self, statistics: Option<&ImputeStatistics>, width: usize) -> Result<FittedImpute, String> {
+        let found = match statistics {
+            None | Some(ImputeStatistics::Texts(_) | ImputeStatistics::Width(_)) => Ok(None),
+            Some(ImputeStatistics::Moments(moments)) => moments.known(|count, moments| moments.mean(count)).map(Some),
+            Some(ImputeStatistics::Values(values)) => {
+                values.known(|_, numbers| quantile(&sorted(numbers), 0.5)).map(Some)
+            }
+            Some(ImputeStatistics::Counts(counts)) => counts.known(|_, counts| counts.most_frequent()).map(Some),
+        };
+        let name = self.strategy.name();
+        let found = found.map_err(|why| format!("{why}, or set impute to constant, as {name} has no value to take"))?;
+        let numbers = match &self.strategy {
+            Strategy::Numbers(numbers) => Some(spread(numbers, width, "fill_value")?),
+            _ => found,
+        };
+        let text = match (&self.strategy, statistics) {
+            (Strategy::Text(text), _) => Some(text.clone()),
+            (Strategy::MostFrequent, Some(ImputeStatistics::Texts(counts))) => match counts.most_frequent() {
+                Some(text) => Some(text.to_owned()),
+                None => {
+                    return Err("all its values are missing: leave the feature out, or set impute to constant".into());
+                }
+            },
+            _ => None,
+        };
+        Ok(FittedImpute { strategy: name.to_owned(), numbers, text, indicator: self.has_indicator })
+    }
+}
+
+/// Returns a number for each of `width` numbers of a row: the given ones, or one for all.
+pub(super) fn spread(numbers: &[f64], width: usize, key: &str) -> Result<Vec<f64>, String> {
+    match numbers[..] {
+        [number] => Ok(vec![number; width]),
+        _ if numbers.len() == width => Ok(numbers.to_vec()),
+        _ => Err(format!("{key} has {} numbers, but the columns have {width} per row", numbers.len())),
+    }
+}
+
+fn shown(strategy: &str, has_indicator: bool) -> String {
+    format!("impute {strategy}{}", if has_indicator { " with an indicator" } else { "" })
+}
+
+impl ImputeStatistics {
+    /// Adds a row.
+    pub(super) fn add(&mut self, row: Row) -> Result<(), String> {
+        match self {
+            Self::Moments(statistics) => statistics.add(row),
+            Self::Values(statistics) => statistics.add(row),
+            Self::Counts(statistics) => statistics.add(row),
+            Self::Width(statistics) => statistics.add(row),
+            Self::Texts(statistics) => statistics.add(row),
+        }
+    }
+
+    /// Adds the statistics of later rows.
+    pub(super) fn merge(&mut self, later: Self) -> Result<(), String> {
+        match (self, later) {
+            (Self::Moments(statistics), Self::Moments(later)) => statistics.merge(later),
+            (Self::Values(statistics), Self::Values(later)) => statistics.merge(later),
+            (Self::Counts(statistics), Self::Counts(later)) => statistics.merge(later),
+            (Self::Width(statistics), Self::Width(later)) => statistics.merge(later),
+            (Self::Texts(statistics), Self::Texts(later)) => statistics.merge(later),
+            _ => unreachable!("both are statistics of one feature"),
+        }
+    }
+
+    /// Returns the numbers per row, if a row is known.
+    pub(super) fn width(&self) -> Option<usize> {
+        match self {
+            Self::Moments(statistics) => statistics.width(),
+            Self::Values(statistics) => statistics.width(),
+            Self::Counts(statistics) => statistics.width(),
+            Self::Width(statistics) => statistics.width(),
+            Self::Texts(_) => None,
+        }
+    }
+}
+
+impl FittedImpute {
+    /// Describes the replacement in errors.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.strategy, self.indicator)
+    }
+
+    /// Returns true if a feature tells the rows with a missing value.
+    pub(super) fn has_indicator(&self) -> bool {
+        self.indicator
+    }
+
+    /// Returns the numbers per row that are replaced, if only that many fit.
+    pub(super) fn width(&self) -> Option<usize> {
+        self.numbers.as_ref().map(Vec::len)
+    }
+
+    /// Returns the number that replaces number `at` of a row.
+    pub(super) fn number(&self, at: usize) -> Option<f64> {
+        self.numbers.as_ref().map(|numbers| numbers[at])
+    }
+
+    /// Returns the text that replaces a text.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// Checks the values of a file.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.numbers.iter().flatten().find(|number| !number.is_finite()) {
+            Some(number) => Err(format!("it replaces missing values by {number}, which is not a finite number")),
+            None => Ok(()),
+        }
+    }
+}
