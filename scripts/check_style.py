@@ -33,16 +33,16 @@ LIMITS = {
     "docs that open with a question word": 0,
     "matches on a bool": 0,
     # Long `let`s of a few values of one test.
-    "lets of a tuple of values": 25,
+    "lets of a tuple of values": 31,
     # Texts of tests.
     "errors that lose their source": 10,
     "crates that may print with println!": 0,
     # Kernels, whose arrays cannot be grouped, the functions that train, and methods of the trait of file systems.
     "functions with more than 6 parameters": 23,
     # A closure with a name is often better a function, a loop, or written where it is used.
-    "closures with a name": 1512,
+    "closures with a name": 1614,
     # A struct names the values that belong together.
-    "functions that take a tuple apart": 31,
+    "functions that take a tuple apart": 37,
     # Modules are the folders and files below `src`. Modules that import each other cannot be read or moved separately.
     "modules that import themselves over others": 0,
 }

@@ -70,6 +70,11 @@ class Network(torch.nn.Module):
         self.edge_types: list[EdgeType] = [
             (self.node_types[t["src"]], t["relation"], self.node_types[t["dst"]]) for t in graph["edge_types"]
         ]
+        if any(t.get("edge_dim", 0) > 0 for t in graph["edge_types"]):
+            raise ValueError(
+                "the model reads features of edges, which this module does not compute: predict with `train predict`, or train"
+                " with `--no-edge-features`"
+            )
         hidden = settings.positive("hidden_channels")
         self.has_encoders: bool = settings.get("encoders", True)
         self.encoders = torch.nn.ModuleDict()

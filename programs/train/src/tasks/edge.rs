@@ -10,6 +10,7 @@ use crate::progress::traffic_table;
 use crate::tasks::model_bytes::read_on_rank_0;
 use crate::tasks::node::NodeText;
 use crate::tasks::saved_model::{Setting, check_data, check_flags, loss_of_model, sampler_of_model};
+use crate::tasks::{has_edge_features, note_unread_edge_features};
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::edge::EdgeTrainingConfig;
@@ -45,6 +46,8 @@ pub(crate) fn run<B: TrainingBackend>(
         let trained_on = TrainedOn::new(job.node.part().meta());
         reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
         say_resumed(&reporter, checkpoints);
+        let has_features = has_edge_features(job.node.part().meta());
+        note_unread_edge_features(&reporter, config.training.kind, has_features);
         reporter.watch(&job.node);
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.

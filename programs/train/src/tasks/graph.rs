@@ -8,6 +8,7 @@ use crate::job::{self, Job};
 use crate::progress::reporter::{EpochText, Reporter, TaskReporter, number};
 use crate::tasks::model_bytes::read_on_rank_0;
 use crate::tasks::node::{train, valid};
+use crate::tasks::note_unread_edge_features;
 use crate::tasks::saved_model::{Setting, check_flags, check_graphs, loss_of_model};
 use anyhow::{Context, anyhow, ensure};
 use edgecut_cli::result;
@@ -60,6 +61,7 @@ pub(crate) fn run<B: TrainingBackend>(
         let mut reporter = Reporter::new((&args.job, &args.output), config.fit.num_epochs, rank, kept, world)?;
         reporter.describe_data(TrainedOn::of_graphs(&graphs));
         say_resumed(&reporter, checkpoints);
+        note_unread_edge_features(&reporter, config.conv, graphs.edge_dim() > 0);
         let model = args.training.start.init_from.as_deref();
         reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
         config.fit.warm_start = args.training.start.warm_start(world)?;

@@ -9,6 +9,7 @@ use crate::progress::reporter::{EpochText, Reporter, TaskReporter, cost, number,
 use crate::progress::traffic_table;
 use crate::tasks::model_bytes::read_on_rank_0;
 use crate::tasks::saved_model::{check_data, check_flags, loss_of_model, sampler_of_model};
+use crate::tasks::{has_edge_features, note_unread_edge_features};
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
@@ -45,6 +46,8 @@ pub(crate) fn run<B: TrainingBackend>(
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         say_resumed(&reporter, checkpoints);
+        let has_features = has_edge_features(job.node.part().meta());
+        note_unread_edge_features(&reporter, config.training.kind, has_features);
         reporter.watch(&job.node);
         if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
             config.training.eval_num_neighbors = all;
