@@ -214,12 +214,9 @@ impl<B: GnnBackend> TensorBatch<B> {
             let mut rows = Vec::with_capacity(edge_features.len());
             for (edges, values) in schema.edge_types.iter().zip(edge_features) {
                 let dim = edges.edge_dim;
-                rows.push(if dim == 0 {
-                    None
-                } else {
-                    let shape = [values.len() / dim, dim];
-                    Some(place_rows::<B>(values, (shape, options.precision), None, device))
-                });
+                let num_edges = values.len().checked_div(dim);
+                let shape = num_edges.map(|num_edges| [num_edges, dim]);
+                rows.push(shape.map(|shape| place_rows::<B>(values, (shape, options.precision), None, device)));
             }
             input = input.with_edge_features(rows).map_err(TrainError::batch)?;
         }

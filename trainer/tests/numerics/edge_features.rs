@@ -77,8 +77,7 @@ impl Rows {
         let both = Tensor::cat(vec![scores, messages], 1);
         self.by_row(&both, |row, mut entries| {
             if let Some((scores, messages)) = &own {
-                let one = [row..row + 1];
-                let own = vec![scores.clone().slice(one.clone()), messages.clone().slice(one)];
+                let own = vec![scores.clone().narrow(0, row, 1), messages.clone().narrow(0, row, 1)];
                 let own = Tensor::cat(own, 1);
                 entries = if entries.dims()[0] == 0 { own } else { Tensor::cat(vec![entries, own], 0) };
             }

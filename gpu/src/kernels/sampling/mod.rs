@@ -258,7 +258,7 @@ impl Piece {
 fn pieces(counts: &[u32], most: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (row, &count) in counts.iter().enumerate() {
-        if !pieces.last().is_some_and(|piece| piece.num_words() + count as usize <= most) {
+        if pieces.last().is_none_or(|piece| piece.num_words() + count as usize > most) {
             pieces.push(Piece { first_row: row, offsets: vec![0] });
         }
         if let Some(piece) = pieces.last_mut() {
