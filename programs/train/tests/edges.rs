@@ -146,7 +146,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
     for (task, flags, why) in [
         ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
-        ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot, bilinear"),
+        ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot or bilinear"),
         ("edge", vec!["--model", "gcn", "--weighted"], "--model gcn does not support --weighted"),
     ] {
         let output = run(train(task, &parts.path).args(&flags));

@@ -805,7 +805,7 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
     for (flags, why) in [
         (&["--time-attr", "none", "--seed-time", "3"][..], "--seed-time has no effect: no times are compared"),
         (&["--time-attr", "none", "--batch-size", "3"], "--batch-size has no effect: all neighbors are read"),
-        (&["--time-attr", "yesterday"], "is neither edge_time nor node_time"),
+        (&["--time-attr", "yesterday"], "expected edge_time or node_time"),
     ] {
         let output = predict(&two.path, &model, &folder.path().join("none"), flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}");

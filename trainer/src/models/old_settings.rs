@@ -15,6 +15,9 @@ pub(super) fn current(settings: Value) -> Result<Value, serde_json::Error> {
     if entries.contains_key("decoder") {
         return Err(Error::custom("it describes a model for links: use it with `train link`"));
     }
+    if entries.contains_key("edge_decoder") {
+        return Err(Error::custom("it describes a model for edges: use it with `train edge`"));
+    }
     if entries.contains_key("graph") {
         return Ok(Value::Object(entries));
     }

@@ -274,7 +274,10 @@ mod tests {
         for (line, expected) in expected {
             let found = identity(&line);
             let differing: Vec<_> = expected.iter().filter(|(id, value)| found.get(*id) != Some(*value)).collect();
-            assert_eq!((differing, found.len()), (Vec::new(), expected.len()), "{line}");
+            assert_eq!(differing, Vec::new(), "{line}");
+            // Later flags must be off by default.
+            let later: Vec<_> = found.iter().filter(|(id, _)| !expected.contains_key(*id)).collect();
+            assert!(later.iter().all(|(_, value)| ["null", "false"].contains(&value.as_str())), "{line}: {later:?}");
         }
     }
 }
