@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn an_unknown_decoder_is_named_with_all_kinds() {
         let why = "cosine".parse::<EdgeDecoderKind>().expect_err("there is no such decoder");
-        assert_eq!(why, "unknown decoder \"cosine\": expected mlp, dot, bilinear");
+        assert_eq!(why, "unknown decoder \"cosine\": expected mlp, dot or bilinear");
         for &kind in EdgeDecoderKind::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
