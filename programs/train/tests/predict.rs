@@ -812,3 +812,37 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
         assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn models_of_edge_features_do_not_depend_on_the_partitioning() {
+    let options = FakeOptions { avg_num_nodes: 400, edge_attributes: true, ..FakeOptions::default() };
+    let graph = fake(&options).expect("a fake graph");
+    let [two, one, three] = [2, 1, 3].map(|num_parts| programs::written_by(&graph, num_parts));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    for flags in [&["--model", "gine"][..], &["--model", "transformer", "--encoder-decoder"], &["--model", "gatv2"]] {
+        let result = trained("node", &two.path, &model, flags);
+        let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
+        let expected = numbers(&out).1;
+        // Layer-wise inference and the evaluation of batches read all neighbors and the features of all edges.
+        for score in ["valid_acc", "test_acc"] {
+            let difference = ours[score].as_f64().expect("a score") - result[score].as_f64().expect("a score");
+            assert!(difference.abs() < 0.02, "{flags:?}: {ours} after {result}");
+        }
+        for (parts, more) in [
+            (&one, &["--memory-bytes", "100KB"][..]),
+            (&three, &["--nproc-per-node", "2"]),
+            (&three, &["--nproc-per-node", "4", "--num-neighbors", "-1,-1"]),
+        ] {
+            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
+            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
+        }
+        let blind = programs::fake_parts(1);
+        let error = error_of(&predict(&blind.path, &model, &folder.path().join("none"), &[]));
+        assert!(error.contains("the model was trained for another graph"), "{error}");
+    }
+    let output = run(programs::node(&one.path).args(["--model", "gine", "--no-edge-features"]));
+    assert!(error_of(&output).contains("gine"), "{}", stderr(&output));
+    let output = run(programs::node(&one.path).args(["--model", "sage"]));
+    assert!(stderr(&output).contains("note: edges have features"), "{}", stderr(&output));
+}
