@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabeledEdgeBatch {
-    /// The neighborhood. Its `num_seeds` is the number of edges, and its labels and targets are those of the edges.
+    /// The neighborhood. Its `num_seeds` is the number of edges, and its labels and targets belong to the edges.
     pub graph: MiniBatch,
     /// The source of each edge.
     pub src: Vec<u32>,

@@ -66,7 +66,7 @@ pub(crate) fn loss_of_model(bytes: &[u8], path: &Path, given: Option<AnyLoss>) -
 }
 
 /// Returns the sampler by which a saved model is evaluated: `own`, which the flags describe, with the settings of its
-/// training in place of flags that are not given. `bytes` are those of the model file `path`.
+/// training in place of flags that are not given. `bytes` is the content of the model file `path`.
 pub(crate) fn sampler_of_model(
     given: &GivenFlags,
     bytes: &[u8],
@@ -95,7 +95,7 @@ pub(crate) fn sampler_of_model(
 }
 
 /// Checks that a graph is like the one that a saved model was trained on, and tells on rank 0 what is not compared and
-/// what is not the same as in the training. `bytes` are those of the model file `path`. Without `sampler`, all neighbors are
+/// what is not the same as in the training. `bytes` is the content of the model file `path`. Without `sampler`, all neighbors are
 /// read. Every rank calls this.
 ///
 /// # Errors
@@ -156,13 +156,13 @@ fn notes(trained_on: Option<&TrainedOn>, path: &Path, meta: &Meta, sampler: Opti
     {
         notes.push(format!(
             "{path} was trained with --time-attr {attr}, but neighbors of all times are read here, so that results differ \
-             from those of its evaluation"
+             from the results of its evaluation"
         ));
     }
     if trained_on.weighted && !sampler.is_some_and(|sampler| sampler.weighted) {
         notes.push(format!(
             "{path} was trained with --weighted, but the weights of edges are not used here, so that results differ from \
-             those of its evaluation"
+             the results of its evaluation"
         ));
     }
     notes
