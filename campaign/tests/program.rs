@@ -91,7 +91,7 @@ fn a_round_that_fails_is_reported() {
     // Not one of the programs is beside this copy.
     let dir = tempfile::tempdir().expect("a folder");
     let alone = dir.path().join("campaign");
-    std::fs::copy(CAMPAIGN, &alone).expect("a copy");
+    edgecut_testing::copy_executable(CAMPAIGN.as_ref(), &alone);
     let output = Command::new(&alone).args(["partitioning", "--rounds", "1"]).output().expect("start campaign");
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("build the whole workspace"));

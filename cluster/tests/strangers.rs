@@ -127,13 +127,9 @@ fn child_rank() {
 fn join_as_other_user(secret: Option<&str>) -> (String, String) {
     // The other user may have no access to the build folder, so the program is copied.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
-    let open = |path: &std::path::Path| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    open(folder.path());
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("rank");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    open(&program);
+    edgecut_testing::copy_executable(&std::env::current_exe().unwrap(), &program);
 
     let (listener, mut configs) = configs(&[0], 2);
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Tests that need something a machine may lack, such as Slurm or a browser.
+//! Tests that need something a machine may lack, such as Slurm or a browser, and executable files for tests.
 //!
 //! Such a test calls [`skip`]. A skipped test counts as passed, so where `EDGECUT_REQUIRE` is set, as in CI, `skip` fails
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
@@ -6,8 +6,8 @@
 
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Something that a test needs and a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,4 +91,52 @@ pub fn dataset(name: &str, test: &str) -> Option<PathBuf> {
         return None;
     }
     Some(folder)
+}
+
+/// Writes an executable file with the bytes `content`, in a folder that exists.
+///
+/// Another process writes it. If this process did, a test on another thread could start a child at that moment, the child
+/// would have the file open for writing until it runs its own program, and the kernel refuses to run such a file.
+///
+/// # Panics
+/// If the file cannot be written.
+pub fn write_executable(path: &Path, content: &[u8]) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "umask 022 && rm -f \"$0\" && cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.spawn().expect("start sh");
+    shell.stdin.take().expect("a pipe").write_all(content).unwrap_or_else(|error| panic!("write {path:?}: {error}"));
+    let status = shell.wait().expect("wait for sh");
+    assert!(status.success(), "write {path:?}: {status}");
+}
+
+/// Copies the program `from` to `to`, as [`write_executable`] writes it.
+///
+/// # Panics
+/// If `from` cannot be read or `to` cannot be written.
+pub fn copy_executable(from: &Path, to: &Path) {
+    let content = std::fs::read(from).unwrap_or_else(|error| panic!("read {from:?}: {error}"));
+    write_executable(to, &content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_run_while_other_threads_start_processes() {
+        let folder = std::env::temp_dir().join(format!("edgecut-executables-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::thread::scope(|threads| {
+            for thread in 0..4 {
+                let script = folder.join(thread.to_string());
+                threads.spawn(move || {
+                    for round in 0..50 {
+                        write_executable(&script, format!("#!/bin/sh\nexit {round}").as_bytes());
+                        assert_eq!(Command::new(&script).status().unwrap().code(), Some(round));
+                    }
+                });
+            }
+        });
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

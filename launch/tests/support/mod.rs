@@ -468,10 +468,8 @@ pub(crate) fn read(path: impl AsRef<Path>) -> String {
 }
 
 pub(crate) fn write_script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, format!("#!/bin/sh\n{text}")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    edgecut_testing::write_executable(path, format!("#!/bin/sh\n{text}").as_bytes());
 }
 
 /// Returns the output of a command, if it succeeded.

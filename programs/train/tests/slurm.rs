@@ -8,7 +8,6 @@ use edgecut_testing::{Need, skip};
 use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -163,9 +162,7 @@ fn recorder(dir: &Path) {
         "#!/bin/sh\necho \"$EDGECUT_TOKEN\" >> {0}/tokens\necho \"$*\" >> {0}/command-lines\nexec {TRAIN} \"$@\"\n",
         dir.display()
     );
-    let path = dir.join("train");
-    std::fs::write(&path, script).expect("write a script");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("make it executable");
+    edgecut_testing::write_executable(&dir.join("train"), script.as_bytes());
 }
 
 /// Runs `mpirun` in a Slurm allocation. It starts its daemons on other nodes with srun, so the ranks inherit the Slurm
