@@ -111,12 +111,12 @@ fn cluster_config(rank: usize, world_size: usize, port: u16, fingerprint: &str) 
 pub(crate) fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
     let meta = Meta::read(dir)?;
     let cluster = join(args, &meta.fingerprint())?;
-    let (node, world) = serving_node(dir, &cluster, common.threads())?;
+    let (graph, world) = serving_node(dir, &cluster, common.threads())?;
     answer_until_the_end()?;
     drop(world);
     // The node answers the other ranks until all are done, so it is dropped after the shutdown.
     let outcome = cluster.shutdown();
-    drop(node);
+    drop(graph);
     Ok(outcome?)
 }
 
@@ -129,10 +129,10 @@ pub(crate) fn serving_node(
     let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false)?;
     let part = Arc::new(part.with_edges_in_memory());
     let config = DistGraphConfig { num_workers: threads, ..DistGraphConfig::default() };
-    let node = DistGraph::start(part, cluster.clone(), config)?;
+    let graph = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;
     world.barrier()?;
-    Ok((node, world))
+    Ok((graph, world))
 }
 
 /// Answers each line with this process's CPU seconds, until the input ends.

@@ -224,12 +224,12 @@ impl IpConfig {
 
     /// Returns whether the file gives its nodes roles.
     pub fn has_roles(&self) -> bool {
-        self.nodes.iter().any(|node| node.role.is_some())
+        self.nodes.iter().any(|graph| graph.role.is_some())
     }
 
     /// Keeps the nodes with a role. Returns `None` if there are none.
     pub fn with_role(mut self, role: NodeRole) -> Option<Self> {
-        self.nodes.retain(|node| node.role == Some(role));
+        self.nodes.retain(|graph| graph.role == Some(role));
         if self.nodes.is_empty() { None } else { Some(self) }
     }
 
@@ -238,7 +238,7 @@ impl IpConfig {
     pub fn servers(&self) -> Vec<ServiceAddress> {
         let first = self.server_port.unwrap_or(DEFAULT_SERVER_PORT);
         let mut servers = Vec::new();
-        for node in self.nodes.iter().filter(|node| node.role == Some(NodeRole::Server)) {
+        for node in self.nodes.iter().filter(|graph| graph.role == Some(NodeRole::Server)) {
             let host = match node.listen_addr {
                 Some(addr) => addr.to_string(),
                 None => node.host.clone(),
@@ -318,12 +318,12 @@ fn problem_of(node: &NodeAddress) -> Option<String> {
 
 /// Returns what is wrong with the roles of the hosts; `None` if they are valid.
 fn roles_problem(hosts: &[NodeAddress]) -> Option<String> {
-    let without = hosts.iter().find(|node| node.role.is_none());
-    if let (Some(node), true) = (without, hosts.iter().any(|node| node.role.is_some())) {
+    let without = hosts.iter().find(|graph| graph.role.is_none());
+    if let (Some(node), true) = (without, hosts.iter().any(|graph| graph.role.is_some())) {
         let host = &node.host;
         return Some(format!("host {host} has no role, but others have: add `role: server` or `role: trainer`"));
     }
-    let unknown = hosts.iter().find(|node| node.role == Some(NodeRole::Server) && node.interface.is_some())?;
+    let unknown = hosts.iter().find(|graph| graph.role == Some(NodeRole::Server) && graph.interface.is_some())?;
     let host = &unknown.host;
     Some(format!("host {host} is a server, whose address trainers need: give listen_addr instead of interface"))
 }

@@ -22,9 +22,9 @@ const FEATURES: NodeFields =
 const EVERYTHING: NodeFields =
     NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
-fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
+fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
-    Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a sampler"))
+    Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"))
 }
 
 fn config(wanted: NodeFields, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
@@ -40,27 +40,27 @@ fn config(wanted: NodeFields, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
     }
 }
 
-fn of_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {
-    DistNeighborLoader::new(sampler(node), NodeTypeId(0), Seeds::Owned, config, world).expect("a loader")
+fn of_nodes(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {
+    DistNeighborLoader::new(sampler(graph), NodeTypeId(0), Seeds::Owned, config, world).expect("a loader")
 }
 
-fn of_edges(node: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
+fn of_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
     let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
     let distribution = NegativeDistribution::Uniform;
     let exclude = Exclude::Nothing;
     let negatives = NegativeSampling { num: 2, shared: false, distribution, exclude };
     let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
-    DistLinkNeighborLoader::new(sampler(node), seeds, config, link, world).expect("a loader")
+    DistLinkNeighborLoader::new(sampler(graph), seeds, config, link, world).expect("a loader")
 }
 
 /// Returns the batches of an epoch and the traffic that they caused. `start` begins the epoch.
-fn epoch<T, I>(node: &DistGraph, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
+fn epoch<T, I>(graph: &DistGraph, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
 where
     I: Iterator<Item = Result<T, LoaderError>>,
 {
-    let before = node.traffic().count();
+    let before = graph.traffic().count();
     let batches = start().map(|batch| batch.expect("a batch")).collect();
-    (batches, node.traffic().count() - before)
+    (batches, graph.traffic().count() - before)
 }
 
 /// Assembles the features of `batch` from its own rows and the cached rows by node type. Returns the number of cached
@@ -89,47 +89,47 @@ fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
 }
 
 /// Returns the features of all cached nodes by type, fetched in ranges of slots.
-fn fetch(node: &Arc<DistGraph>, cache: &CachedRows) -> Vec<Vec<f32>> {
+fn fetch(graph: &Arc<DistGraph>, cache: &CachedRows) -> Vec<Vec<f32>> {
     let of_type = |t: usize| {
         let node_type = NodeTypeId(t as u16);
-        let meta = &node.part().meta().node_types[t];
+        let meta = &graph.part().meta().node_types[t];
         let rows = cache.nodes(node_type).len();
         let mut features = Vec::new();
         for from in (0..rows).step_by(17) {
-            let stretch = cache.fetch(node, node_type, from..(from + 17).min(rows));
-            features.extend(node.handle().block_on(stretch).expect("the rows are there"));
+            let stretch = cache.fetch(graph, node_type, from..(from + 17).min(rows));
+            features.extend(graph.handle().block_on(stretch).expect("the rows are there"));
         }
         assert_eq!(features.len(), rows * meta.feature_dim);
-        assert!(node.handle().block_on(cache.fetch(node, node_type, 0..rows + 1)).is_err());
+        assert!(graph.handle().block_on(cache.fetch(graph, node_type, 0..rows + 1)).is_err());
         features
     };
-    (0..node.part().meta().node_types.len()).map(of_type).collect()
+    (0..graph.part().meta().node_types.len()).map(of_type).collect()
 }
 
 /// Chooses rows to cache from the counts, limited to a fraction 1 / `share` of the bytes.
-fn choose(node: &Arc<DistGraph>, hotness: &Hotness, share: u64) -> Arc<CachedRows> {
-    let row_bytes: Vec<u64> = node.part().meta().node_types.iter().map(|t| 4 * t.feature_dim as u64).collect();
+fn choose(graph: &Arc<DistGraph>, hotness: &Hotness, share: u64) -> Arc<CachedRows> {
+    let row_bytes: Vec<u64> = graph.part().meta().node_types.iter().map(|t| 4 * t.feature_dim as u64).collect();
     let all: u64 = hotness.hottest(&row_bytes, u64::MAX).iter().zip(&row_bytes).map(|(n, b)| n.len() as u64 * b).sum();
     let chosen = hotness.hottest(&row_bytes, all / share);
     assert!(chosen.iter().flatten().count() > 0 || share > all);
     Arc::new(CachedRows::new(chosen).expect("each node once"))
 }
 
-fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: NodeFields, share: u64) {
-    let plain = of_nodes(node, world, config(wanted, None));
-    let (expected, all_traffic) = epoch(node, || plain.epoch(0));
-    let before = node.traffic().count();
+fn check_nodes(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: NodeFields, share: u64) {
+    let plain = of_nodes(graph, world, config(wanted, None));
+    let (expected, all_traffic) = epoch(graph, || plain.epoch(0));
+    let before = graph.traffic().count();
     let hotness = plain.hotness(0, 2).expect("two batches");
-    assert_eq!((node.traffic().count() - before).remote_nodes, 0, "counting fetches no features");
+    assert_eq!((graph.traffic().count() - before).remote_nodes, 0, "counting fetches no features");
     for (t, nodes) in expected[0].nodes.iter().enumerate() {
         let in_second = |id: &u32| expected[1].nodes[t].input_nodes.contains(id);
         let of = |id: &u32| hotness.of(t, *id) == 1 + u32::from(in_second(id));
         assert!(nodes.input_nodes.iter().all(of), "an input node of the first batch is counted by batch");
     }
-    let cache = choose(node, &hotness, share);
-    let kept = fetch(node, &cache);
-    let cached = of_nodes(node, world, config(wanted, Some(cache.clone())));
-    let (found, traffic) = epoch(node, || cached.epoch(0));
+    let cache = choose(graph, &hotness, share);
+    let kept = fetch(graph, &cache);
+    let cached = of_nodes(graph, world, config(wanted, Some(cache.clone())));
+    let (found, traffic) = epoch(graph, || cached.epoch(0));
     assert_eq!(found.len(), expected.len());
     let mut total = 0;
     let mut inputs = 0;
@@ -147,13 +147,13 @@ fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: NodeFiel
     }
 }
 
-fn check_edges(node: &Arc<DistGraph>, world: &mut ProcessGroup) {
-    let plain = of_edges(node, world, config(EVERYTHING, None));
-    let (expected, all_traffic) = epoch(node, || plain.epoch(1));
-    let cache = choose(node, &plain.hotness(0, usize::MAX).expect("all batches"), 2);
-    let kept = fetch(node, &cache);
-    let cached = of_edges(node, world, config(EVERYTHING, Some(cache)));
-    let (found, traffic) = epoch(node, || cached.epoch(1));
+fn check_edges(graph: &Arc<DistGraph>, world: &mut ProcessGroup) {
+    let plain = of_edges(graph, world, config(EVERYTHING, None));
+    let (expected, all_traffic) = epoch(graph, || plain.epoch(1));
+    let cache = choose(graph, &plain.hotness(0, usize::MAX).expect("all batches"), 2);
+    let kept = fetch(graph, &cache);
+    let cached = of_edges(graph, world, config(EVERYTHING, Some(cache)));
+    let (found, traffic) = epoch(graph, || cached.epoch(1));
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.into_iter().zip(&expected) {
         let (graph, num_kept) = assemble(found.graph, &kept);
@@ -175,13 +175,13 @@ fn kept_and_fetched_rows_make_the_batch() {
         let parts = dir.path().join(world_size.to_string());
         write_parts(&dataset, num_parts, Method::Random, &parts);
         let limits = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 700, ..DistGraphConfig::default() };
-        on_ranks(&parts, world_size, &limits, |node, world| {
+        on_ranks(&parts, world_size, &limits, |graph, world| {
             for wanted in [FEATURES, EVERYTHING] {
                 for share in [1, 3, u64::MAX] {
-                    check_nodes(&node, world, wanted, share);
+                    check_nodes(&graph, world, wanted, share);
                 }
             }
-            check_edges(&node, world);
+            check_edges(&graph, world);
         });
     }
 }
@@ -203,13 +203,16 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
             for (size, in_degree) in
                 [(CacheSize::Ratio(0.3), false), (CacheSize::Bytes(900), true), (CacheSize::Ratio(1.0), true)]
             {
-                on_machines(&path, ranks, local, &DistGraphConfig::default(), |node, world| {
-                    let loader = of_nodes(&node, world, config(wanted, None));
-                    let (expected, before) = epoch(&node, || loader.epoch(0));
-                    let hotness =
-                        if in_degree { node.in_degrees_elsewhere() } else { Ok(loader.hotness(0, 4).expect("counts")) };
-                    let contents = node.cache_features(hotness.expect("counts"), size).expect("a cache");
-                    let (found, after) = epoch(&node, || loader.epoch(0));
+                on_machines(&path, ranks, local, &DistGraphConfig::default(), |graph, world| {
+                    let loader = of_nodes(&graph, world, config(wanted, None));
+                    let (expected, before) = epoch(&graph, || loader.epoch(0));
+                    let hotness = if in_degree {
+                        graph.in_degrees_elsewhere()
+                    } else {
+                        Ok(loader.hotness(0, 4).expect("counts"))
+                    };
+                    let contents = graph.cache_features(hotness.expect("counts"), size).expect("a cache");
+                    let (found, after) = epoch(&graph, || loader.epoch(0));
                     assert!(found == expected, "{parts} parts, {ranks} ranks, {local} on a machine, {size:?}");
                     assert_eq!(after.remote_nodes + after.cached_nodes, before.remote_nodes);
                     if parts == 1 {
@@ -224,7 +227,7 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
                     }
                     let limit = if let CacheSize::Bytes(bytes) = size { bytes } else { u64::MAX };
                     assert!(contents.bytes <= limit, "{contents:?}");
-                    let again = node.cache_features(Hotness::new(3), size).unwrap_err().to_string();
+                    let again = graph.cache_features(Hotness::new(3), size).unwrap_err().to_string();
                     assert!(again.contains("already has a cache"), "{again}");
                 });
             }
@@ -233,14 +236,14 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
 }
 
 /// Fetches the features of lists of nodes, all at the same time or one after the other.
-fn features_of(node: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Vec<Vec<f32>>, TrafficCount) {
-    let before = node.traffic().count();
+fn features_of(graph: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Vec<Vec<f32>>, TrafficCount) {
+    let before = graph.traffic().count();
     let fetch = |list: &Vec<u32>| {
-        let node = node.clone();
+        let graph = graph.clone();
         let list = list.clone();
-        async move { node.fetch(NodeTypeId(0), list, FEATURES).await.expect("fetch the rows").features }
+        async move { graph.fetch(NodeTypeId(0), list, FEATURES).await.expect("fetch the rows").features }
     };
-    let rows = node.handle().block_on(async {
+    let rows = graph.handle().block_on(async {
         if at_once {
             return futures::future::join_all(lists.iter().map(fetch)).await;
         }
@@ -250,7 +253,7 @@ fn features_of(node: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Vec
         }
         rows
     });
-    (rows, node.traffic().count() - before)
+    (rows, graph.traffic().count() - before)
 }
 
 #[test]
@@ -270,11 +273,11 @@ fn rows_that_several_batches_wait_for_are_requested_once() {
     ];
     for fetch_chunk_bytes in [8 * 3 * 4, 1 << 20] {
         let config = DistGraphConfig { fetch_chunk_bytes, ..DistGraphConfig::default() };
-        let shared = on_ranks(&dir, 3, &config, |node, world| {
-            let (expected, plain) = features_of(&node, &lists, false);
+        let shared = on_ranks(&dir, 3, &config, |graph, world| {
+            let (expected, plain) = features_of(&graph, &lists, false);
             assert_eq!(plain.shared_nodes, 0);
             world.barrier().expect("all ranks have their rows");
-            let (found, shared) = features_of(&node, &lists, true);
+            let (found, shared) = features_of(&graph, &lists, true);
             assert_eq!(found, expected);
             assert_eq!(shared.remote_nodes, plain.remote_nodes);
             // Rows take 12 bytes. Other ranks see no difference but fewer requests.

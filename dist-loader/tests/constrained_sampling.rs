@@ -60,11 +60,11 @@ fn timed_seeds() -> Vec<(u32, i64)> {
 }
 
 fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
         let (originals, times): (Vec<u32>, Vec<i64>) = timed_seeds().into_iter().unzip();
-        let ids = node.handle().block_on(node.find_originals(NODES, &originals)).expect("all seeds exist");
+        let ids = graph.handle().block_on(graph.find_originals(NODES, &originals)).expect("all seeds exist");
         let of_case = |sampler_config: SamplerConfig| {
-            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
+            let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a valid sampler"));
             let seeds = match sampler.temporal() {
                 Some(_) => Seeds::Timed(ids.iter().copied().zip(times.iter().copied()).collect()),
                 // Shared neighborhoods need distinct seeds.
@@ -244,10 +244,10 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
     let num_edges = typed.edge_types[1].src.len();
     typed.edge_types[1].attributes.weights = Some(vec![1.0; num_edges].into());
     write_parts(&typed, 2, Method::Random, &dir.path().join("2"));
-    on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |node, world| {
+    on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
         let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
         let sampler =
-            DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
+            DistNeighborSampler::new(graph, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
         let wanted = NodeFields::default();
         let seeds = Seeds::Split(Split::Train);
         let config = LoaderConfig {
@@ -282,8 +282,8 @@ fn what_the_graph_lacks_is_said() {
     let plain = || SamplerConfig::new(vec![Fanout::Count(2)]);
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let error_of = |dir: &Path, config: SamplerConfig| {
-        on_ranks(dir, 1, &DistGraphConfig::default(), |node, world| {
-            let sampler = match DistNeighborSampler::new(node, config.clone()) {
+        on_ranks(dir, 1, &DistGraphConfig::default(), |graph, world| {
+            let sampler = match DistNeighborSampler::new(graph, config.clone()) {
                 Ok(sampler) => Arc::new(sampler),
                 Err(error) => return error.to_string(),
             };

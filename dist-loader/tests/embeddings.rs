@@ -27,17 +27,17 @@ fn gradients_of(step: u64, worker: u64) -> (Vec<u32>, Vec<f32>) {
 /// Trains over all ranks, which divide the four workers' work. Returns the table that each rank has at the end.
 fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
     let small = DistGraphConfig { num_workers: 1, fetch_chunk_bytes: 100, ..DistGraphConfig::default() };
-    on_ranks(dir, world_size, &small, |node: Arc<DistGraph>, world| {
+    on_ranks(dir, world_size, &small, |graph: Arc<DistGraph>, world| {
         let config = EmbeddingConfig { dim: DIM, seed: 3, scale: 0.5 };
-        let mut embedding = DistEmbedding::new(node.clone(), NODES, config).expect("an embedding");
+        let mut embedding = DistEmbedding::new(graph.clone(), NODES, config).expect("an embedding");
         world.barrier().expect("all have it");
-        let runtime = node.handle().clone();
+        let runtime = graph.handle().clone();
         let start = embedding.shard_values();
         let run = |embedding: &mut DistEmbedding, world: &mut ProcessGroup| {
             for step in 0..NUM_STEPS {
                 for worker in (0..WORKERS).filter(|worker| *worker as usize % world_size == world.rank()) {
                     let (originals, gradients) = gradients_of(step, worker);
-                    let nodes = runtime.block_on(node.find_originals(NODES, &originals)).expect("all nodes exist");
+                    let nodes = runtime.block_on(graph.find_originals(NODES, &originals)).expect("all nodes exist");
                     let before = runtime.block_on(embedding.pull(&nodes)).expect("rows of all parts");
                     assert_eq!(before.len(), nodes.len() * DIM);
                     runtime.block_on(embedding.push(&nodes, &gradients)).expect("all owners take them");
@@ -90,11 +90,11 @@ fn rows_without_gradients_stay_and_others_move_by_adam() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
     write_parts(&graph(NUM_NODES as usize, 300, 1), 2, Method::Random, &parts);
-    on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
+    on_ranks(&parts, 2, &DistGraphConfig::default(), |graph, world| {
         let config = EmbeddingConfig { dim: 2, seed: 1, scale: 1.0 };
-        let mut embedding = DistEmbedding::new(node.clone(), NODES, config).expect("an embedding");
+        let mut embedding = DistEmbedding::new(graph.clone(), NODES, config).expect("an embedding");
         world.barrier().expect("all have it");
-        let runtime = node.handle().clone();
+        let runtime = graph.handle().clone();
         let all: Vec<u32> = (0..NUM_NODES).collect();
         let before = runtime.block_on(embedding.pull(&all)).expect("all rows");
         // Both ranks push the same gradient for node 3, and opposite gradients for node 5.

@@ -53,14 +53,14 @@ fn dataset() -> Dataset {
 
 /// Makes the loader that evaluation uses.
 fn loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     attr: TimeAttr,
     split: Split,
 ) -> Result<DistLinkNeighborLoader, LoaderError> {
     let temporal = Temporal { attr, strategy: TemporalStrategy::Uniform };
     let config = SamplerConfig::new(vec![Fanout::All, Fanout::Count(5)]).with_times(Some(temporal));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let config = LoaderConfig {
         batch_size: 8,
         even_batches: false,
@@ -93,9 +93,9 @@ fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
         EdgeList { times: edges.attributes.times.clone(), ..EdgeList::new(edges.src.clone(), edges.dst.clone()) };
     let messages = time_of(&train);
     let judged = time_of(held_out);
-    let seen = on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
+    let seen = on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let mut seen = (0, 0);
-        for batch in loader(&node, world, TimeAttr::EdgeTime, split).expect("a valid loader").epoch(0) {
+        for batch in loader(&graph, world, TimeAttr::EdgeTime, split).expect("a valid loader").epoch(0) {
             let batch = batch.expect("a batch");
             // A rank that runs out of edges before others gets empty batches.
             if batch.graph.num_seeds == 0 {
@@ -148,9 +148,9 @@ fn held_out_edges_without_times_are_an_error_on_every_rank() {
     let path = dir.path().join("2");
     write_parts(&dataset, 2, Method::Random, &path);
     for attr in [TimeAttr::EdgeTime, TimeAttr::NodeTime] {
-        let errors = on_ranks(&path, 2, &DistGraphConfig::default(), |node, world| {
-            assert!(loader(&node, world, attr, Split::Train).is_ok());
-            loader(&node, world, attr, Split::Test).err().expect("an error").to_string()
+        let errors = on_ranks(&path, 2, &DistGraphConfig::default(), |graph, world| {
+            assert!(loader(&graph, world, attr, Split::Train).is_ok());
+            loader(&graph, world, attr, Split::Test).err().expect("an error").to_string()
         });
         for error in errors {
             let expected = "the held-out test edges of type node__to__node have none: save test_edge_time.npy";
@@ -177,10 +177,10 @@ fn no_negative_is_later_than_its_edge() {
     for num_parts in [1, 3] {
         let path = dir.path().join(num_parts.to_string());
         write_parts(&dataset, num_parts, Method::Random, &path);
-        let checked = on_ranks(&path, num_parts as usize, &DistGraphConfig::default(), |node, world| {
+        let checked = on_ranks(&path, num_parts as usize, &DistGraphConfig::default(), |graph, world| {
             let mut checked = 0;
             for split in [Split::Train, Split::Valid, Split::Test] {
-                for batch in loader(&node, world, TimeAttr::NodeTime, split).expect("a valid loader").epoch(0) {
+                for batch in loader(&graph, world, TimeAttr::NodeTime, split).expect("a valid loader").epoch(0) {
                     let batch = batch.expect("a batch");
                     let Negatives::OfEach { num, dst } = &batch.negatives else { panic!("negatives of each edge") };
                     // An empty batch has no edges and no negatives.

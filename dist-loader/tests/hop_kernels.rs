@@ -84,15 +84,15 @@ fn drawn(degree: u64, hop: &PlainHop<'_>, rng: &mut CounterRng) -> Vec<u64> {
     }
 }
 
-fn sample(node: &Arc<DistGraph>, config: SamplerConfig) -> Result<SampledSubgraph, SampleError> {
-    let types = node.part().meta().node_types.len();
-    let num_nodes = node.part().meta().node_types[0].book.num_nodes() as u32;
+fn sample(graph: &Arc<DistGraph>, config: SamplerConfig) -> Result<SampledSubgraph, SampleError> {
+    let types = graph.part().meta().node_types.len();
+    let num_nodes = graph.part().meta().node_types[0].book.num_nodes() as u32;
     let mut seeds = SampleSeeds::of_type(NodeTypeId(0), (0..num_nodes).step_by(3).collect(), types);
     if config.disjoint {
         seeds = seeds.disjoint(Vec::new());
     }
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
-    node.handle().block_on(sampler.sample(seeds, BatchKey { seed: 1, epoch: 2, batch: 3 }))
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config)?);
+    graph.handle().block_on(sampler.sample(seeds, BatchKey { seed: 1, epoch: 2, batch: 3 }))
 }
 
 fn configs() -> Vec<SamplerConfig> {
@@ -100,8 +100,8 @@ fn configs() -> Vec<SamplerConfig> {
     vec![plain("3,2"), plain("-1,4"), plain("4,3").with_replacement(true), plain("e0=2,2;e2=-1,0;1,1")]
 }
 
-fn kernel(node: &DistGraph, fault: Fault) -> Arc<Kernel> {
-    Arc::new(Kernel { part: node.part().clone(), hops: AtomicUsize::new(0), fault })
+fn kernel(graph: &DistGraph, fault: Fault) -> Arc<Kernel> {
+    Arc::new(Kernel { part: graph.part().clone(), hops: AtomicUsize::new(0), fault })
 }
 
 /// Runs on 1 and 2 ranks with one part each. Replies are so small that hops are requested in pieces.
@@ -119,13 +119,13 @@ fn on_one_and_two_parts(work: impl Fn(Arc<DistGraph>, &mut edgecut_cluster::Proc
 
 #[test]
 fn batches_do_not_show_who_drew_them() {
-    on_one_and_two_parts(|node, world| {
-        let sample_all = || configs().into_iter().map(|c| sample(&node, c).expect("a batch")).collect::<Vec<_>>();
+    on_one_and_two_parts(|graph, world| {
+        let sample_all = || configs().into_iter().map(|c| sample(&graph, c).expect("a batch")).collect::<Vec<_>>();
         let expected = sample_all();
         world.barrier().expect("all ranks have sampled");
-        let kernel = kernel(&node, Fault::None);
-        node.draw_with(kernel.clone()).expect("the first kernel");
-        let error = node.draw_with(kernel.clone()).expect_err("the second kernel");
+        let kernel = kernel(&graph, Fault::None);
+        graph.draw_with(kernel.clone()).expect("the first kernel");
+        let error = graph.draw_with(kernel.clone()).expect_err("the second kernel");
         assert!(error.to_string().contains("already"), "{error}");
         assert!(sample_all() == expected);
         world.barrier().expect("all ranks have sampled");
@@ -134,8 +134,8 @@ fn batches_do_not_show_who_drew_them() {
         // Kernels do not support positions of edges, weights, times and disjoint neighborhoods.
         let wanted = EdgeFields { features: true, ..EdgeFields::default() };
         let config = SamplerConfig::new("3,2".parse::<NumNeighbors>().expect("fan-outs"));
-        sample(&node, config.clone().with_edge_attributes(wanted)).expect("a batch with positions");
-        sample(&node, config.with_disjoint(true)).expect("a disjoint batch");
+        sample(&graph, config.clone().with_edge_attributes(wanted)).expect("a batch with positions");
+        sample(&graph, config.with_disjoint(true)).expect("a disjoint batch");
         world.barrier().expect("all ranks have sampled");
         assert_eq!(kernel.hops.load(Ordering::Relaxed), hops);
     });
@@ -147,13 +147,13 @@ fn a_failing_kernel_ends_the_batch_and_says_why() {
         (Fault::Fails, "draw a hop on the device: out of memory"),
         (Fault::ForgetsNeighbors, "which differs from its counts"),
     ] {
-        on_one_and_two_parts(|node, world| {
+        on_one_and_two_parts(|graph, world| {
             // The kernel of the last rank fails, so that rank 0 of two receives the error from its peer.
             if world.rank() + 1 == world.size() {
-                node.draw_with(kernel(&node, fault)).expect("the first kernel");
+                graph.draw_with(kernel(&graph, fault)).expect("the first kernel");
             }
             world.barrier().expect("all have set theirs");
-            let error = sample(&node, configs().remove(0)).expect_err("no batch").to_string();
+            let error = sample(&graph, configs().remove(0)).expect_err("no batch").to_string();
             assert!(error.contains(expected), "{error}");
             world.barrier().expect("all ranks have sampled");
         });

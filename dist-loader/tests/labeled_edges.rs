@@ -76,9 +76,9 @@ fn listed(dataset: &Dataset) -> Vec<SeedEdge> {
     (0..edges.src.len()).step_by(7).map(seed).collect()
 }
 
-fn to_global(node: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
-    let edges = node.part().edges(EDGES);
-    let find = |t, ids: Vec<u32>| node.handle().block_on(node.find_originals(t, &ids)).expect("they exist");
+fn to_global(graph: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
+    let edges = graph.part().edges(EDGES);
+    let find = |t, ids: Vec<u32>| graph.handle().block_on(graph.find_originals(t, &ids)).expect("they exist");
     let src = find(edges.src_type, seeds.iter().map(|seed| seed.src).collect());
     let dst = find(edges.dst_type, seeds.iter().map(|seed| seed.dst).collect());
     seeds.into_iter().zip(src.into_iter().zip(dst)).map(|(seed, (src, dst))| SeedEdge { src, dst, ..seed }).collect()
@@ -97,7 +97,7 @@ const CASES: [Case; 4] =
     [PLAIN, Case { disjoint: true, ..PLAIN }, Case { temporal: true, ..PLAIN }, Case { excludes: false, ..PLAIN }];
 
 fn loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     case: Case,
     seeds: EdgeSeeds,
     world: &mut ProcessGroup,
@@ -107,7 +107,7 @@ fn loader(
         .with_disjoint(case.disjoint)
         .with_times(case.temporal.then_some(temporal))
         .with_edge_attributes(EdgeFields { times: true, ..EdgeFields::default() });
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let config = LoaderConfig {
         batch_size: BATCH_SIZE,
         even_batches: false,
@@ -133,10 +133,10 @@ fn in_original_ids(mut batch: LabeledEdgeBatch) -> LabeledEdgeBatch {
 
 /// Returns all batches of all cases with listed seeds, in order and in original ids.
 fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<LabeledEdgeBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
         let of_case = |case: Case| {
-            let seeds = EdgeSeeds::Listed(to_global(&node, listed(dataset)));
-            let batches = loader(&node, case, seeds, world).expect("a valid loader").epoch(2);
+            let seeds = EdgeSeeds::Listed(to_global(&graph, listed(dataset)));
+            let batches = loader(&graph, case, seeds, world).expect("a valid loader").epoch(2);
             batches.map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
         };
         CASES.map(of_case)
@@ -247,8 +247,8 @@ fn check_times(dataset: &Dataset, batch: &LabeledEdgeBatch) {
 
 /// Returns the numbers of the edges of a split in the batches of each rank.
 fn seeds_of_split(dataset: &Dataset, dir: &Path, world_size: usize, split: Split) -> Vec<Vec<usize>> {
-    on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
-        let loader = loader(&node, PLAIN, EdgeSeeds::Labeled(split, EDGES), world).expect("a valid loader");
+    on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
+        let loader = loader(&graph, PLAIN, EdgeSeeds::Labeled(split, EDGES), world).expect("a valid loader");
         let batches = loader.epoch(0).map(|batch| in_original_ids(batch.expect("a batch")));
         let full = batches.filter(|batch| batch.graph.num_seeds > 0);
         full.flat_map(|batch| check_edges(dataset, &batch)).collect()
@@ -282,15 +282,15 @@ fn other_numbers_of_processes_take_the_rest_of_an_epoch() {
     let config = DistGraphConfig::default();
     let steps = 2;
     let seeds = || EdgeSeeds::Labeled(Split::Train, EDGES);
-    let first = on_ranks(dir.path(), 3, &config, |node, world| {
-        let loader = loader(&node, PLAIN, seeds(), world).expect("a valid loader");
+    let first = on_ranks(dir.path(), 3, &config, |graph, world| {
+        let loader = loader(&graph, PLAIN, seeds(), world).expect("a valid loader");
         let batches = loader.epoch(1).take(steps).map(|batch| batch.expect("a batch"));
         let numbers: Vec<f32> = batches.flat_map(|batch| batch.attributes.features).collect();
         (numbers, EpochSegment { world_size: 3, num_groups: 3, num_steps: loader.num_steps(), steps })
     });
     let segment = first[0].1;
-    let rest = on_ranks(dir.path(), 2, &config, |node, world| {
-        let loader = loader(&node, PLAIN, seeds(), world).expect("a valid loader");
+    let rest = on_ranks(dir.path(), 2, &config, |graph, world| {
+        let loader = loader(&graph, PLAIN, seeds(), world).expect("a valid loader");
         let rest = loader.rest_of_epoch(1, &[segment], world).expect("the rest");
         rest.epoch(1).flat_map(|batch| batch.expect("a batch").attributes.features).collect::<Vec<f32>>()
     });
@@ -306,7 +306,7 @@ fn seeds_that_are_not_edges_of_the_type_are_refused() {
     let dataset = dataset(true);
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
-    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let held_out = EdgeSeeds::Split(Split::Test, vec![EDGES]);
         let other_type = EdgeSeeds::Labeled(Split::Train, EdgeTypeId(1));
         let without_position =
@@ -316,7 +316,7 @@ fn seeds_that_are_not_edges_of_the_type_are_refused() {
             (other_type, "edges of the configured type"),
             (EdgeSeeds::Listed(without_position), "edge 0 of the list has no position"),
         ] {
-            let error = loader(&node, PLAIN, seeds, world).err().expect("it is refused").to_string();
+            let error = loader(&graph, PLAIN, seeds, world).err().expect("it is refused").to_string();
             assert!(error.contains(why), "{error}");
         }
     });

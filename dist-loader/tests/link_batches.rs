@@ -80,10 +80,10 @@ fn seeds(dataset: &Dataset) -> Vec<SeedEdge> {
     TYPES.into_iter().flat_map(of_type).collect()
 }
 
-fn to_global(node: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
+fn to_global(graph: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
     let find = |edge_type: EdgeTypeId, src: u32, dst: u32| {
-        let edges = node.part().edges(edge_type);
-        let find = |t, id| node.handle().block_on(node.find_originals(t, &[id])).expect("it exists")[0];
+        let edges = graph.part().edges(edge_type);
+        let find = |t, id| graph.handle().block_on(graph.find_originals(t, &[id])).expect("it exists")[0];
         (find(edges.src_type, src), find(edges.dst_type, dst))
     };
     let edge = |seed: SeedEdge| {
@@ -94,12 +94,12 @@ fn to_global(node: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
 }
 
 fn loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     case: Case,
     seeds: EdgeSeeds,
 ) -> Result<DistLinkNeighborLoader, LoaderError> {
-    batching_loader(node, world, case, seeds, Batching { size: BATCH_SIZE, shuffle: false })
+    batching_loader(graph, world, case, seeds, Batching { size: BATCH_SIZE, shuffle: false })
 }
 
 /// The division of seeds into batches.
@@ -114,7 +114,7 @@ impl Batching {
 }
 
 fn batching_loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     case: Case,
     seeds: EdgeSeeds,
@@ -124,7 +124,7 @@ fn batching_loader(
     let config = SamplerConfig::new(vec![Fanout::Count(4), Fanout::Count(3)])
         .with_disjoint(case.disjoint)
         .with_times(case.temporal.then_some(temporal));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let concurrency = 2;
     let config = LoaderConfig {
@@ -149,10 +149,10 @@ fn in_original_ids(mut batch: LinkBatch) -> LinkBatch {
 }
 
 fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<LinkBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
         let of_case = |case: Case| {
-            let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
-            let batches = loader(&node, world, case, seeds).expect("a valid loader").epoch(2);
+            let seeds = EdgeSeeds::Listed(to_global(&graph, seeds(dataset)));
+            let batches = loader(&graph, world, case, seeds).expect("a valid loader").epoch(2);
             batches.map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
         };
         cases().into_iter().map(of_case).collect::<Vec<_>>()
@@ -292,10 +292,10 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     for ((split, shuffle), (num_parts, world_size)) in splits.flat_map(|s| layouts.map(|layout| (s, layout))) {
         let case = cases()[0];
         let parts = dir.path().join(format!("{num_parts}"));
-        let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |node, world| {
+        let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
             let seeds = EdgeSeeds::Split(split, TYPES.to_vec());
             let batching = Batching { size: BATCH_SIZE, shuffle };
-            let loader = batching_loader(&node, world, case, seeds, batching).expect("a valid loader");
+            let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
             let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
             let seeds: Vec<(u16, u32, u32)> = batches
                 .flat_map(|batch| {
@@ -332,9 +332,9 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
 /// Returns the sources and destinations of all batches of an epoch over all ranks, in the order of the batches, as
 /// original ids.
 fn order_of_listed(dataset: &Dataset, dir: &Path, world_size: usize, epoch: u64) -> Vec<(u32, u32)> {
-    let per_rank = on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
-        let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
-        let loader = batching_loader(&node, world, cases()[0], seeds, Batching::SHUFFLED).expect("a valid loader");
+    let per_rank = on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
+        let seeds = EdgeSeeds::Listed(to_global(&graph, seeds(dataset)));
+        let loader = batching_loader(&graph, world, cases()[0], seeds, Batching::SHUFFLED).expect("a valid loader");
         let batches = loader.epoch(epoch).map(|batch| in_original_ids(batch.expect("a batch")));
         batches.collect::<Vec<_>>()
     });
@@ -392,11 +392,11 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
         exclude: Exclude::Nothing,
         shared: false,
     };
-    let per_rank = on_ranks(parts, world_size, &DistGraphConfig::default(), |node, world| {
+    let per_rank = on_ranks(parts, world_size, &DistGraphConfig::default(), |graph, world| {
         let case = Case { negatives, disjoint: false, temporal: false };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let mut counts = vec![0.0_f64; 90];
-        for batch in loader(&node, world, case, seeds).expect("a valid loader").epoch(0) {
+        for batch in loader(&graph, world, case, seeds).expect("a valid loader").epoch(0) {
             let batch = batch.expect("a batch");
             let Negatives::OfEach { dst, .. } = &batch.negatives else { panic!("each edge has its own") };
             dst.iter().for_each(|&number| counts[batch.graph.nodes[1].original_ids[number as usize] as usize] += 1.0);
@@ -460,9 +460,9 @@ fn negatives_of_an_edge_depend_on_its_ends_alone() {
     {
         let drawn = |(num_parts, world_size, batching): (u32, usize, Batching), epoch: u64| {
             let parts = dir.path().join(format!("{num_parts}"));
-            let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |node, world| {
+            let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |graph, world| {
                 let seeds = EdgeSeeds::Split(split, TYPES.to_vec());
-                let loader = batching_loader(&node, world, case, seeds, batching).expect("a valid loader");
+                let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
                 let batches = loader.epoch(epoch).map(|batch| edges_with_negatives(&dataset, &batch.expect("a batch")));
                 batches.flatten().collect::<Vec<_>>()
             });
@@ -508,11 +508,11 @@ fn edges_without_enough_negatives_are_left_out_and_counted() {
             write_parts(&dataset, num_parts, Method::Random, &parts);
         }
         let drawn = |negatives: NegativeSampling, split: Split| {
-            let per_rank = on_ranks(&parts, num_parts as usize, &DistGraphConfig::default(), |node, world| {
+            let per_rank = on_ranks(&parts, num_parts as usize, &DistGraphConfig::default(), |graph, world| {
                 let case = Case { negatives, ..cases()[0] };
                 let seeds = EdgeSeeds::Split(split, vec![EdgeTypeId(0)]);
                 let batching = Batching { size, shuffle: false };
-                let loader = batching_loader(&node, world, case, seeds, batching).expect("a valid loader");
+                let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
                 loader.hotness(0, loader.num_full_batches()).expect("batches without edges have no neighborhood");
                 let mut edges = Vec::new();
                 let mut num_left_out = 0;
@@ -554,12 +554,12 @@ fn a_listed_pair_is_not_its_own_negative() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
     let negatives = NegativeSampling { num: 28, ..cases()[0].negatives };
-    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         // The graph has one edge from node 2, to node 3.
         let pair = SeedEdge { edge_type: EdgeTypeId(0), src: 2, dst: 17, time: None, position: None };
-        let seeds = EdgeSeeds::Listed(to_global(&node, vec![pair]));
+        let seeds = EdgeSeeds::Listed(to_global(&graph, vec![pair]));
         let case = Case { negatives, ..cases()[0] };
-        let mut batches = loader(&node, world, case, seeds).expect("a valid loader").epoch(0);
+        let mut batches = loader(&graph, world, case, seeds).expect("a valid loader").epoch(0);
         let batch = batches.next().expect("a batch").expect("negatives");
         let edges = edges_with_negatives(&dataset, &batch);
         let drawn: BTreeSet<u32> = edges[0].3.iter().copied().collect();
@@ -573,12 +573,12 @@ fn more_negatives_than_there_are_is_an_error() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
-    let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |node, world| {
+    let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |graph, world| {
         let case = Case { negatives, disjoint: false, temporal: false };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
-        let many = loader(&node, world, case, seeds).err().expect("an error").to_string();
+        let many = loader(&graph, world, case, seeds).err().expect("an error").to_string();
         let case = Case { negatives: NegativeSampling { shared: true, ..negatives }, ..case };
-        let shared = loader(&node, world, case, EdgeSeeds::Listed(Vec::new())).err().expect("an error").to_string();
+        let shared = loader(&graph, world, case, EdgeSeeds::Listed(Vec::new())).err().expect("an error").to_string();
         (many, shared)
     });
     for (many, shared) in errors {

@@ -22,9 +22,9 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
     cluster.on_failure(move |failure| sender.send(failure).expect("the test listens"));
     let part = DistGraph::open_part(dir, cluster.rank(), 2, true).expect("open the part");
     let config = DistGraphConfig::default();
-    let node = DistGraph::start(Arc::new(part), cluster.clone(), config).expect("start the service");
+    let graph = DistGraph::start(Arc::new(part), cluster.clone(), config).expect("start the service");
     let mut world = cluster.world().expect("the world group");
-    let sampler = DistNeighborSampler::new(node, SamplerConfig::new(vec![Fanout::Count(3)])).expect("a sampler");
+    let sampler = DistNeighborSampler::new(graph, SamplerConfig::new(vec![Fanout::Count(3)])).expect("a sampler");
     let wanted = NodeFields::default();
     let config = LoaderConfig {
         batch_size: 8,

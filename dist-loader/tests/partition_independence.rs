@@ -53,12 +53,12 @@ fn small_limits(num_workers: usize) -> DistGraphConfig {
 
 /// Returns all batches of all cases, in original ids, and the number of requests that they took.
 fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig, num_nodes: usize) -> (Vec<Vec<MiniBatch>>, u64) {
-    let per_rank = on_ranks(dir, world_size, config, |node, world| {
-        let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
+    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
+        let ids = graph.handle().block_on(graph.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
         for case in cases() {
             let sampler_config = SamplerConfig::new(case.num_neighbors).with_replacement(case.replace);
-            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
+            let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
                 batch_size: case.batch_size,
                 even_batches: false,
@@ -75,7 +75,7 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig, num_nodes: u
             let batches = loader.epoch(4).map(|batch| in_original_ids(batch.expect("a batch")));
             all.push(batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>());
         }
-        (all, node.traffic().count().requests)
+        (all, graph.traffic().count().requests)
     });
     let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
     let requests = per_rank.iter().map(|(_, requests)| requests).sum();

@@ -28,9 +28,9 @@ fn config(prefetch_bytes: usize, concurrency: usize) -> LoaderConfig {
     }
 }
 
-fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
+fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new(vec![Fanout::Count(4), Fanout::Count(3)]);
-    Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"))
+    Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"))
 }
 
 /// Limits under which no batch fits, a few fit, and all fit.
@@ -42,13 +42,13 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
     let dataset = fake(&options).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 2, Method::Random, dir.path());
-    on_ranks(dir.path(), 2, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let mut expected: Option<(Vec<MiniBatch>, Vec<LinkBatch>)> = None;
         // The first case makes each batch on request.
         for (prefetch_bytes, concurrency) in [(0, 0)].into_iter().chain(BOUNDS.map(|bound| (bound, 6))) {
             let config = config(prefetch_bytes, concurrency);
             let seeds = Seeds::Split(Split::Train);
-            let loader = DistNeighborLoader::new(sampler(&node), NodeTypeId(0), seeds, config.clone(), world);
+            let loader = DistNeighborLoader::new(sampler(&graph), NodeTypeId(0), seeds, config.clone(), world);
             let loader = loader.expect("a valid loader");
             let batches: Vec<MiniBatch> = loader.epoch(1).map(|batch| batch.expect("a batch")).collect();
             assert_eq!(batches.len(), loader.num_steps());
@@ -61,7 +61,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
             let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
             let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
             let config = LoaderConfig { wanted: NodeFields { features: true, ..NodeFields::default() }, ..config };
-            let loader = DistLinkNeighborLoader::new(sampler(&node), seeds, config, link, world);
+            let loader = DistLinkNeighborLoader::new(sampler(&graph), seeds, config, link, world);
             let loader = loader.expect("a valid loader");
             let edges: Vec<LinkBatch> = loader.epoch(1).map(|batch| batch.expect("a batch")).collect();
             assert_eq!(edges.len(), loader.num_steps());
@@ -81,10 +81,10 @@ fn the_bytes_that_wait_keep_to_the_bound() {
     let dataset = fake(&options).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
-    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let mut run = |prefetch_bytes: usize| {
             let config = LoaderConfig { shuffle: false, ..config(prefetch_bytes, 8) };
-            let loader = DistNeighborLoader::new(sampler(&node), NodeTypeId(0), Seeds::Owned, config, world);
+            let loader = DistNeighborLoader::new(sampler(&graph), NodeTypeId(0), Seeds::Owned, config, world);
             let loader = loader.expect("a valid loader");
             let sizes: Vec<usize> =
                 (0..2).flat_map(|epoch| loader.epoch(epoch)).map(|batch| batch.expect("a batch").num_bytes()).collect();
@@ -132,9 +132,9 @@ fn the_bytes_of_a_batch_are_those_of_its_arrays() {
     let dataset = fake(&FakeOptions { num_channels: 16, ..FakeOptions::default() }).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
-    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let loader = DistNeighborLoader::new(
-            sampler(&node),
+            sampler(&graph),
             NodeTypeId(0),
             Seeds::Split(Split::Train),
             config(DEFAULT_PREFETCH_BYTES, 2),

@@ -65,9 +65,9 @@ impl Servers {
         let config = DistGraphConfig { num_workers: 2, fetch_chunk_bytes, ..DistGraphConfig::default() };
         let run = |cluster: Cluster| {
             let list = self.list.clone();
-            let node = DistGraph::connect(list, cluster.clone(), config.clone(), PATIENCE).expect("connect");
+            let graph = DistGraph::connect(list, cluster.clone(), config.clone(), PATIENCE).expect("connect");
             let mut world = cluster.world().expect("the world group");
-            let result = work(node, &mut world);
+            let result = work(graph, &mut world);
             drop(world);
             cluster.shutdown().expect("leave together");
             result
@@ -94,14 +94,14 @@ fn config() -> LoaderConfig {
     }
 }
 
-fn loader(node: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> DistNeighborLoader {
+fn loader(graph: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> DistNeighborLoader {
     let config_of_sampler = SamplerConfig::new("12,12".parse::<NumNeighbors>().expect("fan-outs"));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config_of_sampler).expect("a sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config_of_sampler).expect("a sampler"));
     DistNeighborLoader::new(sampler, NodeTypeId(0), seeds, config(), world).expect("a loader")
 }
 
-fn epochs(node: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> Vec<MiniBatch> {
-    let loader = loader(node, seeds, world);
+fn epochs(graph: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> Vec<MiniBatch> {
+    let loader = loader(graph, seeds, world);
     (0..2).flat_map(|epoch| loader.epoch(epoch).map(|batch| batch.expect("a batch")).collect::<Vec<_>>()).collect()
 }
 
@@ -113,8 +113,9 @@ fn as_many_clients_as_ranks_get_the_batches_of_these_ranks() {
     let servers = Servers::start(dir.path(), 1, &config);
     for num_ranks in [2, 4] {
         for seeds in [Seeds::Split(Split::Train), Seeds::Owned] {
-            let expected = on_ranks(dir.path(), num_ranks, &config, |node, world| epochs(&node, seeds.clone(), world));
-            let batches = servers.on_clients(num_ranks, |node, world| epochs(&node, seeds.clone(), world));
+            let expected =
+                on_ranks(dir.path(), num_ranks, &config, |graph, world| epochs(&graph, seeds.clone(), world));
+            let batches = servers.on_clients(num_ranks, |graph, world| epochs(&graph, seeds.clone(), world));
             assert!(expected.iter().flatten().any(|batch| batch.num_seeds > 0));
             assert_eq!(batches, expected);
         }
@@ -128,18 +129,18 @@ fn any_number_of_clients_and_servers_makes_the_same_listed_batches() {
     let whole = tempfile::tempdir().expect("a folder");
     write_parts(&dataset, 1, Method::Random, whole.path());
     let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
-    let listed = |node: &Arc<DistGraph>, world: &mut ProcessGroup| {
+    let listed = |graph: &Arc<DistGraph>, world: &mut ProcessGroup| {
         // A client has no directory to make, so its lookups ask all servers.
-        node.make_directory(NodeTypeId(0), false, world).expect("the directory");
-        let found = node.handle().block_on(node.find_originals(NodeTypeId(0), &seeds)).expect("the seeds");
-        epochs(node, Seeds::Listed(found), world).into_iter().map(in_original_ids).collect::<Vec<_>>()
+        graph.make_directory(NodeTypeId(0), false, world).expect("the directory");
+        let found = graph.handle().block_on(graph.find_originals(NodeTypeId(0), &seeds)).expect("the seeds");
+        epochs(graph, Seeds::Listed(found), world).into_iter().map(in_original_ids).collect::<Vec<_>>()
     };
     let in_order = |of_ranks: Vec<Vec<MiniBatch>>| {
         let mut batches: Vec<MiniBatch> = of_ranks.into_iter().flatten().filter(|b| b.num_seeds > 0).collect();
         batches.sort_by_key(|batch| (batch.key.epoch, batch.key.batch));
         batches
     };
-    let expected = in_order(on_ranks(whole.path(), 1, &config, |node, world| listed(&node, world)));
+    let expected = in_order(on_ranks(whole.path(), 1, &config, |graph, world| listed(&graph, world)));
     assert_eq!(expected.len(), 2 * seeds.len().div_ceil(12));
     let fewer_servers_than_parts = [(3, 1, 2), (5, 2, 2), (2, 3, 3)];
     let layouts = [(1, 1, 1), (2, 2, 1), (2, 2, 3), (3, 3, 2), (2, 4, 3)].into_iter().chain(fewer_servers_than_parts);
@@ -147,7 +148,7 @@ fn any_number_of_clients_and_servers_makes_the_same_listed_batches() {
         let dir = tempfile::tempdir().expect("a folder");
         write_parts(&dataset, num_parts, Method::Metis { recursive: false }, dir.path());
         let servers = Servers::start_at(dir.path(), num_servers, &config, 0);
-        let batches = in_order(servers.on_clients(num_clients, |node, world| listed(&node, world)));
+        let batches = in_order(servers.on_clients(num_clients, |graph, world| listed(&graph, world)));
         assert_eq!(batches, expected, "{num_parts} parts, {num_servers} servers, {num_clients} clients");
     }
 }
@@ -160,7 +161,7 @@ fn clients_that_share_all_parts_see_each_training_node_once_per_epoch() {
     let servers = Servers::start(dir.path(), 1, &DistGraphConfig::default());
     for num_clients in [1, 3] {
         let of_clients =
-            servers.on_clients(num_clients, |node, world| epochs(&node, Seeds::Split(Split::Train), world));
+            servers.on_clients(num_clients, |graph, world| epochs(&graph, Seeds::Split(Split::Train), world));
         for epoch in 0..2 {
             let batches = of_clients.iter().flatten().filter(|batch| batch.key.epoch == epoch && batch.num_seeds > 0);
             let mut seeds: Vec<u32> =
@@ -180,21 +181,21 @@ fn typed_graphs_caches_and_small_messages_change_nothing() {
     write_parts(&dataset, 2, Method::Metis { recursive: false }, dir.path());
     let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
     let train = Seeds::Split(Split::Train);
-    let expected = on_ranks(dir.path(), 2, &config, |node, world| epochs(&node, train.clone(), world));
+    let expected = on_ranks(dir.path(), 2, &config, |graph, world| epochs(&graph, train.clone(), world));
     let servers = Servers::start(dir.path(), 1, &config);
-    let cached = |node: Arc<DistGraph>, world: &mut ProcessGroup| {
-        let hotness = loader(&node, train.clone(), world).hotness(0, usize::MAX).expect("counts");
-        node.cache_features(hotness, CacheSize::Ratio(0.3)).expect("a cache");
-        let batches = epochs(&node, train.clone(), world);
-        assert!(node.traffic().count().cached_nodes > 0);
+    let cached = |graph: Arc<DistGraph>, world: &mut ProcessGroup| {
+        let hotness = loader(&graph, train.clone(), world).hotness(0, usize::MAX).expect("counts");
+        graph.cache_features(hotness, CacheSize::Ratio(0.3)).expect("a cache");
+        let batches = epochs(&graph, train.clone(), world);
+        assert!(graph.traffic().count().cached_nodes > 0);
         batches
     };
-    assert_eq!(servers.on_clients(2, |node, world| epochs(&node, train.clone(), world)), expected);
+    assert_eq!(servers.on_clients(2, |graph, world| epochs(&graph, train.clone(), world)), expected);
     assert_eq!(servers.on_clients(2, cached), expected);
     // Replies that do not fit into a message are replaced by hops that the client sends itself.
     let small = DistGraphConfig { max_message_bytes: 12 << 10, fetch_chunk_bytes: 4096, ..config };
     let servers = Servers::start(dir.path(), 1, &small);
-    assert_eq!(servers.on_clients(2, |node, world| epochs(&node, train.clone(), world)), expected);
+    assert_eq!(servers.on_clients(2, |graph, world| epochs(&graph, train.clone(), world)), expected);
 }
 
 #[test]
@@ -231,8 +232,8 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
     let list = servers.list.clone();
     let join = || {
         let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
-        let node = DistGraph::connect(list.clone(), cluster.clone(), config.clone(), PATIENCE).expect("connect");
-        let of_client = loader(&node, Seeds::Split(Split::Train), &mut cluster.world().expect("the world group"));
+        let graph = DistGraph::connect(list.clone(), cluster.clone(), config.clone(), PATIENCE).expect("connect");
+        let of_client = loader(&graph, Seeds::Split(Split::Train), &mut cluster.world().expect("the world group"));
         (cluster, of_client)
     };
     let (_cluster, of_client) = join();
@@ -259,9 +260,9 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
     drop(again);
 }
 
-fn link_batches(node: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) -> Vec<LinkBatch> {
+fn link_batches(graph: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) -> Vec<LinkBatch> {
     let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
     let negatives = NegativeSampling {
         num: 3,
         distribution: NegativeDistribution::Uniform,
@@ -285,20 +286,20 @@ fn clients_get_the_batches_of_edges_that_ranks_make() {
     let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
     let servers = Servers::start(dir.path(), 1, &config);
     for split in [Split::Train, Split::Valid] {
-        let expected = on_ranks(dir.path(), 2, &config, |node, world| link_batches(&node, split, world));
-        let batches = servers.on_clients(2, |node, world| link_batches(&node, split, world));
+        let expected = on_ranks(dir.path(), 2, &config, |graph, world| link_batches(&graph, split, world));
+        let batches = servers.on_clients(2, |graph, world| link_batches(&graph, split, world));
         assert!(expected.iter().flatten().any(|batch| !batch.src.is_empty()));
         assert_eq!(batches, expected);
         // One client sees the edges of both parts.
         let num_edges = |of_clients: &[Vec<LinkBatch>]| of_clients.iter().flatten().map(|b| b.src.len()).sum::<usize>();
-        let alone = servers.on_clients(1, |node, world| link_batches(&node, split, world));
+        let alone = servers.on_clients(1, |graph, world| link_batches(&graph, split, world));
         assert_eq!(num_edges(&alone), num_edges(&expected));
     }
 }
 
-fn labeled_batches(node: &Arc<DistGraph>, world: &mut ProcessGroup) -> Vec<LabeledEdgeBatch> {
+fn labeled_batches(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Vec<LabeledEdgeBatch> {
     let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a sampler"));
     let attributes = EdgeFields { times: true, weights: true, features: true, labels: true };
     let edge_type = EdgeTypeId(0);
     let edges = EdgeConfig { edge_type, exclude_seed_edges: true, reverse_types: Vec::new(), attributes };
@@ -313,11 +314,11 @@ fn clients_get_the_batches_of_labeled_edges_that_ranks_make() {
     write_parts(&crate::labeled_edges::dataset(true), 2, Method::Metis { recursive: false }, dir.path());
     let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
     let servers = Servers::start(dir.path(), 1, &config);
-    let expected = on_ranks(dir.path(), 2, &config, |node, world| labeled_batches(&node, world));
+    let expected = on_ranks(dir.path(), 2, &config, |graph, world| labeled_batches(&graph, world));
     assert!(expected.iter().flatten().any(|batch| batch.graph.labels.iter().any(|&label| label > 0)));
-    assert_eq!(servers.on_clients(2, |node, world| labeled_batches(&node, world)), expected);
+    assert_eq!(servers.on_clients(2, |graph, world| labeled_batches(&graph, world)), expected);
     let num_edges =
         |of_clients: &[Vec<LabeledEdgeBatch>]| of_clients.iter().flatten().map(|b| b.src.len()).sum::<usize>();
-    let alone = servers.on_clients(1, |node, world| labeled_batches(&node, world));
+    let alone = servers.on_clients(1, |graph, world| labeled_batches(&graph, world));
     assert_eq!(num_edges(&alone), num_edges(&expected));
 }

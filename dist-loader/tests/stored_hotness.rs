@@ -26,9 +26,9 @@ fn presample() -> Option<HotnessRule> {
 }
 
 /// Counts the nodes of all batches of several epochs.
-fn counted(node: &Arc<DistGraph>, world: &mut ProcessGroup) -> Hotness {
+fn counted(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Hotness {
     let sampler = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler).expect("a sampler"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler).expect("a sampler"));
     let config = LoaderConfig {
         batch_size: BATCH_SIZE,
         even_batches: false,
@@ -45,10 +45,10 @@ fn counted(node: &Arc<DistGraph>, world: &mut ProcessGroup) -> Hotness {
 
 /// Returns the shares of the reads of other parts' rows that a cache of a fifth of these rows saves: with the stored
 /// ranking, and with the best one for this epoch.
-fn saved(node: &Arc<DistGraph>, counts: &Hotness, stored: &Hotness) -> (f64, f64) {
-    let types = &node.part().meta().node_types;
+fn saved(graph: &Arc<DistGraph>, counts: &Hotness, stored: &Hotness) -> (f64, f64) {
+    let types = &graph.part().meta().node_types;
     let row_bytes: Vec<u64> = types.iter().map(|t| t.feature_bytes() as u64).collect();
-    let owned = |t: usize| node.part().owned(NodeTypeId(t as u16));
+    let owned = |t: usize| graph.part().owned(NodeTypeId(t as u16));
     let mut remote = Hotness::new(types.len());
     let mut reads = 0;
     let mut bytes = 0;
@@ -78,9 +78,9 @@ fn an_expected_ranking_saves_almost_as_many_reads_as_a_counted_one() {
         let dir = tempfile::tempdir().expect("a folder");
         let dir = dir.path().join("parts");
         write(&dataset, num_parts, presample(), &dir);
-        let shares = on_ranks(&dir, num_ranks, &DistGraphConfig::default(), |node, world| {
-            let counts = counted(&node, world);
-            saved(&node, &counts, &node.stored_hotness().expect("a ranking"))
+        let shares = on_ranks(&dir, num_ranks, &DistGraphConfig::default(), |graph, world| {
+            let counts = counted(&graph, world);
+            saved(&graph, &counts, &graph.stored_hotness().expect("a ranking"))
         });
         for (stored, best) in shares {
             // The counted ranking knows the draws of this epoch. A random one would save a fifth.
@@ -97,10 +97,10 @@ fn a_cache_is_filled_by_the_stored_ranking() {
     for (name, hotness) in [("ranked", presample()), ("plain", None)] {
         let dir = dir.path().join(name);
         write(&dataset, 2, hotness.clone(), &dir);
-        on_ranks(&dir, 2, &DistGraphConfig::default(), |node, _| {
-            let stored = node.stored_hotness();
+        on_ranks(&dir, 2, &DistGraphConfig::default(), |graph, _| {
+            let stored = graph.stored_hotness();
             assert_eq!(stored.is_some(), hotness.is_some());
-            let contents = node.cache_features(stored.unwrap_or_else(|| Hotness::new(1)), CacheSize::Ratio(0.5));
+            let contents = graph.cache_features(stored.unwrap_or_else(|| Hotness::new(1)), CacheSize::Ratio(0.5));
             let rows = contents.expect("fill the cache").rows;
             let expected = if hotness.is_some() { 1..=150 } else { 0..=0 };
             assert!(expected.contains(&rows), "{rows} rows");

@@ -21,9 +21,9 @@ fn epoch(
     batch_size: usize,
     even_batches: bool,
 ) -> Vec<(usize, Vec<Vec<u32>>)> {
-    on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
-        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let config = LoaderConfig {
             batch_size,
@@ -107,11 +107,11 @@ fn an_unlucky_request_is_one_clear_error() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("parts");
     write_parts(&dataset, 2, Method::Random, &parts);
-    let errors = on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
+    let errors = on_ranks(&parts, 2, &DistGraphConfig::default(), |graph, world| {
         let missing =
-            node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is not a node").to_string();
+            graph.handle().block_on(graph.find_originals(NODES, &[3, 40])).expect_err("40 is not a node").to_string();
         let config = SamplerConfig::new(vec![Fanout::All]);
-        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
         let mut failing = |seeds: Vec<u32>| -> String {
             let config = LoaderConfig {
                 batch_size: 4,

@@ -32,12 +32,12 @@ fn graph() -> Dataset {
 
 /// Returns all batches of all cases, in original ids.
 fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
-        let ids = node.handle().block_on(node.find_originals(V0, &seeds)).expect("all seeds exist");
+        let ids = graph.handle().block_on(graph.find_originals(V0, &seeds)).expect("all seeds exist");
         let of_case = |&(text, _): &(&str, _)| {
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
-            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+            let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
             let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
             let batch_size = BATCH_SIZE;
             let concurrency = 2;
@@ -175,10 +175,10 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
     }
     // An odd number of targets before and after numbers of 8 bytes.
     let targets = dataset.node_types[0].targets.as_ref().expect("targets");
-    on_ranks(&dir.path().join("3"), 3, &config, |node, _| {
-        let nodes = node.handle().block_on(node.find_originals(V0, &(3..80).collect::<Vec<_>>())).expect("all exist");
+    on_ranks(&dir.path().join("3"), 3, &config, |graph, _| {
+        let nodes = graph.handle().block_on(graph.find_originals(V0, &(3..80).collect::<Vec<_>>())).expect("all exist");
         let wanted = NodeFields { labels: true, times: true, original_ids: true, degrees: true, features: true };
-        let fetched = node.handle().block_on(node.fetch(V0, nodes, wanted)).expect("attributes");
+        let fetched = graph.handle().block_on(graph.fetch(V0, nodes, wanted)).expect("attributes");
         assert_eq!(fetched.original_ids, (3..80).collect::<Vec<_>>());
         assert_eq!(fetched.times, (3..80).map(|id| id * 3).collect::<Vec<i64>>());
         assert_eq!(fetched.targets, (3..80).flat_map(|id| targets.row(id)).copied().collect::<Vec<_>>());
@@ -189,10 +189,10 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
 fn fan_outs_that_do_not_fit_the_graph_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&graph(), 1, Method::Random, &dir.path().join("one"));
-    on_ranks(&dir.path().join("one"), 1, &DistGraphConfig::default(), |node, _| {
+    on_ranks(&dir.path().join("one"), 1, &DistGraphConfig::default(), |graph, _| {
         for (text, expected) in [("cites=3;2", "names edge type cites"), ("e0=3", "nothing for edge type v1__e1__v0")] {
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
-            let error = DistNeighborSampler::new(node.clone(), config).err().expect("an error").to_string();
+            let error = DistNeighborSampler::new(graph.clone(), config).err().expect("an error").to_string();
             assert!(error.contains(expected), "{error}");
         }
     });

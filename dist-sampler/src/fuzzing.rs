@@ -4,8 +4,8 @@ use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::{SamplingPolicy, Temporal, TemporalStrategy, TimeAttr};
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::part::local_part::LocalPart;
 use crate::part::requests::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpBy, LookUpRequest,
@@ -91,15 +91,15 @@ pub fn request_frames(part: &Part) -> Vec<Vec<u8>> {
 
 /// A server of a part, which answers any request.
 pub struct PartService {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     service: Service,
 }
 
 impl PartService {
     /// Takes a server of a single part.
-    pub fn new(node: Arc<DistGraph>) -> Self {
-        let service = Service { max_message_bytes: MAX_MESSAGE_BYTES, ..node.service() };
-        Self { node, service }
+    pub fn new(graph: Arc<DistGraph>) -> Self {
+        let service = Service { max_message_bytes: MAX_MESSAGE_BYTES, ..graph.service() };
+        Self { graph, service }
     }
 
     /// Decodes requests and answers them. Returns the number of requests that were answered, refused and too slow.
@@ -110,9 +110,9 @@ impl PartService {
         let mut transport = BulkTransport::<_, Request, Request>::new(frames, MAX_MESSAGE_BYTES);
         let mut counts = [0; 3];
         while let Some(request) = block_on(transport.next()) {
-            let answer = self.service.clone().answer_alone(request?, &self.node.config);
+            let answer = self.service.clone().answer_alone(request?, &self.graph.config);
             let answer = async { tokio::time::timeout(PATIENCE, answer).await };
-            let outcome = match self.node.handle().block_on(answer) {
+            let outcome = match self.graph.handle().block_on(answer) {
                 Ok(Ok(reply)) => {
                     assert!(reply.data.len() <= MAX_MESSAGE_BYTES, "a reply of {} bytes", reply.data.len());
                     0

@@ -20,12 +20,12 @@ mod batch;
 mod batch_key;
 mod cache;
 mod config;
+mod dist_graph;
 mod embedding;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod node;
 mod numbering;
 mod part;
 mod rows;
@@ -50,11 +50,11 @@ pub use config::num_neighbors::NumNeighbors;
 pub use config::sampler_config::SamplerConfig;
 pub use config::sampling_policy::{Temporal, TemporalStrategy, TimeAttr};
 pub use config::server_list::ServerList;
+pub use dist_graph::edge_attributes::SampledEdgeAttributes;
+pub use dist_graph::node_attributes::NodeAttributes;
+pub use dist_graph::{DistGraph, SeedShare};
 pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardState, ShardValues};
 pub use error::{PeerName, SampleError};
-pub use node::dist_graph::{DistGraph, SeedShare};
-pub use node::edge_attributes::SampledEdgeAttributes;
-pub use node::node_attributes::NodeAttributes;
 pub use part::embedding_shard::SetRow;
 pub use part::sparse_adam::SparseAdam;
 pub use rows::dist_rows::{DistRows, RowsWriter};

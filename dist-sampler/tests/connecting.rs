@@ -44,11 +44,11 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
     let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
     let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
     let config = DistGraphConfig { connect_budget_ms: 1_500, ..DistGraphConfig::default() };
-    let node = start(dir.path(), &ranks[0], &config);
-    let wanted = nodes_of(&node, 1);
+    let graph = start(dir.path(), &ranks[0], &config);
+    let wanted = nodes_of(&graph, 1);
     let begin = Instant::now();
-    let errors: Vec<SampleError> = node.handle().block_on(async {
-        let requests = (0..64).map(|i| node.fetch(NODES, vec![wanted[i]], FEATURES));
+    let errors: Vec<SampleError> = graph.handle().block_on(async {
+        let requests = (0..64).map(|i| graph.fetch(NODES, vec![wanted[i]], FEATURES));
         join_all(requests).await.into_iter().map(|fetched| fetched.expect_err("rank 1 does not serve")).collect()
     });
     // Sequential requests would take 96 s plus the waits for the control plane.
@@ -63,9 +63,9 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
             ["too many connections wait to be served", "no connection after", "deadline has passed", "timed out"];
         assert!(is_known.iter().any(|known| text.contains(known)), "{text}");
     }
-    let error = node.handle().block_on(node.wait_until_connected()).expect_err("the failure is remembered");
+    let error = graph.handle().block_on(graph.wait_until_connected()).expect_err("the failure is remembered");
     assert!(matches!(error, SampleError::Connect { peer: PeerName::Rank { rank: 1, .. }, .. }), "{error:?}");
-    drop(node);
+    drop(graph);
     shut_down(ranks);
 }
 
@@ -76,22 +76,22 @@ fn a_broken_connection_is_opened_again() {
     let config = DistGraphConfig::default();
     // The first two connections of rank 0 are closed as soon as they are open.
     let mut incoming = ranks[1].take_rpc_incoming().expect("no other service takes them");
-    let node = start(dir.path(), &ranks[0], &config);
-    node.handle().block_on(node.wait_until_connected()).expect("both connections are accepted");
+    let graph = start(dir.path(), &ranks[0], &config);
+    graph.handle().block_on(graph.wait_until_connected()).expect("both connections are accepted");
     for _ in 0..2 {
         drop(incoming.blocking_recv().expect("two connections"));
     }
     let begin = Instant::now();
-    let wanted = nodes_of(&node, 1);
+    let wanted = nodes_of(&graph, 1);
     let closer = std::thread::spawn(move || {
         // A request reconnects once. It fails when the second connection breaks too.
         drop(incoming.blocking_recv().expect("a third connection"));
     });
-    let error = node.handle().block_on(node.fetch(NODES, wanted, FEATURES)).expect_err("no peer answers");
+    let error = graph.handle().block_on(graph.fetch(NODES, wanted, FEATURES)).expect_err("no peer answers");
     assert!(error.to_string().contains("after an earlier failure"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(30), "it does not wait for a deadline");
     closer.join().expect("no panic");
-    drop(node);
+    drop(graph);
     shut_down(ranks);
 }
 
@@ -130,13 +130,13 @@ fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
         let config = &config;
         let dir = dir.path();
         let run = move |cluster: &Cluster| {
-            let node = start(dir, cluster, config);
-            node.handle().block_on(node.wait_until_connected())?;
+            let graph = start(dir, cluster, config);
+            graph.handle().block_on(graph.wait_until_connected())?;
             // One node of each part.
-            let wanted: Vec<u32> = (0..NUM_RANKS).map(|part| nodes_of(&node, part)[0]).collect();
-            let fetched = node.handle().block_on(node.fetch(NODES, wanted, FEATURES))?;
+            let wanted: Vec<u32> = (0..NUM_RANKS).map(|part| nodes_of(&graph, part)[0]).collect();
+            let fetched = graph.handle().block_on(graph.fetch(NODES, wanted, FEATURES))?;
             assert_eq!(fetched.features.len(), NUM_RANKS as usize * DIM);
-            Ok::<_, SampleError>(node)
+            Ok::<_, SampleError>(graph)
         };
         let threads: Vec<_> = ranks.iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
         let nodes: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();

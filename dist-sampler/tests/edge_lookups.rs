@@ -30,10 +30,10 @@ fn edges_into_hubs_are_found_with_and_without_an_index() {
         }
         let pairs: Vec<(u32, u32)> =
             (0..num_nodes).flat_map(|node| [(node, hub), (hub, node), (node, (node + 1) % num_nodes)]).collect();
-        for node in &nodes {
+        for graph in &nodes {
             // The second pass uses the index, if it fits the budget.
             for _ in 0..2 {
-                let found = node.handle().block_on(node.has_edges(EdgeTypeId(0), &pairs, false)).expect("an answer");
+                let found = graph.handle().block_on(graph.has_edges(EdgeTypeId(0), &pairs, false)).expect("an answer");
                 for (pair, found) in pairs.iter().zip(found) {
                     assert_eq!(found, edges.contains(pair), "{pair:?}");
                 }

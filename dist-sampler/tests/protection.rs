@@ -52,18 +52,18 @@ impl Job {
 
     /// Fetches the features of all nodes of rank 0 on rank 1.
     fn fetch(&self) -> Result<Vec<f32>, SampleError> {
-        let node = &self.nodes[1];
+        let graph = &self.nodes[1];
         let wanted = NodeFields { features: true, ..NodeFields::default() };
-        let fetched = node.handle().clone().block_on(node.fetch(NODES, nodes_of(node, 0), wanted))?;
+        let fetched = graph.handle().clone().block_on(graph.fetch(NODES, nodes_of(graph, 0), wanted))?;
         Ok(fetched.features)
     }
 
     fn sample(&self) -> Result<SampledSubgraph, SampleError> {
-        let node = &self.nodes[1];
+        let graph = &self.nodes[1];
         let config = SamplerConfig::new(vec![Fanout::Count(3), Fanout::Count(2)]);
-        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
-        let seeds = SampleSeeds::of_type(NODES, nodes_of(node, 0), 1);
-        node.handle().clone().block_on(sampler.sample(seeds, BatchKey { seed: 5, epoch: 1, batch: 2 }))
+        let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config)?);
+        let seeds = SampleSeeds::of_type(NODES, nodes_of(graph, 0), 1);
+        graph.handle().clone().block_on(sampler.sample(seeds, BatchKey { seed: 5, epoch: 1, batch: 2 }))
     }
 
     fn end(self) {

@@ -34,22 +34,22 @@ impl Job {
     }
 }
 
-fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
+fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     // The first hop expands the hub, so that the second one has rows on all parts.
     let config = SamplerConfig::new(vec![Fanout::All, Fanout::Count(2)]);
-    Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"))
+    Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"))
 }
 
 /// Samples around seeds, which are original ids. Returns the neighborhood, with original ids instead of global ids,
 /// which depend on the partitioning.
-fn sample(node: &Arc<DistGraph>, originals: &[u32]) -> SampledSubgraph {
-    node.handle().clone().block_on(async {
-        let seeds = node.find_originals(NODES, originals).await.expect("the seeds exist");
+fn sample(graph: &Arc<DistGraph>, originals: &[u32]) -> SampledSubgraph {
+    graph.handle().clone().block_on(async {
+        let seeds = graph.find_originals(NODES, originals).await.expect("the seeds exist");
         let seeds = SampleSeeds::of_type(NODES, seeds, 1);
-        let mut sampled = sampler(node).sample(seeds, KEY).await.expect("a neighborhood");
+        let mut sampled = sampler(graph).sample(seeds, KEY).await.expect("a neighborhood");
         let ids = sampled.nodes[0].ids.clone();
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        sampled.nodes[0].ids = node.fetch(NODES, ids, wanted).await.expect("ids").original_ids;
+        sampled.nodes[0].ids = graph.fetch(NODES, ids, wanted).await.expect("ids").original_ids;
         sampled
     })
 }
@@ -64,9 +64,9 @@ fn a_neighborhood_is_the_same_over_one_part_and_two() {
     assert_eq!(expected.nodes[0].ids[..SEEDS.len()], SEEDS);
     assert!(expected.nodes[0].ids.len() > 100, "the hub has many neighbors");
     let job = Job::start(2, &DistGraphConfig::default());
-    for node in &job.nodes {
-        assert_eq!(sample(node, &SEEDS), expected, "on rank {}", node.cluster().rank());
-        let count = node.traffic().count();
+    for graph in &job.nodes {
+        assert_eq!(sample(graph, &SEEDS), expected, "on rank {}", graph.cluster().rank());
+        let count = graph.traffic().count();
         // One request per hop to the other part, and one each for finding the seeds and for the original ids.
         assert_eq!(count.requests, 4);
         assert!(count.remote_bytes > 0);
@@ -83,9 +83,9 @@ fn a_hop_above_the_message_limit_is_requested_in_halves() {
     // The neighbors of the hub fit, but not those of all nodes in the second hop.
     let config = DistGraphConfig { max_message_bytes: 4096, fetch_chunk_bytes: 2048, ..Default::default() };
     let job = Job::start(2, &config);
-    for node in &job.nodes {
-        assert_eq!(sample(node, &SEEDS), expected);
-        assert!(node.traffic().count().requests > 4, "some hops were split");
+    for graph in &job.nodes {
+        assert_eq!(sample(graph, &SEEDS), expected);
+        assert!(graph.traffic().count().requests > 4, "some hops were split");
     }
     job.end();
     // The in-neighbors of the hub alone exceed this limit.
@@ -100,11 +100,11 @@ fn a_hop_above_the_message_limit_is_requested_in_halves() {
 }
 
 /// Samples around the hub. Returns the error if another part owns the hub.
-fn hub_error(node: &Arc<DistGraph>) -> Option<String> {
-    node.handle().clone().block_on(async {
-        let hub = node.find_originals(NODES, &[3]).await.expect("the hub exists");
+fn hub_error(graph: &Arc<DistGraph>) -> Option<String> {
+    graph.handle().clone().block_on(async {
+        let hub = graph.find_originals(NODES, &[3]).await.expect("the hub exists");
         let config = SamplerConfig::new(vec![Fanout::All]);
-        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+        let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
         sampler.sample(SampleSeeds::of_type(NODES, hub, 1), KEY).await.err().map(|error| error.to_string())
     })
 }
@@ -113,12 +113,12 @@ fn hub_error(node: &Arc<DistGraph>) -> Option<String> {
 fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
     let config = DistGraphConfig { fetch_chunk_bytes: 300, ..Default::default() };
     let job = Job::start(2, &config);
-    let node = &job.nodes[1];
-    let mut wanted_nodes: Vec<u32> = nodes_of(node, 0).into_iter().rev().collect();
-    wanted_nodes.extend(nodes_of(node, 1));
+    let graph = &job.nodes[1];
+    let mut wanted_nodes: Vec<u32> = nodes_of(graph, 0).into_iter().rev().collect();
+    wanted_nodes.extend(nodes_of(graph, 1));
     wanted_nodes.swap(5, 700);
     let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
-    let fetched = node.handle().block_on(node.fetch(NODES, wanted_nodes, wanted)).expect("attributes");
+    let fetched = graph.handle().block_on(graph.fetch(NODES, wanted_nodes, wanted)).expect("attributes");
     assert_eq!(fetched.feature_dim, DIM);
     for (i, &id) in fetched.original_ids.iter().enumerate() {
         let expected: Vec<f32> = (0..DIM).map(|column| (id as usize * DIM + column) as f32).collect();
@@ -126,8 +126,8 @@ fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
         let into_hub = if id == 3 { NUM_NODES - 1 } else { 0 };
         assert_eq!((fetched.labels[i], fetched.degrees[i]), (0, 3 + into_hub));
     }
-    let count = node.traffic().count();
-    let remote = nodes_of(node, 0).len();
+    let count = graph.traffic().count();
+    let remote = nodes_of(graph, 0).len();
     let row_bytes = 8 + 4 + 4 + 4 * DIM;
     assert_eq!(count.remote_nodes, remote as u64);
     assert_eq!(count.remote_bytes, (remote * row_bytes) as u64);
@@ -138,17 +138,17 @@ fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
 #[test]
 fn invalid_seeds_and_missing_attributes_are_errors() {
     let job = Job::start(2, &DistGraphConfig::default());
-    let node = &job.nodes[0];
+    let graph = &job.nodes[0];
     let sample = |seeds: Vec<u32>| {
         let seeds = SampleSeeds::of_type(NODES, seeds, 1);
-        node.handle().block_on(sampler(node).sample(seeds, KEY)).expect_err("invalid seeds").to_string()
+        graph.handle().block_on(sampler(graph).sample(seeds, KEY)).expect_err("invalid seeds").to_string()
     };
     assert_eq!(sample(vec![4, 9, 4]), "seed 2 occurs twice in its batch");
     assert_eq!(sample(vec![4, NUM_NODES]), "seed 1 is node 900, but the graph has 900 nodes");
     let times = NodeFields { times: true, ..NodeFields::default() };
-    let error = node.handle().block_on(node.fetch(NODES, vec![1], times)).expect_err("there are no times");
+    let error = graph.handle().block_on(graph.fetch(NODES, vec![1], times)).expect_err("there are no times");
     assert!(matches!(&error, SampleError::NoSuchNode { what } if what.contains("have no times")), "{error}");
-    let error = node.handle().block_on(node.find_originals(NODES, &[2, NUM_NODES])).expect_err("no such node");
+    let error = graph.handle().block_on(graph.find_originals(NODES, &[2, NUM_NODES])).expect_err("no such node");
     assert!(error.to_string().contains("node 900 (entry 1)"), "{error}");
     job.end();
 }

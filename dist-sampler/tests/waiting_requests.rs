@@ -29,9 +29,9 @@ impl Job {
         let dir = parts_of(&dataset(600, None), 2);
         let ranks = join(dir.path(), |_| ());
         let nodes: Vec<_> = ranks.iter().map(|cluster| start(dir.path(), cluster, config)).collect();
-        let embedding = |node: &Arc<DistGraph>| {
+        let embedding = |graph: &Arc<DistGraph>| {
             let config = EmbeddingConfig { dim: 4, seed: 1, scale: 1.0 };
-            DistEmbedding::new(node.clone(), NODES, config).expect("an embedding")
+            DistEmbedding::new(graph.clone(), NODES, config).expect("an embedding")
         };
         let mut embeddings: Vec<_> = nodes.iter().map(embedding).collect();
         embeddings[1].step(&SparseAdam::new(0.1), 1.0);
@@ -45,15 +45,15 @@ impl Job {
 }
 
 /// Samples on `node` around seeds of part 0, and fetches the features of the sampled nodes.
-async fn sample_and_fetch(node: &Arc<DistGraph>, batch: u64) -> Result<(), SampleError> {
-    let seeds = nodes_of(node, 0)[..50].to_vec();
+async fn sample_and_fetch(graph: &Arc<DistGraph>, batch: u64) -> Result<(), SampleError> {
+    let seeds = nodes_of(graph, 0)[..50].to_vec();
     let fanouts = vec![Fanout::Count(3), Fanout::Count(2)];
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), SamplerConfig::new(fanouts))?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), SamplerConfig::new(fanouts))?);
     let seeds = SampleSeeds { nodes: vec![seeds], ..SampleSeeds::default() };
     let sampled = sampler.sample(seeds, BatchKey { seed: 1, epoch: 0, batch }).await?;
     let ids = sampled.nodes[0].ids.clone();
     let wanted = NodeFields { features: true, ..NodeFields::default() };
-    let fetched = node.fetch(NODES, ids.clone(), wanted).await?;
+    let fetched = graph.fetch(NODES, ids.clone(), wanted).await?;
     assert_eq!(fetched.features.len(), ids.len() * DIM);
     Ok(())
 }
@@ -61,15 +61,15 @@ async fn sample_and_fetch(node: &Arc<DistGraph>, batch: u64) -> Result<(), Sampl
 #[test]
 fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
     let mut job = Job::start(&DistGraphConfig::default());
-    let node = job.nodes[1].clone();
-    let rows = nodes_of(&node, 0);
+    let graph = job.nodes[1].clone();
+    let rows = nodes_of(&graph, 0);
     let [owner, waiting] = &mut job.embeddings[..] else { panic!("two ranks") };
     let waiting = &*waiting;
-    node.handle().clone().block_on(async {
+    graph.handle().clone().block_on(async {
         let pulls = pin!(join_all((0..NUM_WAITING).map(|i| waiting.pull(&rows[i..=i]))));
         let others = pin!(async {
             for batch in 0..20 {
-                sample_and_fetch(&node, batch).await.expect("hops and features are not held up");
+                sample_and_fetch(&graph, batch).await.expect("hops and features are not held up");
             }
         });
         let served = tokio::time::timeout(PATIENCE, select(pulls, others)).await.expect("nothing freezes");
@@ -84,7 +84,7 @@ fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
             assert_eq!(values.expect("rows").len(), 4);
         }
     });
-    drop(node);
+    drop(graph);
     job.end();
 }
 
@@ -92,11 +92,11 @@ fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
 fn expired_deadlines_free_the_connection() {
     let config = DistGraphConfig { rpc_timeout_ms: 300, ..DistGraphConfig::default() };
     let job = Job::start(&config);
-    let node = job.nodes[1].clone();
-    let rows = nodes_of(&node, 0);
+    let graph = job.nodes[1].clone();
+    let rows = nodes_of(&graph, 0);
     let waiting = &job.embeddings[1];
-    node.handle().clone().block_on(async {
-        node.wait_until_connected().await.expect("the peer is there");
+    graph.handle().clone().block_on(async {
+        graph.wait_until_connected().await.expect("the peer is there");
         let mut failed = 0;
         for _ in 0..3 {
             let pulls = join_all((0..NUM_WAITING).map(|i| waiting.pull(&rows[i..=i])));
@@ -110,13 +110,13 @@ fn expired_deadlines_free_the_connection() {
         assert_eq!(failed, 3 * NUM_WAITING);
         // On a busy machine one reply may exceed this deadline, but not each of many.
         let mut batch = 0;
-        while let Err(error) = sample_and_fetch(&node, batch).await {
+        while let Err(error) = sample_and_fetch(&graph, batch).await {
             assert!(error.to_string().contains("no reply within"), "{error}");
             assert!(batch < 100, "the connection is still frozen: {error}");
             batch += 1;
         }
     });
-    drop(node);
+    drop(graph);
     job.end();
 }
 
@@ -124,11 +124,11 @@ fn expired_deadlines_free_the_connection() {
 fn requests_beyond_the_hard_bound_are_refused_and_named() {
     let config = DistGraphConfig { max_waiting_requests: 8, rpc_timeout_ms: 20_000, ..DistGraphConfig::default() };
     let mut job = Job::start(&config);
-    let node = job.nodes[1].clone();
-    let rows = nodes_of(&node, 0);
+    let graph = job.nodes[1].clone();
+    let rows = nodes_of(&graph, 0);
     let [owner, waiting] = &mut job.embeddings[..] else { panic!("two ranks") };
     let waiting = &*waiting;
-    node.handle().clone().block_on(async {
+    graph.handle().clone().block_on(async {
         let (send, mut refused) = tokio::sync::mpsc::unbounded_channel();
         let pull = |i: usize| {
             let send = send.clone();
@@ -153,22 +153,22 @@ fn requests_beyond_the_hard_bound_are_refused_and_named() {
         let both = futures::future::join(pulls, step);
         let (pulled, ()) = tokio::time::timeout(PATIENCE, both).await.expect("nothing freezes");
         assert_eq!(pulled.into_iter().filter(|&answered| answered).count(), 8);
-        sample_and_fetch(&node, 0).await.expect("the connection still works");
+        sample_and_fetch(&graph, 0).await.expect("the connection still works");
     });
-    drop(node);
+    drop(graph);
     job.end();
 }
 
 #[test]
 fn gradients_for_a_step_that_the_protocol_does_not_allow_are_refused() {
     let mut job = Job::start(&DistGraphConfig::default());
-    let node = job.nodes[1].clone();
-    let rows = nodes_of(&node, 0);
+    let graph = job.nodes[1].clone();
+    let rows = nodes_of(&graph, 0);
     // Rank 1 is already one step ahead of the owner, the most that a collective allows.
     job.embeddings[1].step(&SparseAdam::new(0.1), 1.0);
-    let pushed = node.handle().block_on(job.embeddings[1].push(&rows[..1], &[1.0; 4]));
+    let pushed = graph.handle().block_on(job.embeddings[1].push(&rows[..1], &[1.0; 4]));
     let error = pushed.expect_err("two steps ahead").to_string();
     assert!(error.contains("gradients for step 3 of an embedding that has made 0 steps"), "{error}");
-    drop(node);
+    drop(graph);
     job.end();
 }

@@ -237,33 +237,33 @@ fn batches(dataset: &Dataset, fanouts: &[&str], budget_bytes: u64) -> Option<[Ve
     let client = device()?;
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
     let part = share_dataset(&cluster, || Ok::<_, String>(dataset.clone())).expect("a valid dataset");
-    let node = DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default()).expect("start");
-    let num_types = node.part().meta().node_types.len();
+    let graph = DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default()).expect("start");
+    let num_types = graph.part().meta().node_types.len();
     let sample_all = || {
         let mut all = Vec::new();
         for (i, fanouts) in fanouts.iter().enumerate() {
             for replace in [false, true] {
                 let fanouts: NumNeighbors = fanouts.parse().expect("fan-outs");
                 let config = SamplerConfig::new(fanouts).with_replacement(replace);
-                let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a sampler"));
-                let num_nodes = node.part().meta().node_types[0].book.num_nodes() as u32;
+                let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"));
+                let num_nodes = graph.part().meta().node_types[0].book.num_nodes() as u32;
                 let seeds: Vec<u32> = (0..num_nodes).step_by(1 + i).collect();
                 let seeds = SampleSeeds::of_type(NodeTypeId(0), seeds, num_types);
                 let key = BatchKey { seed: 4, epoch: i as u64, batch: u64::from(replace) };
-                all.push(node.handle().block_on(sampler.sample(seeds, key)).expect("a batch"));
+                all.push(graph.handle().block_on(sampler.sample(seeds, key)).expect("a batch"));
             }
         }
         all
     };
     let on_cpu = sample_all();
-    let inner = DeviceHops::new(&client, node.part(), budget_bytes).expect("a valid part");
+    let inner = DeviceHops::new(&client, graph.part(), budget_bytes).expect("a valid part");
     let held = inner.held().count();
-    let num_types = node.part().meta().edge_types.len();
+    let num_types = graph.part().meta().edge_types.len();
     assert!(inner.num_bytes() <= budget_bytes);
     assert_eq!(held == num_types, budget_bytes == u64::MAX, "{held} of {num_types} edge types fit");
     let kernel = Arc::new(Counted { inner, hops: AtomicUsize::new(0) });
-    node.draw_with(kernel.clone()).expect("the first kernel");
-    assert!(node.draw_with(kernel.clone()).is_err(), "the second kernel");
+    graph.draw_with(kernel.clone()).expect("the first kernel");
+    assert!(graph.draw_with(kernel.clone()).is_err(), "the second kernel");
     let on_device = sample_all();
     let hops = kernel.hops.load(Ordering::Relaxed);
     assert!(hops > fanouts.len(), "{hops} hops were drawn on the device");

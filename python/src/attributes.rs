@@ -34,16 +34,16 @@ pub(crate) fn node_attribute<'py>(
         "time" => NodeFields { times: true, ..NodeFields::default() },
         _ => return Err(invalid(format!("{name:?} is not an attribute of nodes: choose from x, y and time"))),
     };
-    let node = graph.node();
+    let graph = graph.node();
     let num_rows = ids.len();
-    let fetching = node.clone();
+    let fetching = graph.clone();
     let fetched = interruptible(py, move || {
         fetching.handle().block_on(async {
             let global = fetching.find_originals(node_type, &ids).await?;
             fetching.fetch(node_type, global, wanted).await
         })
     })?;
-    let fetched = fetched.map_err(|error| failed_in(node.cluster(), &error))?;
+    let fetched = fetched.map_err(|error| failed_in(graph.cluster(), &error))?;
     let matrix = |values: Vec<f32>, dim: usize| {
         let matrix = Array2::from_shape_vec((num_rows, dim), values);
         Ok::<_, PyErr>(matrix.map_err(|error| invalid(format!("{name}: {error}")))?.into_pyarray(py).into_any())
@@ -64,10 +64,10 @@ pub(crate) fn split_nodes<'py>(
     node_type: u16,
     split: &str,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let node = graph.get().opened()?.node();
+    let graph = graph.get().opened()?.node();
     let node_type = NodeTypeId(node_type);
     let split = split_named(split)?;
-    let fetching = node.clone();
+    let fetching = graph.clone();
     let found = interruptible(py, move || {
         let nodes = fetching.split_nodes(node_type, split)?;
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
@@ -76,7 +76,7 @@ pub(crate) fn split_nodes<'py>(
         ids.sort_unstable();
         Ok::<_, SampleError>(ids)
     })?;
-    Ok(found.map_err(|error| failed_in(node.cluster(), &error))?.into_pyarray(py))
+    Ok(found.map_err(|error| failed_in(graph.cluster(), &error))?.into_pyarray(py))
 }
 
 /// Returns the edges of a type that carry messages, of a process that holds the whole graph: the start of each

@@ -20,7 +20,7 @@ pub(crate) struct Graph(ForkGuard<OpenGraph>);
 
 /// The graph of a [`Graph`], for threads without Python.
 pub(crate) struct OpenGraph {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     world: Mutex<ProcessGroup>,
 }
 
@@ -102,19 +102,19 @@ impl Graph {
     /// The number of this process in the job.
     #[getter]
     fn rank(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.node.cluster().rank())
+        Ok(self.0.get()?.graph.cluster().rank())
     }
 
     /// The number of processes of the job.
     #[getter]
     fn world_size(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.node.cluster().world_size())
+        Ok(self.0.get()?.graph.cluster().world_size())
     }
 
     /// The number of parts of the graph.
     #[getter]
     fn num_parts(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.node.num_seed_groups())
+        Ok(self.0.get()?.graph.num_seed_groups())
     }
 
     /// The description of the graph, as the JSON text of META.json.
@@ -124,20 +124,20 @@ impl Graph {
 
     /// Leaves the job when all processes have called this.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        leave(py, self.0.get()?.node.cluster())
+        leave(py, self.0.get()?.graph.cluster())
     }
 
     /// Ends the job. The other processes fail with `reason`.
     fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
-        let node = &self.0.get()?.node;
-        py.detach(|| node.cluster().abort(reason));
+        let graph = &self.0.get()?.graph;
+        py.detach(|| graph.cluster().abort(reason));
         Ok(())
     }
 
     /// Leaves the job when the process ends, or fails it if the exit status is not 0.
     fn leave_at_exit(&self, last_error: Option<String>) -> PyResult<()> {
-        let node = &self.0.get()?.node;
-        leave_at_exit(node.cluster().clone(), Some(node.clone()), last_error);
+        let graph = &self.0.get()?.graph;
+        leave_at_exit(graph.cluster().clone(), Some(graph.clone()), last_error);
         Ok(())
     }
 }
@@ -166,7 +166,7 @@ impl OpenGraph {
             let mut config = DistGraphConfig::default();
             config.num_workers =
                 num_threads.unwrap_or_else(|| config.num_workers.div_ceil(cluster.local_world_size().max(1)));
-            let node = match place {
+            let graph = match place {
                 Place::Parts(dir) => {
                     let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false);
                     let part = part.map_err(|error| failed(&error))?;
@@ -181,21 +181,21 @@ impl OpenGraph {
                     DistGraph::connect(servers, cluster.clone(), config, patience).map_err(in_job)?
                 }
             };
-            node.handle().block_on(node.wait_until_connected()).map_err(in_job)?;
+            graph.handle().block_on(graph.wait_until_connected()).map_err(in_job)?;
             // No rank may send a request before all ranks serve.
             world.barrier().map_err(|error| failed_in(&cluster, &error))?;
-            Ok(Self { node, world: Mutex::new(world) })
+            Ok(Self { graph, world: Mutex::new(world) })
         };
         // The other ranks need not wait for the deadline.
         start().inspect_err(|error| cluster.abort(&error.to_string()))
     }
 
     pub(crate) fn node(&self) -> &Arc<DistGraph> {
-        &self.node
+        &self.graph
     }
 
     pub(crate) fn meta_data(&self) -> &Meta {
-        self.node.part().meta()
+        self.graph.part().meta()
     }
 
     /// Returns the process group, for calls that all ranks make in the same order.

@@ -207,8 +207,8 @@ fn new_sampler(graph: &OpenGraph, config: SamplerConfig) -> PyResult<Arc<DistNei
     let any = graph.meta_data().edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
     let all = EdgeFields { times: true, weights: true, features: true, labels: false };
     let of_edges = if any { all } else { EdgeFields::default() };
-    let node = graph.node();
+    let graph = graph.node();
     // The errors of a sampler are settings that do not fit the graph.
-    let sampler = DistNeighborSampler::new(node.clone(), config.with_edge_attributes(of_edges));
+    let sampler = DistNeighborSampler::new(graph.clone(), config.with_edge_attributes(of_edges));
     Ok(Arc::new(sampler.map_err(|error| invalid(with_causes(&error)))?))
 }

@@ -55,11 +55,11 @@ pub(crate) fn global_ids(
     originals: &[u32],
     world: &mut ProcessGroup,
 ) -> PyResult<Vec<u32>> {
-    let node = graph.node();
-    let found = node
+    let graph = graph.node();
+    let found = graph
         .make_directory(node_type, false, world)
-        .and_then(|()| node.handle().block_on(node.find_originals(node_type, originals)));
-    found.map_err(|error| failed_in(node.cluster(), &error))
+        .and_then(|()| graph.handle().block_on(graph.find_originals(node_type, originals)));
+    found.map_err(|error| failed_in(graph.cluster(), &error))
 }
 
 /// Converts the error of a loader that cannot be made.

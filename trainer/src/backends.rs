@@ -57,13 +57,13 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn train_node(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &NodeTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
         observer: &mut dyn Observer<SeedScores>,
     ) -> Result<FittedNodeModel<Self>, TrainError> {
-        crate::train_node::<Autodiff<Self>>(node, config, world, device, observer)
+        crate::train_node::<Autodiff<Self>>(graph, config, world, device, observer)
     }
 
     /// Calls [`evaluate_node`](crate::evaluate_node).
@@ -71,7 +71,7 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn evaluate_node(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &NodeTrainingConfig,
         model: &Network<Self>,
         model_config: &NetworkConfig,
@@ -79,7 +79,7 @@ training_backend! {
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> {
-        crate::evaluate_node(node, config, model, model_config, saved, world, device)
+        crate::evaluate_node(graph, config, model, model_config, saved, world, device)
     }
 
     /// Calls [`predict_node`](crate::inference::predict_node).
@@ -185,13 +185,13 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn train_link(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &LinkTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
         observer: &mut dyn Observer<LinkScores>,
     ) -> Result<FittedLinkModel<Self>, TrainError> {
-        link::train_link::<Autodiff<Self>>(node, config, world, device, observer)
+        link::train_link::<Autodiff<Self>>(graph, config, world, device, observer)
     }
 
     /// Calls [`evaluate_link`](crate::link::evaluate_link).
@@ -199,7 +199,7 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn evaluate_link(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &LinkTrainingConfig,
         model: &LinkModel<Self>,
         model_config: &LinkModelConfig,
@@ -207,7 +207,7 @@ training_backend! {
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<LinkResult, TrainError> {
-        link::evaluate_link(node, config, model, model_config, saved, world, device)
+        link::evaluate_link(graph, config, model, model_config, saved, world, device)
     }
 
     /// Calls [`open_model`](crate::model_file::open_model) for a model for links.
@@ -227,13 +227,13 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn train_edge(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &EdgeTrainingConfig,
         world: &mut ProcessGroup,
         device: &Device<Self>,
         observer: &mut dyn Observer<SeedScores>,
     ) -> Result<FittedEdgeModel<Self>, TrainError> {
-        edge::train_edge::<Autodiff<Self>>(node, config, world, device, observer)
+        edge::train_edge::<Autodiff<Self>>(graph, config, world, device, observer)
     }
 
     /// Calls [`evaluate_edge`](crate::edge::evaluate_edge).
@@ -241,14 +241,14 @@ training_backend! {
     /// # Errors
     /// The errors of that function.
     fn evaluate_edge(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &EdgeTrainingConfig,
         model: (&EdgeModel<Self>, &EdgeModelConfig),
         saved: EmbeddingSource<'_>,
         world: &mut ProcessGroup,
         device: &Device<Self>,
     ) -> Result<SeedResult, TrainError> {
-        edge::evaluate_edge(node, config, model, saved, world, device)
+        edge::evaluate_edge(graph, config, model, saved, world, device)
     }
 
     /// Calls [`predict_edges`](crate::edge::predict_edges).

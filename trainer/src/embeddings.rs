@@ -23,7 +23,7 @@ pub struct Embeddings {
     names: Vec<String>,
     /// By table, true if training keeps its values.
     frozen: Vec<bool>,
-    node: Option<Arc<DistGraph>>,
+    graph: Option<Arc<DistGraph>>,
 }
 
 /// The rows of all tables that one process holds.
@@ -83,8 +83,8 @@ impl Embeddings {
     ///
     /// # Errors
     /// [`TrainError::Config`] for nodes without features on a client of servers; a connection error.
-    pub fn new(node: &Arc<DistGraph>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
-        if let Some(nodes) = schema.node_types.iter().find(|nodes| nodes.feature_dim == 0).filter(|_| node.is_client())
+    pub fn new(graph: &Arc<DistGraph>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
+        if let Some(nodes) = schema.node_types.iter().find(|nodes| nodes.feature_dim == 0).filter(|_| graph.is_client())
         {
             let what = format!(
                 "nodes of type {} have no features, and servers keep no embeddings: train with the parts on this \
@@ -93,12 +93,12 @@ impl Embeddings {
             );
             return Err(TrainError::Config { what });
         }
-        let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
+        let mut embeddings = Self { graph: Some(graph.clone()), ..Self::default() };
         for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
             // Keeps the expected norm of a vector independent of its width.
             let scale = 1.0 / (dim as f32).sqrt();
             let config = EmbeddingConfig { dim, seed: seed ^ EMBEDDING_SEED, scale };
-            embeddings.tables.push(DistEmbedding::new(node.clone(), NodeTypeId(t), config)?);
+            embeddings.tables.push(DistEmbedding::new(graph.clone(), NodeTypeId(t), config)?);
             embeddings.names.push(nodes.name.clone());
             embeddings.frozen.push(false);
         }
@@ -262,7 +262,7 @@ impl Embeddings {
         report: &mut WarmStartReport,
     ) -> Result<(), TrainError> {
         let sizes = saved.sizes();
-        let meta = self.node.as_ref().map(|node| node.part().meta().clone());
+        let meta = self.graph.as_ref().map(|graph| graph.part().meta().clone());
         report.other_data = meta.as_ref().and_then(|meta| saved.other_data(meta));
         for (table, name) in self.tables.iter().zip(&self.names) {
             let in_model = [table.num_nodes(), table.dim()];
@@ -286,8 +286,8 @@ impl Embeddings {
     }
 
     fn load_tables_of(&mut self, saved: &SavedEmbeddings, node_types: &[String]) -> Result<(), TrainError> {
-        let Some(node) = &self.node else { return Ok(()) };
-        let part = node.part();
+        let Some(graph) = &self.graph else { return Ok(()) };
+        let part = graph.part();
         for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
             saved.check_nodes(part.meta(), name)?;
             let wanted = WantedRows {
@@ -318,8 +318,8 @@ impl Embeddings {
         &self,
         work: impl Future<Output = Result<T, edgecut_dist_sampler::SampleError>>,
     ) -> Result<T, TrainError> {
-        match &self.node {
-            Some(node) => Ok(node.handle().block_on(work)?),
+        match &self.graph {
+            Some(graph) => Ok(graph.handle().block_on(work)?),
             None => Err(TrainError::Config { what: "these embeddings belong to no graph".into() }),
         }
     }

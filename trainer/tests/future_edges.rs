@@ -94,8 +94,8 @@ fn accuracy(dir: &Path, kind: ConvKind, sampler: SamplerConfig) -> Result<f64, T
         ..TrainingConfig::new(kind, sampler)
     };
     let config = NodeTrainingConfig { training, metric: None };
-    let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |node, world| {
-        let trained = train_node::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut ())?;
+    let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |graph, world| {
+        let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ())?;
         Ok(trained.result.test_acc.expect("test nodes"))
     });
     found.into_iter().next().expect("one rank")
@@ -150,9 +150,9 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         cache: None,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
     };
-    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let mut loader = |sampler, config: &LoaderConfig| {
-            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler).expect("a valid sampler"));
+            let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler).expect("a valid sampler"));
             DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(Split::Train), config.clone(), world)
         };
         let error = loader(by_time(), &config).err().expect("degrees and times").to_string();
@@ -162,7 +162,7 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         // A weighted batch may have degrees, but not the normalization of a GCN.
         let weighted = SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true);
         let loader = loader(weighted, &config).expect("a valid loader");
-        let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
+        let schema = Arc::new(GraphSchema::new(graph.part().meta()).expect("types"));
         let mut batches = tensor_batches::<Cpu>(&loader, 0, &schema, options, &Default::default());
         let batch = batches.next().expect("a batch").expect("a sampled batch");
         assert!(batch.is_err_and(|error| error.to_string().contains("`weighted`")));

@@ -41,21 +41,21 @@ fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> NetworkConfig + Sync {
 
 /// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which: &Which) -> Vec<Vec<StepGradients>> {
-    on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, world_size, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
+        let schema = Arc::new(GraphSchema::new(graph.part().meta()).expect("types"));
         let model_config = model(&schema);
         let options = BatchOptions::of_model(&model_config, true);
         let mut model: Network<Cpu> = model_config.init(3, &device).expect("a valid model");
         let mut optimizer = adam::<Cpu, Network<Cpu>>(0.0);
         let seeds = match which {
             Which::Listed(originals) => {
-                Seeds::Listed(node.handle().block_on(node.find_originals(NODES, originals)).expect("seeds exist"))
+                Seeds::Listed(graph.handle().block_on(graph.find_originals(NODES, originals)).expect("seeds exist"))
             }
             Which::OwnTrainingNodes => Seeds::Split(Split::Train),
         };
         let config = SamplerConfig::new(vec![Fanout::All; 2]);
-        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
         let config = LoaderConfig {
             batch_size,
             even_batches: false,

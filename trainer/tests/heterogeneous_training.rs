@@ -67,17 +67,17 @@ impl Observer<SeedScores> for Log {
 
 /// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(SeedResult, SeedResult), TrainError>> {
-    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
         let mut log = Log::default();
-        let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
+        let trained = train_node::<Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
         let Fitted { model, settings: model_config, embeddings, result, .. } = trained;
         assert_eq!(log.0.len() as u64, config.training.fit.num_epochs);
         let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
         let tables = embeddings.tables()?;
         world.barrier()?;
-        let again = evaluate_node(&node, config, &model, &model_config, &tables, world, &device)?;
+        let again = evaluate_node(&graph, config, &model, &model_config, &tables, world, &device)?;
         Ok((result, again))
     })
 }

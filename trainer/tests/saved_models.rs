@@ -57,20 +57,20 @@ impl Scratch {
     }
 
     fn save(&self, num_parts: u32, ranks: usize, save: &Save) -> Vec<(Option<ModelOrigin>, Vec<EmbeddingTable>)> {
-        let saved = on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |node, world| {
-            save.run(&node, &self.model(), world)
+        let saved = on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |graph, world| {
+            save.run(&graph, &self.model(), world)
         });
         saved.into_iter().map(|saved| saved.expect("a saved model")).collect()
     }
 
     /// Loads the model on all ranks and returns the tables that each rank reads.
     fn load(&self, num_parts: u32, ranks: usize) -> Vec<Result<Vec<EmbeddingTable>, TrainError>> {
-        on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |node, world| {
+        on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |graph, world| {
             let path = self.model();
             let bytes = read_network(&path).expect("a model");
             let (_, _, saved) = open_model::<Cpu, NetworkConfig>(&bytes, &path, &Default::default()).expect("a model");
-            let schema = GraphSchema::new(node.part().meta()).expect("a graph");
-            let mut embeddings = Embeddings::new(&node, &schema, DIM, 999).expect("embeddings");
+            let schema = GraphSchema::new(graph.part().meta()).expect("a graph");
+            let mut embeddings = Embeddings::new(&graph, &schema, DIM, 999).expect("embeddings");
             world.barrier().expect("all have embeddings");
             let loaded = embeddings.load(&saved);
             world.barrier().expect("all have loaded");
@@ -98,13 +98,13 @@ impl Save {
 
     fn run(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         path: &Path,
         world: &mut ProcessGroup,
     ) -> Result<(Option<ModelOrigin>, Vec<EmbeddingTable>), TrainError> {
-        let (model, mut config) = model_of(node);
-        let schema = GraphSchema::new(node.part().meta()).expect("a graph");
-        let embeddings = Embeddings::new(node, &schema, DIM, self.epoch)?;
+        let (model, mut config) = model_of(graph);
+        let schema = GraphSchema::new(graph.part().meta()).expect("a graph");
+        let embeddings = Embeddings::new(graph, &schema, DIM, self.epoch)?;
         world.barrier()?;
         if self.is_wrong {
             let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
@@ -126,11 +126,11 @@ impl Save {
     }
 }
 
-fn model_of(node: &DistGraph) -> (Network<Cpu>, NetworkConfig) {
+fn model_of(graph: &DistGraph) -> (Network<Cpu>, NetworkConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
     let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
-    let config = model_config(node, &NodeTrainingConfig { training, metric: None }).expect("a model");
+    let config = model_config(graph, &NodeTrainingConfig { training, metric: None }).expect("a model");
     (config.init(3, &Default::default()).expect("a model"), config)
 }
 
@@ -168,8 +168,8 @@ fn each_rank_writes_its_rows_and_any_number_of_ranks_reads_them() {
 fn a_model_that_is_one_file_is_read_by_all_ranks() {
     let scratch = Scratch::new();
     let (_, tables) = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0);
-    on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |node, _| {
-        let (model, config) = model_of(&node);
+    on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |graph, _| {
+        let (model, config) = model_of(&graph);
         save_model(&scratch.model(), &model, &config, &tables).expect("a file");
     });
     std::fs::remove_dir_all(scratch.0.path().join("model.safetensors.embeddings")).expect("the shards");
@@ -228,8 +228,8 @@ fn a_failed_save_leaves_the_old_model_whole() {
     let scratch = Scratch::new();
     let tables = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0).1;
     let wrong = Save { is_wrong: true, ..Save::of(0, "a", 2, 0.6) };
-    let failed = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |node, world| {
-        wrong.run(&node, &scratch.model(), world).map(drop)
+    let failed = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |graph, world| {
+        wrong.run(&graph, &scratch.model(), world).map(drop)
     });
     let is_foreign = |error: &TrainError| matches!(error, TrainError::Model(source) if matches!(**source, ModelFileError::ForeignConfig { .. }));
     assert!(failed[0].as_ref().is_err_and(is_foreign), "{:?}", failed[0]);

@@ -100,10 +100,10 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
     let rank = cluster.rank();
     let part = Arc::new(Part::open(&args.data, DiskPartId(rank as u32), false)?);
     let config = DistGraphConfig { num_workers: common.threads(), ..DistGraphConfig::default() };
-    let node = DistGraph::start(part, cluster.clone(), config)?;
+    let graph = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;
     let sampler = SamplerConfig::new(args.draw.num_neighbors.0.clone());
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
     let config = LoaderConfig {
         batch_size: args.draw.batch_size as usize,
         even_batches: true,
@@ -116,7 +116,7 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;
     let found = if rank == 0 {
-        let owned = node.part().owned(NODES);
+        let owned = graph.part().owned(NODES);
         let epoch = |epoch: u64| -> anyhow::Result<Trace> {
             let batches = loader.epoch(epoch).take(args.draw.batches as usize);
             batches
@@ -128,7 +128,7 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
         };
         let first = epoch(0)?;
         let second = epoch(1)?;
-        let counts = node.in_degrees_elsewhere()?;
+        let counts = graph.in_degrees_elsewhere()?;
         let num_nodes = meta.node_types[0].book.num_nodes();
         let remote = (0..num_nodes as u32).filter(|node| !owned.contains(node));
         let degrees: HashMap<u32, u32> = remote.map(|remote| (remote, counts.of(0, remote))).collect();

@@ -22,9 +22,9 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
         return gather_ranks::run(&place, args, common, report);
     }
     let mut job = LocalJob::start(&args.data, common.threads())?;
-    let dim = job.node.part().meta().node_types[0].feature_dim;
+    let dim = job.graph.part().meta().node_types[0].feature_dim;
     ensure!(dim > 0, "{}: the nodes have no features to gather", args.data.display());
-    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, args.draw.batches as usize)?;
+    let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, args.draw.batches as usize)?;
     let limit = memory_copy(common.array_bytes(), common.threads(), common.reps())?;
     let loading = loading(args, common, &mut job, &seeds, dim)?;
     report.add(&finish(loading, args, common, seeds[0].len(), &limit))?;
@@ -79,7 +79,7 @@ fn gathering(
     let ids = sample_all(&sampler, seeds, common.threads(), |mut sampled| std::mem::take(&mut sampled.nodes[0].ids))?;
     let timing = Timing::measure(common.reps(), |stopwatch| {
         let ids = ids.clone();
-        stopwatch.time(|| fetch_all(&job.node, ids, common.threads()))
+        stopwatch.time(|| fetch_all(&job.graph, ids, common.threads()))
     })?;
     let rows_per_batch = ids.iter().map(Vec::len).sum::<usize>() as f64 / ids.len() as f64;
     let timing = timing.per(ids.len());
@@ -89,18 +89,18 @@ fn gathering(
 }
 
 /// Fetches the features of each batch's nodes, `concurrency` batches at the same time.
-pub(crate) fn fetch_all(node: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
+pub(crate) fn fetch_all(graph: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
     let wanted = NodeFields { features: true, ..NodeFields::default() };
     let fetch = |ids: Vec<u32>| {
-        let node_of_task = node.clone();
-        let task = node.handle().spawn(async move {
+        let node_of_task = graph.clone();
+        let task = graph.handle().spawn(async move {
             // The task drops the rows as soon as they arrive.
             node_of_task.fetch(NODES, ids, wanted).await.map(|rows| rows.features.len())
         });
         async move { Ok::<usize, anyhow::Error>(task.await.context("a fetching task ended early")??) }
     };
     let fetched = futures::stream::iter(batches).map(fetch).buffered(concurrency.max(1));
-    let values: Vec<usize> = node.handle().block_on(fetched.try_collect())?;
+    let values: Vec<usize> = graph.handle().block_on(fetched.try_collect())?;
     ensure!(values.iter().all(|&values| values > 0), "a fetch returned no features");
     Ok(())
 }

@@ -22,9 +22,9 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let start = (Instant::now(), cpu_time());
     let meta = Meta::read(&args.data)?;
     let cluster = Cluster::join(cluster_config(place, &meta)?)?;
-    let (node, mut world) = serving_node(&args.data, &cluster, common.threads())?;
+    let (graph, mut world) = serving_node(&args.data, &cluster, common.threads())?;
     let config = SamplerConfig::new(args.draw.num_neighbors.0.clone());
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config)?);
     let config = LoaderConfig {
         batch_size: args.draw.batch_size as usize,
         even_batches: false,
@@ -39,17 +39,17 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let batches = (args.draw.batches as usize).min(loader.num_steps());
     ensure!(batches > 0, "dataset {} has no training nodes to make batches of", meta.dataset);
     let mut first_batch_s = 0.0;
-    let mut traffic = node.traffic().count();
+    let mut traffic = graph.traffic().count();
     let mut rows = 0;
     let timing = Timing::measure(common.reps(), |stopwatch| {
         let mut made = loader.epoch(0);
-        let before = node.traffic().count();
+        let before = graph.traffic().count();
         rows = stopwatch.time(|| take(&mut made, batches, &mut world, &mut first_batch_s, start.0))?;
-        traffic = node.traffic().count() - before;
+        traffic = graph.traffic().count() - before;
         Ok(())
     })?;
     let per_batch = |count: u64| count as f64 / batches as f64;
-    let dim = node.part().meta().node_types[0].feature_dim;
+    let dim = graph.part().meta().node_types[0].feature_dim;
     let work = format!("batch of {} seeds, {}", args.draw.batch_size, args.draw.num_neighbors.text());
     let bytes = per_batch(rows) * dim as f64 * 4.0;
     let record = Record::new("gather", "sampling + features over ranks", work, timing.per(batches), bytes, "B/s")
@@ -63,7 +63,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     report.add(&record)?;
     drop((loader, world));
     let outcome = cluster.shutdown();
-    drop(node);
+    drop(graph);
     Ok(outcome?)
 }
 

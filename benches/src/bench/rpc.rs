@@ -52,13 +52,13 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
     let mut peer_args = vec![format!("--data={}", dir.display())];
     peer_args.extend(common.as_args());
     let (cluster, mut peers) = Peers::join(2, &meta.fingerprint(), &peer_args)?;
-    let (node, world) = serving_node(dir, &cluster, common.threads())?;
+    let (graph, world) = serving_node(dir, &cluster, common.threads())?;
     let mut tcp = RawTcp::connect()?;
     let row_bytes = meta.node_types[0].feature_bytes();
     for &rows in &args.rows {
         let batches = remote_rows(&meta, rows, row_bytes)?;
         for &in_flight in &args.in_flight {
-            let (timing, server_cpu_s) = fetch(&node, &mut peers, &batches, in_flight, common.reps())?;
+            let (timing, server_cpu_s) = fetch(&graph, &mut peers, &batches, in_flight, common.reps())?;
             let rows = batches[0].len();
             let bytes = rows * row_bytes;
             let limit = tcp.measure(bytes, in_flight, common.reps())?;
@@ -75,7 +75,7 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
             report.add(&record)?;
         }
     }
-    drop((node, world));
+    drop((graph, world));
     peers.end(cluster)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow:
 
 /// Times a fetch. Also returns the peer's CPU seconds per fetch.
 fn fetch(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     peers: &mut Peers,
     batches: &[Vec<u32>],
     in_flight: usize,
@@ -108,7 +108,7 @@ fn fetch(
     let timing = Timing::measure(reps, |stopwatch| {
         let batches = batches.to_vec();
         let before = peers.cpu_s()?;
-        stopwatch.time(|| fetch_all(node, batches, in_flight)).context("fetch from the peer")?;
+        stopwatch.time(|| fetch_all(graph, batches, in_flight)).context("fetch from the peer")?;
         server_cpu_s = peers.cpu_s()? - before;
         Ok(())
     })?;

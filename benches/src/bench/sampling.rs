@@ -14,14 +14,14 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     let batches = args.draw.batches as usize;
     let job = LocalJob::start(&args.data, threads)?;
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
-    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, batches)?;
+    let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, batches)?;
     let mut sizes = Vec::new();
     let timing = Timing::measure(common.reps(), |stopwatch| {
         sizes = stopwatch.time(|| sample_all(&sampler, &seeds, threads, BatchSize::of))?;
         Ok(())
     })?;
     drop(sampler);
-    let dataset = job.node.part().meta().dataset.clone();
+    let dataset = job.graph.part().meta().dataset.clone();
     job.end()?;
     // The part's files are mapped in pages of 4 KiB, so the limit is measured with small pages.
     let reads = RandomReads::new(common.array_bytes(), Pages::Small)?.measure(threads, common.reps())?;

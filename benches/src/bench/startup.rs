@@ -40,7 +40,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
 /// Opens the part, joins the job, serves the part, and waits for a batch.
 fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
     let mut job = LocalJob::start(&args.data, common.threads())?;
-    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, 1)?;
+    let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, 1)?;
     let config = LoaderConfig {
         batch_size: seeds[0].len(),
         even_batches: false,

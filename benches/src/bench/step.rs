@@ -13,7 +13,7 @@ use edgecut_trainer::BatchOptions;
 pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let mut job = LocalJob::start(&args.batch.data, common.threads())?;
     let draw = &args.batch.draw;
-    let seeds = seed_batches(job.node.part(), draw.batch_size as usize, draw.batches as usize)?;
+    let seeds = seed_batches(job.graph.part(), draw.batch_size as usize, draw.batches as usize)?;
     let loader = loader(args, &mut job, &seeds)?;
     let batches = loader.epoch(0).collect::<Result<Vec<_>, _>>()?;
     let rows = batches.iter().map(|batch| batch.nodes[0].input_nodes.len()).sum::<usize>();

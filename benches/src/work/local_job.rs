@@ -12,7 +12,7 @@ pub(crate) const NODES: NodeTypeId = NodeTypeId(0);
 
 /// A job with one rank and one part.
 pub(crate) struct LocalJob {
-    pub(crate) node: Arc<DistGraph>,
+    pub(crate) graph: Arc<DistGraph>,
     pub(crate) world: ProcessGroup,
     cluster: Cluster,
 }
@@ -32,20 +32,20 @@ impl LocalJob {
         let cluster = cluster.into_iter().next().context("a job of one rank has a rank")?;
         let world = cluster.world()?;
         let config = DistGraphConfig { num_workers: threads, ..DistGraphConfig::default() };
-        let node = DistGraph::start(part, cluster.clone(), config)?;
-        Ok(Self { node, world, cluster })
+        let graph = DistGraph::start(part, cluster.clone(), config)?;
+        Ok(Self { graph, world, cluster })
     }
 
     /// Returns a sampler with these fan-outs.
     pub(crate) fn sampler(&self, num_neighbors: &[Fanout]) -> anyhow::Result<Arc<DistNeighborSampler>> {
         let config = SamplerConfig::new(num_neighbors.to_vec());
-        Ok(Arc::new(DistNeighborSampler::new(self.node.clone(), config)?))
+        Ok(Arc::new(DistNeighborSampler::new(self.graph.clone(), config)?))
     }
 
     /// Leaves the job.
     pub(crate) fn end(self) -> anyhow::Result<()> {
-        let Self { node, world, cluster } = self;
-        drop((node, world));
+        let Self { graph, world, cluster } = self;
+        drop((graph, world));
         Ok(cluster.shutdown()?)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn trainee(
     batch_size: usize,
 ) -> anyhow::Result<Trainee<impl Optimizer<Network<Grad>, Grad> + use<>>> {
     let training = training_config(num_neighbors, hidden_channels, batch_size);
-    let config = model_config(&job.node, &training)?;
+    let config = model_config(&job.graph, &training)?;
     let training = training.training;
     let model = config.init::<Grad>(training.fit.seed, &Default::default())?;
     let optimizer = adam::<Grad, Network<Grad>>(training.fit.weight_decay);

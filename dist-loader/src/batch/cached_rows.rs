@@ -69,9 +69,9 @@ impl CachedRows {
     /// use edgecut_dist_loader::CachedRows;
     /// use edgecut_graph::NodeTypeId;
     /// let cached = CachedRows::new(vec![vec![7, 3]])?;
-    /// let node = loader.sampler().node();
-    /// let features = node.handle().block_on(cached.fetch(node, NodeTypeId(0), 0..2))?;
-    /// assert_eq!(features.len(), 2 * node.part().meta().node_types[0].feature_dim);
+    /// let graph = loader.sampler().node();
+    /// let features = graph.handle().block_on(cached.fetch(graph, NodeTypeId(0), 0..2))?;
+    /// assert_eq!(features.len(), 2 * graph.part().meta().node_types[0].feature_dim);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -80,7 +80,7 @@ impl CachedRows {
     /// peer fails.
     pub async fn fetch(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         node_type: NodeTypeId,
         slots: Range<usize>,
     ) -> Result<Vec<f32>, LoaderError> {
@@ -94,7 +94,7 @@ impl CachedRows {
             return Err(LoaderError::Config { what });
         };
         let wanted = NodeFields { features: true, ..NodeFields::default() };
-        let fetched = node.fetch(node_type, nodes.to_vec(), wanted).await;
+        let fetched = graph.fetch(node_type, nodes.to_vec(), wanted).await;
         fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Fetch { source: Box::new(source) })
     }
 
@@ -102,7 +102,7 @@ impl CachedRows {
     /// run on the sampling threads.
     pub(crate) async fn split(
         self: &Arc<Self>,
-        node: &DistGraph,
+        graph: &DistGraph,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
     ) -> Result<(Vec<u32>, Vec<u32>), SampleError> {
@@ -114,7 +114,7 @@ impl CachedRows {
             let missing = nodes.iter().zip(&slots).filter(is_missing).map(|(&node, _)| node).collect();
             (slots, missing)
         };
-        node.run_on_workers(look).await
+        graph.run_on_workers(look).await
     }
 }
 

@@ -26,13 +26,13 @@ pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
 
 /// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
 pub(crate) async fn collate(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
     &Collation { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Collation,
     key: BatchKey,
     num_seeds: usize,
 ) -> Result<MiniBatch, SampleError> {
-    let node_types = &node.part().meta().node_types;
+    let node_types = &graph.part().meta().node_types;
     let mut nodes = Vec::with_capacity(node_types.len());
     for (t, sampled) in subgraph.nodes.into_iter().enumerate() {
         // Some node types may lack features or times.
@@ -46,8 +46,8 @@ pub(crate) async fn collate(
         };
         let node_type = NodeTypeId(t as u16);
         let (cache_slots, attributes) = match cache.as_ref().filter(|_| wanted.features) {
-            Some(cache) => fetch_uncached(node, node_type, &sampled.ids, wanted, cache).await?,
-            None => (Vec::new(), fetch_if_any(node, node_type, &sampled.ids, wanted).await?),
+            Some(cache) => fetch_uncached(graph, node_type, &sampled.ids, wanted, cache).await?,
+            None => (Vec::new(), fetch_if_any(graph, node_type, &sampled.ids, wanted).await?),
         };
         let (features, feature_dim) = match rows.get(t).and_then(Option::as_ref) {
             Some(rows) => (rows.pull(&sampled.ids).await?, rows.dim()),
@@ -68,7 +68,7 @@ pub(crate) async fn collate(
     let mut edges = Vec::with_capacity(subgraph.edges.len());
     for (e, SampledEdges { indptr, indices, positions }) in subgraph.edges.into_iter().enumerate() {
         let edge_type = EdgeTypeId(e as u16);
-        let meta = &node.part().meta().edge_types[e];
+        let meta = &graph.part().meta().edge_types[e];
         // Some edge types may lack some of the attributes.
         let wanted = EdgeFields {
             features: of_edges.features && meta.feature_dim > 0,
@@ -78,13 +78,13 @@ pub(crate) async fn collate(
         };
         let mut attributes = SampledEdgeAttributes::default();
         if wanted.any() {
-            let destinations = &nodes[node.part().edges(edge_type).dst_type.index()].input_nodes;
+            let destinations = &nodes[graph.part().edges(edge_type).dst_type.index()].input_nodes;
             // Repeats each destination once per sampled in-edge: edges are named by destination and position.
             let mut of_edges = Vec::with_capacity(indices.len());
             for (ends, &destination) in indptr.windows(2).zip(destinations) {
                 of_edges.resize(ends[1] as usize, destination);
             }
-            attributes = node.fetch_edges(edge_type, &of_edges, &positions, wanted).await?;
+            attributes = graph.fetch_edges(edge_type, &of_edges, &positions, wanted).await?;
         }
         let positions = if keeps_positions { positions } else { Vec::new() };
         edges.push(EdgeBatch { indptr, indices, positions, attributes });
@@ -95,27 +95,27 @@ pub(crate) async fn collate(
 /// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all
 /// nodes.
 async fn fetch_uncached(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: NodeFields,
     cache: &Arc<CachedRows>,
 ) -> Result<(Vec<u32>, NodeAttributes), SampleError> {
-    let (slots, missing) = cache.split(node, node_type, nodes.to_vec()).await?;
+    let (slots, missing) = cache.split(graph, node_type, nodes.to_vec()).await?;
     if missing.len() == nodes.len() {
-        return Ok((slots, node.fetch(node_type, missing, wanted).await?));
+        return Ok((slots, graph.fetch(node_type, missing, wanted).await?));
     }
     let others = NodeFields { features: false, ..wanted };
     let features = NodeFields { features: true, ..NodeFields::default() };
     let (others, features) =
-        futures::try_join!(fetch_if_any(node, node_type, nodes, others), node.fetch(node_type, missing, features))?;
+        futures::try_join!(fetch_if_any(graph, node_type, nodes, others), graph.fetch(node_type, missing, features))?;
     let NodeAttributes { features, feature_dim, .. } = features;
     Ok((slots, NodeAttributes { features, feature_dim, ..others }))
 }
 
 /// Fetches the requested attributes of `nodes`, unless none is requested.
 async fn fetch_if_any(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: NodeFields,
@@ -123,6 +123,6 @@ async fn fetch_if_any(
     if wanted == NodeFields::default() {
         Ok(NodeAttributes::default())
     } else {
-        node.fetch(node_type, nodes.to_vec(), wanted).await
+        graph.fetch(node_type, nodes.to_vec(), wanted).await
     }
 }

@@ -58,16 +58,16 @@ impl DistEdgeNeighborLoader {
         }
         check_degrees(&sampler, config.wanted)?;
         check_seeds(&seeds, edges.edge_type)?;
-        let node = sampler.node();
-        let part = node.part();
+        let graph = sampler.node();
+        let part = graph.part();
         let listed = matches!(seeds, EdgeSeeds::Listed(_));
         let relations = Arc::new(EdgeRelations::new(part, &edges.reverse_types)?);
-        let index = EdgeIndex::new(node, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+        let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
-        let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
+        let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let batches = LabeledEdges {
             sampler,

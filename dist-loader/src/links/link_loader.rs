@@ -94,8 +94,8 @@ impl DistLinkNeighborLoader {
             );
         }
         check_degrees(&sampler, config.wanted)?;
-        let node = sampler.node();
-        let part = node.part();
+        let graph = sampler.node();
+        let part = graph.part();
         let listed = matches!(seeds, EdgeSeeds::Listed(_));
         let edge_types: Vec<EdgeTypeId> = match &seeds {
             EdgeSeeds::Split(_, edge_types) => edge_types.clone(),
@@ -116,13 +116,13 @@ impl DistLinkNeighborLoader {
             return invalid(why);
         }
         let relations = Arc::new(EdgeRelations::new(part, &link.reverse_types)?);
-        let index = EdgeIndex::new(node, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
+        let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         index.check_len()?;
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
         }
         let negatives = Arc::new(NegativeSampler::new(link.negatives, &sampler, &edge_types, world)?);
-        let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
+        let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let batches = LinkBatches {
             sampler,

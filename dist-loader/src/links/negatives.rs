@@ -125,12 +125,12 @@ impl NegativeSampler {
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        let node = sampler.node();
+        let graph = sampler.node();
         let by_node_time = sampler.temporal().is_some_and(|temporal| temporal.attr == TimeAttr::NodeTime);
-        let part = node.part();
+        let part = graph.part();
         let mut num_in_edges = vec![None; part.meta().node_types.len()];
         let by_degree = config.distribution == NegativeDistribution::Degree;
-        if node.is_client() {
+        if graph.is_client() {
             if by_degree && config.num > 0 {
                 let what = "servers draw no negatives by degree: draw them uniformly (`negatives=uniform`)";
                 return Err(LoaderError::Config { what: what.into() });
@@ -140,10 +140,11 @@ impl NegativeSampler {
         }
         let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
-            node.make_directory(dst_type, by_degree, world)
+            graph
+                .make_directory(dst_type, by_degree, world)
                 .map_err(|source| LoaderError::Directory { source: Box::new(source) })?;
             if by_degree {
-                num_in_edges[dst_type.index()] = node.num_in_edges(dst_type).filter(|&num| num > 0);
+                num_in_edges[dst_type.index()] = graph.num_in_edges(dst_type).filter(|&num| num > 0);
             }
         }
         Ok(Self { config, num_in_edges, by_node_time })
@@ -152,13 +153,13 @@ impl NegativeSampler {
     /// Draws the negatives of `edges`.
     pub(crate) async fn draw(
         self: &Arc<Self>,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         key: BatchKey,
         edges: &[SeedEdge],
     ) -> Result<Drawn, SampleError> {
         let kept: Vec<usize> = (0..edges.len()).collect();
         if self.config.shared {
-            let ids = self.draw_shared(node, combine(key.stream(), STREAM), edges).await?;
+            let ids = self.draw_shared(graph, combine(key.stream(), STREAM), edges).await?;
             return Ok(Drawn { kept, ids });
         }
         let num = self.config.num;
@@ -166,7 +167,7 @@ impl NegativeSampler {
         if num == 0 {
             return Ok(Drawn { kept, ids: found });
         }
-        let keys: Arc<[u64]> = edge_keys(node, key, edges).await?.into();
+        let keys: Arc<[u64]> = edge_keys(graph, key, edges).await?.into();
         let mut open: Vec<Slot> = (0..edges.len()).flat_map(|edge| (0..num).map(move |k| Slot { edge, k })).collect();
         let mut taken: Vec<HashSet<u32>> = vec![HashSet::new(); edges.len()];
         // Rejection sampling: each attempt draws all open slots with new random numbers, and keeps the legal results.
@@ -175,7 +176,7 @@ impl NegativeSampler {
                 break;
             }
             let this = self.clone();
-            let at = node.clone();
+            let at = graph.clone();
             let keys = keys.clone();
             let slots = open.clone();
             let of = edges.to_vec();
@@ -185,9 +186,9 @@ impl NegativeSampler {
                     .map(|slot| this.number(&at, dst_type(&at, &of[slot.edge]), slot.key(&keys, attempt)))
                     .collect()
             };
-            let numbers = node.run_on_workers(draw).await?;
-            let ids = self.find(node, edges, &open, &numbers, Number::Drawn).await?;
-            let legal = self.are_legal(node, edges, &open, &ids).await?;
+            let numbers = graph.run_on_workers(draw).await?;
+            let ids = self.find(graph, edges, &open, &numbers, Number::Drawn).await?;
+            let legal = self.are_legal(graph, edges, &open, &ids).await?;
             let mut again = Vec::new();
             for ((slot, id), legal) in open.into_iter().zip(ids).zip(legal) {
                 if legal && (!self.distinct() || taken[slot.edge].insert(id)) {
@@ -205,7 +206,7 @@ impl NegativeSampler {
                 continue;
             }
             let key = slot.key(&keys, ATTEMPTS);
-            let Some(id) = self.first_legal(node, key, edges, slot, &taken[slot.edge]).await? else {
+            let Some(id) = self.first_legal(graph, key, edges, slot, &taken[slot.edge]).await? else {
                 lacking.insert(slot.edge);
                 continue;
             };
@@ -226,56 +227,56 @@ impl NegativeSampler {
 
     async fn draw_shared(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         stream: u64,
         edges: &[SeedEdge],
     ) -> Result<Vec<Vec<u32>>, SampleError> {
         let mut found = vec![Vec::new(); self.num_in_edges.len()];
         for edge in edges {
-            let t = dst_type(node, edge);
+            let t = dst_type(graph, edge);
             if found[t.index()].is_empty() {
                 let key = |k: usize| combine(combine(stream, u64::from(t.0)), k as u64);
-                let numbers: Vec<u64> = (0..self.config.num).map(|k| self.number(node, t, key(k))).collect();
-                found[t.index()] = self.find_of_type(node, t, &numbers, Number::Drawn).await?;
+                let numbers: Vec<u64> = (0..self.config.num).map(|k| self.number(graph, t, key(k))).collect();
+                found[t.index()] = self.find_of_type(graph, t, &numbers, Number::Drawn).await?;
             }
         }
         Ok(found)
     }
 
     /// Draws the number of a node of a type with the random numbers of `key`.
-    fn number(&self, node: &DistGraph, node_type: NodeTypeId, key: u64) -> u64 {
-        let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes() as u64;
+    fn number(&self, graph: &DistGraph, node_type: NodeTypeId, key: u64) -> u64 {
+        let num_nodes = graph.part().meta().node_types[node_type.index()].book.num_nodes() as u64;
         CounterRng::new(key).below(self.num_in_edges[node_type.index()].unwrap_or(num_nodes))
     }
 
     /// Returns the global ids of nodes of one type, given by number.
     async fn find_of_type(
         &self,
-        node: &DistGraph,
+        graph: &DistGraph,
         node_type: NodeTypeId,
         numbers: &[u64],
         meaning: Number,
     ) -> Result<Vec<u32>, SampleError> {
         if meaning == Number::Drawn && self.num_in_edges[node_type.index()].is_some() {
-            return node.find_by_in_edge(node_type, numbers).await;
+            return graph.find_by_in_edge(node_type, numbers).await;
         }
         let originals: Vec<u32> = numbers.iter().map(|&id| id as u32).collect();
-        node.find_originals(node_type, &originals).await
+        graph.find_originals(node_type, &originals).await
     }
 
     /// Returns the global ids of nodes given by number, each of the destination type of its slot's edge.
     async fn find(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         numbers: &[u64],
         meaning: Number,
     ) -> Result<Vec<u32>, SampleError> {
         let mut ids = vec![0; slots.len()];
-        for (node_type, positions) in by_dst_type(node, edges, slots) {
+        for (node_type, positions) in by_dst_type(graph, edges, slots) {
             let asked: Vec<u64> = positions.iter().map(|&position| numbers[position]).collect();
-            let found = self.find_of_type(node, node_type, &asked, meaning).await?;
+            let found = self.find_of_type(graph, node_type, &asked, meaning).await?;
             positions.iter().zip(found).for_each(|(&position, id)| ids[position] = id);
         }
         Ok(ids)
@@ -284,14 +285,14 @@ impl NegativeSampler {
     /// Returns whether each slot's destination is allowed as a negative.
     async fn are_legal(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         ids: &[u32],
     ) -> Result<Vec<bool>, SampleError> {
-        let mut legal = self.are_no_edges(node, edges, slots, ids).await?;
+        let mut legal = self.are_no_edges(graph, edges, slots, ids).await?;
         if self.by_node_time {
-            let in_time = self.are_in_time(node, edges, slots, ids).await?;
+            let in_time = self.are_in_time(graph, edges, slots, ids).await?;
             legal.iter_mut().zip(in_time).for_each(|(legal, in_time)| *legal &= in_time);
         }
         Ok(legal)
@@ -300,20 +301,20 @@ impl NegativeSampler {
     /// Returns whether each slot's destination is not later than its edge.
     async fn are_in_time(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         ids: &[u32],
     ) -> Result<Vec<bool>, SampleError> {
         let mut in_time = vec![true; slots.len()];
-        for (node_type, positions) in by_dst_type(node, edges, slots) {
-            if !node.part().meta().node_types[node_type.index()].has_times {
+        for (node_type, positions) in by_dst_type(graph, edges, slots) {
+            if !graph.part().meta().node_types[node_type.index()].has_times {
                 continue;
             }
             let asked: BTreeSet<u32> = positions.iter().map(|&position| ids[position]).collect();
             let asked: Vec<u32> = asked.into_iter().collect();
             let wanted = NodeFields { times: true, ..NodeFields::default() };
-            let times = node.fetch(node_type, asked.clone(), wanted).await?.times;
+            let times = graph.fetch(node_type, asked.clone(), wanted).await?.times;
             let time_of: FxHashMap<u32, i64> = asked.into_iter().zip(times).collect();
             for position in positions {
                 let time_of_edge = edges[slots[position].edge].time;
@@ -326,7 +327,7 @@ impl NegativeSampler {
     /// Returns whether no pair of a slot's source and destination is excluded.
     async fn are_no_edges(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         ids: &[u32],
@@ -343,7 +344,7 @@ impl NegativeSampler {
         for (edge_type, positions) in by_type {
             let pairs: Vec<(u32, u32)> =
                 positions.iter().map(|&position| (edges[slots[position].edge].src, ids[position])).collect();
-            let found = node.has_edges(edge_type, &pairs, held_out).await?;
+            let found = graph.has_edges(edge_type, &pairs, held_out).await?;
             for (&position, is_edge) in positions.iter().zip(found) {
                 // A listed edge need not be an edge of the graph.
                 let is_own = ids[position] == edges[slots[position].edge].dst;
@@ -357,21 +358,21 @@ impl NegativeSampler {
     /// negative, or `None` if all nodes are taken or not allowed.
     async fn first_legal(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         key: u64,
         edges: &[SeedEdge],
         slot: Slot,
         taken: &HashSet<u32>,
     ) -> Result<Option<u32>, SampleError> {
-        let node_type = dst_type(node, &edges[slot.edge]);
-        let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes();
+        let node_type = dst_type(graph, &edges[slot.edge]);
+        let num_nodes = graph.part().meta().node_types[node_type.index()].book.num_nodes();
         let start = CounterRng::new(key).below(num_nodes as u64) as usize;
         for first in (0..num_nodes).step_by(SCAN_PIECE) {
             let piece = first..num_nodes.min(first + SCAN_PIECE);
             let originals: Vec<u64> = piece.map(|i| ((start + i) % num_nodes) as u64).collect();
             let slots = vec![slot; originals.len()];
-            let ids = self.find(node, edges, &slots, &originals, Number::OriginalId).await?;
-            let legal = self.are_legal(node, edges, &slots, &ids).await?;
+            let ids = self.find(graph, edges, &slots, &originals, Number::OriginalId).await?;
+            let legal = self.are_legal(graph, edges, &slots, &ids).await?;
             let mut candidates = ids.iter().zip(legal).filter(|(id, legal)| *legal && !taken.contains(id));
             if let Some((&id, _)) = candidates.next() {
                 return Ok(Some(id));
@@ -389,17 +390,17 @@ impl Slot {
 }
 
 /// Returns the key of each edge's draws. It consists of numbers that do not depend on the partitioning or the batch.
-async fn edge_keys(node: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> Result<Vec<u64>, SampleError> {
-    let this = node.clone();
+async fn edge_keys(graph: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> Result<Vec<u64>, SampleError> {
+    let this = graph.clone();
     let of = edges.to_vec();
-    let ends = node.run_on_workers(move || ends_by_type(&this, &of)).await?;
+    let ends = graph.run_on_workers(move || ends_by_type(&this, &of)).await?;
     let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let fetches = ends.into_iter().map(|(node_type, ids)| async move {
-        let originals = node.fetch(node_type, ids.clone(), wanted).await?.original_ids;
+        let originals = graph.fetch(node_type, ids.clone(), wanted).await?.original_ids;
         Ok::<_, SampleError>((node_type, ids, originals))
     });
     let fetched = try_join_all(fetches).await?;
-    let this = node.clone();
+    let this = graph.clone();
     let of = edges.to_vec();
     // The number 0 stands for all batches of the epoch.
     let stream = combine(BatchKey { batch: 0, ..key }.stream(), STREAM);
@@ -417,14 +418,14 @@ async fn edge_keys(node: &Arc<DistGraph>, key: BatchKey, edges: &[SeedEdge]) -> 
         };
         of.iter().map(key_of).collect()
     };
-    node.run_on_workers(fold).await
+    graph.run_on_workers(fold).await
 }
 
 /// Returns the global ids of the ends of edges by node type, each once.
-fn ends_by_type(node: &DistGraph, edges: &[SeedEdge]) -> BTreeMap<NodeTypeId, Vec<u32>> {
+fn ends_by_type(graph: &DistGraph, edges: &[SeedEdge]) -> BTreeMap<NodeTypeId, Vec<u32>> {
     let mut by_type: BTreeMap<NodeTypeId, Vec<u32>> = BTreeMap::new();
     for edge in edges {
-        let types = node.part().edges(edge.edge_type);
+        let types = graph.part().edges(edge.edge_type);
         by_type.entry(types.src_type).or_default().push(edge.src);
         by_type.entry(types.dst_type).or_default().push(edge.dst);
     }
@@ -436,14 +437,14 @@ fn ends_by_type(node: &DistGraph, edges: &[SeedEdge]) -> BTreeMap<NodeTypeId, Ve
 }
 
 /// Returns the positions of the slots of each destination type.
-fn by_dst_type(node: &DistGraph, edges: &[SeedEdge], slots: &[Slot]) -> BTreeMap<NodeTypeId, Vec<usize>> {
+fn by_dst_type(graph: &DistGraph, edges: &[SeedEdge], slots: &[Slot]) -> BTreeMap<NodeTypeId, Vec<usize>> {
     let mut by_type: BTreeMap<NodeTypeId, Vec<usize>> = BTreeMap::new();
     for (position, slot) in slots.iter().enumerate() {
-        by_type.entry(dst_type(node, &edges[slot.edge])).or_default().push(position);
+        by_type.entry(dst_type(graph, &edges[slot.edge])).or_default().push(position);
     }
     by_type
 }
 
-fn dst_type(node: &DistGraph, edge: &SeedEdge) -> NodeTypeId {
-    node.part().edges(edge.edge_type).dst_type
+fn dst_type(graph: &DistGraph, edge: &SeedEdge) -> NodeTypeId {
+    graph.part().edges(edge.edge_type).dst_type
 }

@@ -51,8 +51,8 @@ impl DistNeighborLoader {
             return Err(LoaderError::Config { what: "the batch size must be at least 1".into() });
         }
         check_degrees(&sampler, config.wanted)?;
-        let node = sampler.node();
-        let part = node.part();
+        let graph = sampler.node();
+        let part = graph.part();
         let temporal = sampler.temporal().is_some();
         let node_meta = &part.meta().node_types[node_type.index()];
         if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_) | Seeds::OwnedAt(_)) {
@@ -67,11 +67,11 @@ impl DistNeighborLoader {
         let listed = matches!(seeds, Seeds::Listed(_) | Seeds::Timed(_));
         let ids = match seeds {
             Seeds::Split(split) => {
-                let nodes = node.split_nodes(node_type, split);
+                let nodes = graph.split_nodes(node_type, split);
                 SeedIds::Nodes(nodes.map_err(|source| LoaderError::Seeds { source: Box::new(source) })?)
             }
-            Seeds::Owned => SeedIds::Owned(owned_seeds(node, node_type)),
-            Seeds::OwnedAt(time) => SeedIds::OwnedAt(owned_seeds(node, node_type), time),
+            Seeds::Owned => SeedIds::Owned(owned_seeds(graph, node_type)),
+            Seeds::OwnedAt(time) => SeedIds::OwnedAt(owned_seeds(graph, node_type), time),
             Seeds::Listed(ids) => SeedIds::Nodes(ids),
             Seeds::Timed(timed) => SeedIds::Timed(timed),
         };
@@ -80,7 +80,7 @@ impl DistNeighborLoader {
                 what: format!("{} seeds exceed the limit of 2^32 - 1: divide them over several loaders", ids.len()),
             });
         }
-        let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, node, world);
+        let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, graph, world);
         let agreed = plan.agree(config.even_batches, world)?;
         let seeds = Arc::new(ids);
         let cache = config.cache.clone();
@@ -126,9 +126,9 @@ impl DistNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let batches = self.loader.seeds();
-        let node = batches.sampler.node();
+        let graph = batches.sampler.node();
         let cells = match &*batches.seeds {
-            SeedIds::Nodes(seeds) => SeedPartition::of_nodes(node, batches.node_type, seeds, world)?,
+            SeedIds::Nodes(seeds) => SeedPartition::of_nodes(graph, batches.node_type, seeds, world)?,
             SeedIds::Owned(_) | SeedIds::OwnedAt(..) | SeedIds::Timed(_) => {
                 let what = "only the seeds of a split can be continued with another number of processes".into();
                 return Err(LoaderError::Config { what });

@@ -77,7 +77,7 @@ impl LoaderThreads {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, SampleError> {
         match self {
-            Self::OfNode(node) => node.run_on_workers(work).await,
+            Self::OfNode(graph) => graph.run_on_workers(work).await,
             Self::OfEpoch => Ok(work()),
         }
     }
@@ -85,7 +85,7 @@ impl LoaderThreads {
     /// Waits for a future on the calling thread.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         match self {
-            Self::OfNode(node) => node.handle().block_on(future),
+            Self::OfNode(graph) => graph.handle().block_on(future),
             Self::OfEpoch => block_on(future),
         }
     }
@@ -93,7 +93,7 @@ impl LoaderThreads {
     /// Runs the future that makes the batches of an epoch ahead.
     pub(crate) fn drive(&self, batches: impl Future<Output = ()> + Send + 'static) -> Driver {
         match self {
-            Self::OfNode(node) => Driver::Task { _task: AbortOnDropHandle::new(node.handle().spawn(batches)) },
+            Self::OfNode(graph) => Driver::Task { _task: AbortOnDropHandle::new(graph.handle().spawn(batches)) },
             Self::OfEpoch => Driver::Thread(Some(std::thread::spawn(|| block_on(batches)))),
         }
     }
@@ -109,13 +109,13 @@ impl LoaderThreads {
     /// may be in a collective with ranks that wait for a reply of this rank. Finding the cause takes time, so it runs
     /// on a blocking thread.
     pub(crate) fn report(&self, error: &LoaderError) {
-        let Self::OfNode(node) = self else { return };
+        let Self::OfNode(graph) = self else { return };
         if !matches!(error, LoaderError::Batch { .. } | LoaderError::Panicked { .. }) {
             return;
         }
-        let cluster = node.cluster().clone();
+        let cluster = graph.cluster().clone();
         let text = with_causes(error);
-        node.handle().spawn_blocking(move || cluster.blame(text));
+        graph.handle().spawn_blocking(move || cluster.blame(text));
     }
 }
 

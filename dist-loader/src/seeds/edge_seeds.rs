@@ -70,7 +70,7 @@ pub(crate) struct Section {
 }
 
 impl EdgeIndex {
-    pub(crate) fn new(node: &DistGraph, seeds: EdgeSeeds) -> Result<Self, SampleError> {
+    pub(crate) fn new(graph: &DistGraph, seeds: EdgeSeeds) -> Result<Self, SampleError> {
         let (set, edge_types) = match seeds {
             EdgeSeeds::Listed(edges) => return Ok(Self::Listed(edges)),
             EdgeSeeds::Split(split, edge_types) => (SeedEdgeSet::Links(split), edge_types),
@@ -78,9 +78,9 @@ impl EdgeIndex {
         };
         let mut sections = Vec::new();
         let mut start = 0;
-        for part in node.seed_share().parts {
+        for part in graph.seed_share().parts {
             for &edge_type in &edge_types {
-                let end = start + node.num_seed_edges(part, edge_type, set)?;
+                let end = start + graph.num_seed_edges(part, edge_type, set)?;
                 sections.push(Section { part, edge_type, positions: start..end });
                 start = end;
             }
@@ -92,13 +92,13 @@ impl EdgeIndex {
     ///
     /// # Errors
     /// [`LoaderError::Config`] for held-out or listed edges, and for labeled edges of other splits.
-    pub(crate) fn partition(&self, node: &DistGraph, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
+    pub(crate) fn partition(&self, graph: &DistGraph, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
         match self {
             Self::Parts {
                 set: set @ (SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(Split::Train)),
                 edge_types,
                 ..
-            } => SeedPartition::of_edges(node, *set, edge_types, world),
+            } => SeedPartition::of_edges(graph, *set, edge_types, world),
             _ => {
                 let what = "only an epoch of training edges can be continued with another number of processes".into();
                 Err(LoaderError::Config { what })
@@ -163,7 +163,7 @@ impl EdgeIndex {
     }
 
     /// Returns the edges at some positions, which must be below [`EdgeIndex::len`].
-    pub(crate) async fn edges(&self, node: &Arc<DistGraph>, positions: &[u32]) -> Result<Vec<SeedEdge>, SampleError> {
+    pub(crate) async fn edges(&self, graph: &Arc<DistGraph>, positions: &[u32]) -> Result<Vec<SeedEdge>, SampleError> {
         let (set, sections) = match self {
             Self::Listed(edges) => return Ok(positions.iter().map(|&at| edges[at as usize]).collect()),
             Self::Parts { set, sections, .. } => (*set, sections),
@@ -177,7 +177,7 @@ impl EdgeIndex {
         }
         let read = asked.into_iter().zip(sections).filter(|((places, _), _)| !places.is_empty());
         let read = read.map(|((places, positions), section)| async move {
-            let edges = node.seed_edges(section.part, section.edge_type, set, positions).await?;
+            let edges = graph.seed_edges(section.part, section.edge_type, set, positions).await?;
             Ok::<_, SampleError>((places, section.edge_type, edges))
         });
         let mut all =

@@ -90,41 +90,41 @@ impl ShareList {
 impl SeedPartition {
     /// Counts seed nodes, of which this process has a list in ascending order. Every rank must call this.
     pub(crate) fn of_nodes(
-        node: &DistGraph,
+        graph: &DistGraph,
         node_type: NodeTypeId,
         seeds: &[u32],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        let meta = node.part().meta();
+        let meta = graph.part().meta();
         let book = meta.book_on_disk(node_type);
         let num_before = |id: u32| seeds.partition_point(|&seed| seed < id);
         let count = |part: usize| {
             let owned = book.range(DiskPartId(part as u32));
             vec![num_before(owned.end) - num_before(owned.start)]
         };
-        Self::agree((0..num_parts(node)).map(count).collect(), world)
+        Self::agree((0..num_parts(graph)).map(count).collect(), world)
     }
 
     /// Counts the edges of some types in a set of training edges. Every rank must call this.
     pub(crate) fn of_edges(
-        node: &DistGraph,
+        graph: &DistGraph,
         set: SeedEdgeSet,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        let mut counts = vec![vec![0; edge_types.len()]; num_parts(node)];
+        let mut counts = vec![vec![0; edge_types.len()]; num_parts(graph)];
         let failed = |source: SampleError| LoaderError::Seeds { source: Box::new(source) };
         for (at, &edge_type) in edge_types.iter().enumerate() {
-            if node.is_client() {
-                for part in node.seed_share().parts {
-                    let count = node.num_seed_edges(part, edge_type, set).map_err(failed)?;
+            if graph.is_client() {
+                for part in graph.seed_share().parts {
+                    let count = graph.num_seed_edges(part, edge_type, set).map_err(failed)?;
                     counts[part as usize][at] = count;
                 }
                 continue;
             }
-            let edges = node.part().edges(edge_type);
-            let held = node.part().owned(edges.dst_type);
-            let book = node.part().meta().book_on_disk(edges.dst_type);
+            let edges = graph.part().edges(edge_type);
+            let held = graph.part().owned(edges.dst_type);
+            let book = graph.part().meta().book_on_disk(edges.dst_type);
             for (part, counts) in counts.iter_mut().enumerate() {
                 let owned = book.range(DiskPartId(part as u32));
                 if owned.start >= held.start && owned.end <= held.end {
@@ -236,8 +236,8 @@ impl SeedPartition {
 }
 
 /// Returns the number of parts on disk, or of parts that servers serve.
-fn num_parts(node: &DistGraph) -> usize {
-    if node.is_client() { node.num_seed_groups() } else { node.part().meta().num_parts_on_disk() }
+fn num_parts(graph: &DistGraph) -> usize {
+    if graph.is_client() { graph.num_seed_groups() } else { graph.part().meta().num_parts_on_disk() }
 }
 
 #[cfg(test)]

@@ -89,9 +89,9 @@ impl EpochOrder {
 }
 
 /// Returns the global ids of the nodes of the parts whose seeds a process takes.
-pub(crate) fn owned_seeds(node: &DistGraph, node_type: NodeTypeId) -> Range<u32> {
-    let book = &node.part().meta().node_types[node_type.index()].book;
-    let parts = node.seed_share().parts;
+pub(crate) fn owned_seeds(graph: &DistGraph, node_type: NodeTypeId) -> Range<u32> {
+    let book = &graph.part().meta().node_types[node_type.index()].book;
+    let parts = graph.seed_share().parts;
     book.range(PartitionId(parts.start)).start..book.range(PartitionId(parts.end - 1)).end
 }
 
@@ -102,10 +102,10 @@ impl SeedPlan {
         listed: bool,
         shuffle: Shuffle,
         config: &LoaderConfig,
-        node: &DistGraph,
+        graph: &DistGraph,
         world: &ProcessGroup,
     ) -> Self {
-        let share = node.seed_share();
+        let share = graph.seed_share();
         Self {
             len,
             listed,

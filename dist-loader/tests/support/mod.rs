@@ -100,10 +100,10 @@ pub(crate) fn on_machines<T: Send>(
         let work = &work;
         let run = |cluster: Cluster| {
             let part = DistGraph::open_part(dir, cluster.rank(), world_size, true).expect("open the part");
-            let node = DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
+            let graph = DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
             let mut world = cluster.world().expect("the world group");
             world.barrier().expect("all ranks serve");
-            let result = work(node.clone(), &mut world);
+            let result = work(graph.clone(), &mut world);
             drop(world);
             cluster.shutdown().expect("leave together");
             result

@@ -2,8 +2,8 @@
 
 use crate::batch::seeds::{Excluded, SampleSeeds};
 use crate::batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::numbering::Numbering;
 use crate::numbering::disjoint::DisjointRelabel;
 use crate::numbering::shared::Relabel;
@@ -44,13 +44,13 @@ impl BatchBuilder {
     }
 
     /// Starts a batch with checked `seeds` as its first nodes.
-    pub(crate) fn start(node: &DistGraph, seeds: SampleSeeds, disjoint: bool) -> Result<Self, SampleError> {
-        let meta = node.part().meta();
+    pub(crate) fn start(graph: &DistGraph, seeds: SampleSeeds, disjoint: bool) -> Result<Self, SampleError> {
+        let meta = graph.part().meta();
         let num_types = meta.node_types.len();
         let mut numbers = if disjoint {
             Numbers::Disjoint((0..num_types).map(|_| DisjointRelabel::default()).collect())
         } else {
-            Numbers::Shared(node.take_relabels())
+            Numbers::Shared(graph.take_relabels())
         };
         for (t, nodes) in seeds.nodes.iter().enumerate() {
             let book = &meta.node_types[t].book;
@@ -66,7 +66,7 @@ impl BatchBuilder {
     }
 
     /// Returns the sampled neighborhood, and the number maps to `node` for the next batch.
-    pub(crate) fn finish(self, node: &DistGraph) -> SampledSubgraph {
+    pub(crate) fn finish(self, graph: &DistGraph) -> SampledSubgraph {
         let nodes = match self.numbers {
             Numbers::Shared(relabels) => {
                 let of_type = |(relabel, hop_offsets): (&Relabel, _)| SampledNodes {
@@ -75,7 +75,7 @@ impl BatchBuilder {
                     batch: Vec::new(),
                 };
                 let nodes = relabels.iter().zip(self.hop_offsets).map(of_type).collect();
-                node.keep_relabels(relabels);
+                graph.keep_relabels(relabels);
                 nodes
             }
             Numbers::Disjoint(relabels) => {

@@ -5,7 +5,7 @@ use crate::batch::batch_builder::BatchBuilder;
 use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::sampling_policy::SamplingPolicy;
-use crate::node::routing::Routes;
+use crate::dist_graph::routing::Routes;
 use crate::numbering::Numbering;
 use crate::part::requests::{HopRequest, HopSection, words_per_row};
 use edgecut_graph::{NodeTypeId, Part};

@@ -16,18 +16,18 @@ impl DistNeighborSampler {
         seeds: &SampleSeeds,
         key: BatchKey,
     ) -> Result<Option<SampledSubgraph>, SampleError> {
-        let node = self.node();
-        let share = node.seed_share();
+        let graph = self.node();
+        let share = graph.seed_share();
         // If this client takes seeds of all parts, its batches take turns over the servers.
         let part = share.parts.start as usize + (key.batch % share.parts.len() as u64) as usize;
-        let Some(peer) = &node.peers[part] else { return Ok(None) };
+        let Some(peer) = &graph.peers[part] else { return Ok(None) };
         let (lengths, payload) = encode_seeds(seeds);
-        if payload.len() > node.config.max_message_bytes {
+        if payload.len() > graph.config.max_message_bytes {
             return Ok(None);
         }
         let request = SampleRequest { key, sampler: self.on_wire(), lengths, seeds: payload };
         let Outcome::Data(reply) = peer.send(&request).await? else { return Ok(None) };
-        let meta = node.part().meta().clone();
+        let meta = graph.part().meta().clone();
         let expected = Expected {
             num_hops: self.num_hops(),
             seeds: seeds.nodes.clone(),
@@ -35,9 +35,9 @@ impl DistNeighborSampler {
             positions: self.draws_positions(),
         };
         let read = move || decode_subgraph(&meta, &expected, &reply);
-        let subgraph = node.workers.run(read).await?.map_err(|why| peer.failed(&request, why))?;
+        let subgraph = graph.workers.run(read).await?.map_err(|why| peer.failed(&request, why))?;
         for (edge_type, edges) in subgraph.edges.iter().enumerate() {
-            node.traffic.count_edges(edge_type, edges.indptr.len() - 1, edges.indices.len());
+            graph.traffic.count_edges(edge_type, edges.indptr.len() - 1, edges.indices.len());
         }
         Ok(Some(subgraph))
     }

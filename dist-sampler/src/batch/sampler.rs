@@ -10,8 +10,8 @@ use crate::config::fan_out::Fanout;
 use crate::config::node_fields::EdgeFields;
 use crate::config::sampler_config::SamplerConfig;
 use crate::config::sampling_policy::{SamplingPolicy, Temporal};
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::part::requests::Refusal;
 use crate::rpc::server_requests::WireSampler;
 use bytes::Bytes;
@@ -25,22 +25,22 @@ use tokio_util::task::AbortOnDropHandle;
 /// A sampler of multi-hop neighborhoods of seeds, whose nodes any part may own.
 ///
 /// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
 /// use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, Fanout, SampleSeeds, SamplerConfig};
 /// use edgecut_graph::NodeTypeId;
 /// use std::sync::Arc;
 /// let config = SamplerConfig::new(vec![Fanout::Count(5), Fanout::Count(3)]);
-/// let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
+/// let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config)?);
 /// let seeds = SampleSeeds::of_type(NodeTypeId(0), vec![7, 3], 1);
 /// let key = BatchKey { seed: 1, epoch: 0, batch: 0 };
-/// let sampled = node.handle().block_on(sampler.sample(seeds, key))?;
+/// let sampled = graph.handle().block_on(sampler.sample(seeds, key))?;
 ///
 /// assert_eq!(sampled.nodes[0].ids[..2], [7, 3]);
 /// assert_eq!(sampled.nodes[0].hop_offsets.len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DistNeighborSampler {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     /// `[hop][edge type]`.
     fanouts: Vec<Vec<Fanout>>,
     rule: SamplingPolicy,
@@ -60,18 +60,18 @@ impl DistNeighborSampler {
     /// # Errors
     /// [`SampleError::Layout`] if the fan-outs do not fit the graph's edge types, or if the configuration needs weights
     /// or times that the graph does not have.
-    pub fn new(node: Arc<DistGraph>, config: SamplerConfig) -> Result<Self, SampleError> {
+    pub fn new(graph: Arc<DistGraph>, config: SamplerConfig) -> Result<Self, SampleError> {
         let layout = |what: String| SampleError::Layout { what };
         if config.num_neighbors.num_hops() > usize::from(u16::MAX) {
             return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
-        let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
+        let fanouts = config.num_neighbors.of_graph(graph.part().meta()).map_err(layout)?;
         let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, positions, .. } = config;
         let rule = SamplingPolicy { replace, weighted, temporal };
-        rule.check(node.part().meta(), &fanouts).map_err(layout)?;
-        let clock = HopClock::new(fanouts.len(), node.part().meta().edge_types.len());
+        rule.check(graph.part().meta(), &fanouts).map_err(layout)?;
+        let clock = HopClock::new(fanouts.len(), graph.part().meta().edge_types.len());
         Ok(Self {
-            node,
+            graph,
             fanouts,
             rule,
             disjoint: disjoint || temporal.is_some(),
@@ -87,18 +87,18 @@ impl DistNeighborSampler {
     ///
     /// # Errors
     /// As [`DistNeighborSampler::new`].
-    pub(crate) fn from_wire(node: Arc<DistGraph>, sampler: WireSampler) -> Result<Self, SampleError> {
+    pub(crate) fn from_wire(graph: Arc<DistGraph>, sampler: WireSampler) -> Result<Self, SampleError> {
         let layout = |what: String| SampleError::Layout { what };
         let WireSampler { fanouts, rule, disjoint, positions } = sampler;
-        let num_types = node.part().meta().edge_types.len();
+        let num_types = graph.part().meta().edge_types.len();
         if fanouts.len() > usize::from(u16::MAX) || fanouts.iter().any(|hop| hop.len() != num_types) {
             return Err(layout(format!("the fan-outs do not fit {num_types} edge types, or are too many")));
         }
-        rule.check(node.part().meta(), &fanouts).map_err(layout)?;
+        rule.check(graph.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), num_types);
         Ok(Self {
-            max_bytes: Some(node.config.max_message_bytes),
-            node,
+            max_bytes: Some(graph.config.max_message_bytes),
+            graph,
             fanouts,
             rule,
             disjoint: disjoint || rule.temporal.is_some(),
@@ -126,7 +126,7 @@ impl DistNeighborSampler {
 
     /// Returns the node on which the sampler runs.
     pub fn node(&self) -> &Arc<DistGraph> {
-        &self.node
+        &self.graph
     }
 
     /// Returns the number of hops.
@@ -171,7 +171,7 @@ impl DistNeighborSampler {
     /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds
     /// that lack times or neighborhoods that this sampler needs, or an error of a peer.
     pub async fn sample(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
-        if self.node.is_client() && !self.is_too_large.load(Ordering::Relaxed) {
+        if self.graph.is_client() && !self.is_too_large.load(Ordering::Relaxed) {
             let start = Instant::now();
             if let Some(sampled) = self.sample_on_server(&seeds, key).await? {
                 // The server draws all hops, so their time is that of the first one here.
@@ -183,12 +183,12 @@ impl DistNeighborSampler {
         }
         let this = self.clone();
         let start = move || {
-            let num_types = this.node.part().meta().node_types.len();
+            let num_types = this.graph.part().meta().node_types.len();
             seeds.check(num_types, this.disjoint, this.rule.temporal.is_some())?;
-            BatchBuilder::start(&this.node, seeds, this.disjoint)
+            BatchBuilder::start(&this.graph, seeds, this.disjoint)
         };
         // The draft moves to a worker and back in each step, so that no CPU work runs on the async runtime.
-        let mut draft = self.node.workers.run(start).await??;
+        let mut draft = self.graph.workers.run(start).await??;
         for hop in 0..self.num_hops() {
             let start = Instant::now();
             let this = self.clone();
@@ -196,26 +196,26 @@ impl DistNeighborSampler {
                 let plan = this.settings(hop).plan(&draft, hop, key);
                 (draft, plan)
             };
-            let (mut planned, plan) = self.node.workers.run(plan).await?;
+            let (mut planned, plan) = self.graph.workers.run(plan).await?;
             let replies = self.ask_all(&plan, hop).await?;
             let this = self.clone();
             let add = move || {
                 let numbered = |edge_type, elapsed| this.clock.add_drawing(hop, edge_type, elapsed);
                 planned.add_hop(&plan, &replies, numbered).map(|()| planned)
             };
-            draft = self.node.workers.run(add).await??;
+            draft = self.graph.workers.run(add).await??;
             if let Some(max_bytes) = self.max_bytes.filter(|&max| draft.num_bytes() > max) {
                 return Err(SampleError::BatchTooLarge { max_bytes });
             }
             self.clock.add_hop(hop, start.elapsed());
         }
         let this = self.clone();
-        self.node.workers.run(move || draft.finish(&this.node)).await
+        self.graph.workers.run(move || draft.finish(&this.graph)).await
     }
 
     fn settings(&self, hop: usize) -> HopSettings<'_> {
         HopSettings {
-            part: self.node.part(),
+            part: self.graph.part(),
             fanouts: &self.fanouts[hop],
             rule: self.rule,
             disjoint: self.disjoint,
@@ -226,7 +226,7 @@ impl DistNeighborSampler {
     /// Sends one request to every peer that owns part of the frontier, all at once, and draws the own share meanwhile.
     async fn ask_all(self: &Arc<Self>, plan: &HopPlan, hop: usize) -> Result<Vec<Bytes>, SampleError> {
         let mut remote = Vec::new();
-        for (part, peer) in self.node.peers.iter().enumerate() {
+        for (part, peer) in self.graph.peers.iter().enumerate() {
             let request = plan.requests[part].clone();
             if let (Some(peer), false) = (peer.clone(), request.rows.is_empty()) {
                 // If one peer fails, dropping the handles of the others aborts their requests.
@@ -238,13 +238,13 @@ impl DistNeighborSampler {
                 });
             }
         }
-        let own = self.node.part().id().index();
-        let local = self.node.part.clone();
+        let own = self.graph.part().id().index();
+        let local = self.graph.part.clone();
         let request = plan.requests[own].clone();
         let this = self.clone();
         let drawn = move |edge_type: EdgeTypeId, elapsed| this.clock.add_drawing(hop, edge_type.index(), elapsed);
         let max_bytes = self.max_bytes.unwrap_or(usize::MAX);
-        let drawn = self.node.workers.run(move || local.sample_hop(&request, max_bytes, drawn)).await?;
+        let drawn = self.graph.workers.run(move || local.sample_hop(&request, max_bytes, drawn)).await?;
         let mut replies = vec![Bytes::new(); plan.requests.len()];
         replies[own] = drawn.map_err(|refusal| match (refusal, self.max_bytes) {
             (Refusal::TooLarge, Some(max_bytes)) => SampleError::BatchTooLarge { max_bytes },

@@ -2,9 +2,9 @@
 
 use crate::arrays::bytes_of;
 use crate::config::node_fields::NodeFields;
+use crate::dist_graph::DistGraph;
+use crate::dist_graph::routing::{Elsewhere, Sources};
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
-use crate::node::routing::{Elsewhere, Sources};
 use crate::part::embedding_shard::{SetRow, Shard, Update};
 use crate::part::requests::{PullRequest, PushRequest};
 use crate::part::sparse_adam::SparseAdam;
@@ -43,21 +43,21 @@ pub struct EmbeddingConfig {
 /// owner has taken the step.
 ///
 /// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
 /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SparseAdam};
 /// use edgecut_graph::NodeTypeId;
 /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-/// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
-/// let before = node.handle().block_on(embedding.pull(&[4]))?;
-/// node.handle().block_on(embedding.push(&[4], &[1.0, -1.0]))?;
+/// let mut embedding = DistEmbedding::new(graph.clone(), NodeTypeId(0), config)?;
+/// let before = graph.handle().block_on(embedding.pull(&[4]))?;
+/// graph.handle().block_on(embedding.push(&[4], &[1.0, -1.0]))?;
 /// // In a job of several ranks, a collective lies here.
 /// embedding.step(&SparseAdam::new(0.1), 1.0);
-/// let after = node.handle().block_on(embedding.pull(&[4]))?;
+/// let after = graph.handle().block_on(embedding.pull(&[4]))?;
 /// assert!(after[0] < before[0] && after[1] > before[1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DistEmbedding {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     node_type: NodeTypeId,
     table: u32,
     dim: usize,
@@ -100,12 +100,12 @@ impl DistEmbedding {
     ///
     /// # Errors
     /// [`SampleError::Layout`] for a dimension of 0, or an error of the connections.
-    pub fn new(node: Arc<DistGraph>, node_type: NodeTypeId, config: EmbeddingConfig) -> Result<Self, SampleError> {
+    pub fn new(graph: Arc<DistGraph>, node_type: NodeTypeId, config: EmbeddingConfig) -> Result<Self, SampleError> {
         if config.dim == 0 {
             return Err(SampleError::Layout { what: "an embedding needs at least one value per node".into() });
         }
-        let (_, mine) = node.replicas();
-        let part = node.part().clone();
+        let (_, mine) = graph.replicas();
+        let part = graph.part().clone();
         let shard = (mine == 0).then(|| {
             let original_ids = &part.nodes(node_type).original_ids;
             let key = combine(config.seed, u64::from(node_type.0));
@@ -116,12 +116,12 @@ impl DistEmbedding {
             Arc::new(Shard::new(original_ids.len(), config.dim, init))
         });
         let owner = |p: u32| {
-            let rank = node.first_holder(p);
-            if rank == node.cluster().rank() { Ok(None) } else { node.peer_of(p, rank).map(Some) }
+            let rank = graph.first_holder(p);
+            if rank == graph.cluster().rank() { Ok(None) } else { graph.peer_of(p, rank).map(Some) }
         };
         let owners = (0..part.meta().num_parts).map(owner).collect::<Result<_, _>>()?;
-        let table = node.shards.add(shard.clone());
-        Ok(Self { node, node_type, table, dim: config.dim, shard, owners, version: 0, pieces: AtomicU32::new(0) })
+        let table = graph.shards.add(shard.clone());
+        Ok(Self { graph, node_type, table, dim: config.dim, shard, owners, version: 0, pieces: AtomicU32::new(0) })
     }
 
     /// Returns the type of the nodes.
@@ -166,7 +166,7 @@ impl DistEmbedding {
             }
         };
         if let Some(shard) = &self.shard {
-            let own = &sources[self.node.part().id().index()];
+            let own = &sources[self.graph.part().id().index()];
             self.wait_for(shard).await?;
             place(&own.positions, &shard.read(&own.rows));
         }
@@ -195,7 +195,7 @@ impl DistEmbedding {
             );
             return Err(SampleError::Layout { what });
         }
-        let own_rank = self.node.cluster().rank() as u32;
+        let own_rank = self.graph.cluster().rank() as u32;
         let sources = self.sources(nodes);
         let update = |rows: &[u32], positions: &[u32]| Update {
             rows: rows.to_vec(),
@@ -266,13 +266,13 @@ impl DistEmbedding {
     /// Copies the state of the rows that this process holds, for [`set_state`](Self::set_state).
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SparseAdam};
     /// use edgecut_graph::NodeTypeId;
     /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-    /// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+    /// let mut embedding = DistEmbedding::new(graph.clone(), NodeTypeId(0), config)?;
     /// let step = |embedding: &mut DistEmbedding| {
-    ///     node.handle().block_on(embedding.push(&[4], &[1.0, -1.0])).map(|()| embedding.step(&SparseAdam::new(0.1), 1.0))
+    ///     graph.handle().block_on(embedding.push(&[4], &[1.0, -1.0])).map(|()| embedding.step(&SparseAdam::new(0.1), 1.0))
     /// };
     /// step(&mut embedding)?;
     /// let first = embedding.state();
@@ -290,7 +290,7 @@ impl DistEmbedding {
     /// Returns the original ids of the nodes whose rows this process holds, in their order; empty if it holds none.
     pub fn held_ids(&self) -> &[u32] {
         match self.shard {
-            Some(_) => &self.node.part().nodes(self.node_type).original_ids,
+            Some(_) => &self.graph.part().nodes(self.node_type).original_ids,
             None => &[],
         }
     }
@@ -321,13 +321,13 @@ impl DistEmbedding {
 
     /// Returns the number of nodes of the type, over all processes.
     pub fn num_nodes(&self) -> usize {
-        self.node.part().meta().node_types[self.node_type.index()].book.num_nodes()
+        self.graph.part().meta().node_types[self.node_type.index()].book.num_nodes()
     }
 
     /// Returns the original ids of the nodes whose rows this process holds, ascending. Returns `None` if another
     /// process that shares the part holds them.
     pub fn own_nodes(&self) -> Option<Cow<'_, [u32]>> {
-        self.shard.as_ref().map(|_| self.node.part().nodes(self.node_type).ascending_ids())
+        self.shard.as_ref().map(|_| self.graph.part().nodes(self.node_type).ascending_ids())
     }
 
     /// Copies a range of the rows that this process holds, in the order of [`DistEmbedding::own_nodes`].
@@ -348,7 +348,7 @@ impl DistEmbedding {
             return Err(SampleError::Layout { what });
         }
         if let Some(shard) = &self.shard {
-            match &self.node.part().nodes(self.node_type).by_original {
+            match &self.graph.part().nodes(self.node_type).by_original {
                 None => shard.read_range(rows, values),
                 Some(order) => values.copy_from_slice(&shard.read(&order[rows])),
             }
@@ -368,7 +368,7 @@ impl DistEmbedding {
     pub fn fill_rows<E>(&mut self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
         self.version = 0;
         *self.pieces.get_mut() = 0;
-        let nodes = self.node.part().nodes(self.node_type);
+        let nodes = self.graph.part().nodes(self.node_type);
         let Some(shard) = &self.shard else { return Ok(()) };
         shard.fill(|set| write(&mut |position, values| set(nodes.row_at(position), values)))
     }
@@ -392,7 +392,7 @@ impl DistEmbedding {
     /// # Errors
     /// [`SampleError::Layout`] for a table of the wrong length.
     pub fn load(&mut self, table: &[f32]) -> Result<(), SampleError> {
-        let part = self.node.part();
+        let part = self.graph.part();
         let num_nodes = self.num_nodes();
         if table.len() != num_nodes * self.dim {
             let what = format!(
@@ -416,14 +416,14 @@ impl DistEmbedding {
     /// # Errors
     /// The errors of [`DistEmbedding::pull`].
     pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
-        let num_nodes = self.node.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
+        let num_nodes = self.graph.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
         let mut table = vec![0.0; num_nodes as usize * self.dim];
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
         for start in (0..num_nodes).step_by(per_piece as usize) {
             let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();
             let values = self.pull(&nodes).await?;
-            let originals = self.node.fetch(self.node_type, nodes, wanted).await?.original_ids;
+            let originals = self.graph.fetch(self.node_type, nodes, wanted).await?.original_ids;
             for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
                 let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
                     let what = format!("a peer returned original id {id}, but the graph has {num_nodes} nodes");
@@ -436,14 +436,14 @@ impl DistEmbedding {
     }
 
     async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {
-        let deadline = self.node.config.rpc_timeout();
+        let deadline = self.graph.config.rpc_timeout();
         loop {
             let start = Instant::now();
             if tokio::time::timeout(deadline, shard.wait_for(self.version)).await.is_ok() {
                 return Ok(());
             }
             // A suspension of this process does not count against the deadline.
-            if !self.node.cluster().was_suspended_since(start) {
+            if !self.graph.cluster().was_suspended_since(start) {
                 let what = format!("the embedding did not reach step {}: step() was not called", self.version);
                 return Err(SampleError::Internal { what });
             }
@@ -451,12 +451,12 @@ impl DistEmbedding {
     }
 
     fn rows_per_piece(&self) -> usize {
-        (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1)
+        (self.graph.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1)
     }
 
     /// Returns the rows of `nodes` by part, including this process's part.
     fn sources(&self, nodes: &[u32]) -> Vec<Elsewhere> {
-        let part = self.node.part();
+        let part = self.graph.part();
         let book = &part.meta().node_types[self.node_type.index()].book;
         let own: PartitionId = part.id();
         let Sources { own: rows, mut others, .. } = Sources::new(book, own, nodes, None);

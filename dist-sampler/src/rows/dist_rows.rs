@@ -1,10 +1,10 @@
 //! Rows of all nodes of a type, such as the output of a layer.
 
 use crate::arrays::bytes_of;
+use crate::dist_graph::routing::Elsewhere;
+use crate::dist_graph::{DistGraph, SeedShare};
 use crate::embedding::dist_embedding::floats;
 use crate::error::SampleError;
-use crate::node::dist_graph::{DistGraph, SeedShare};
-use crate::node::routing::Elsewhere;
 use crate::part::requests::PullRequest;
 use crate::part::row_table::RowTable;
 use crate::shared_dataset::space::check_space;
@@ -25,20 +25,20 @@ use std::sync::Arc;
 /// unshuffled loader of all nodes makes them, in a mapped file. All processes can read all rows.
 ///
 /// ```
-/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
 /// use edgecut_dist_sampler::RowsWriter;
 /// use edgecut_graph::NodeTypeId;
-/// let mut writer = RowsWriter::create(&node, NodeTypeId(0), 2, &std::env::temp_dir())?;
+/// let mut writer = RowsWriter::create(&graph, NodeTypeId(0), 2, &std::env::temp_dir())?;
 /// for row in 0..100 {
 ///     writer.push(&[row as f32, 0.5])?;
 /// }
 /// let rows = writer.finish()?;
 /// // In a job of several ranks, a collective lies here.
-/// assert_eq!(node.handle().block_on(rows.pull(&[7, 3]))?, [7.0, 0.5, 3.0, 0.5]);
+/// assert_eq!(graph.handle().block_on(rows.pull(&[7, 3]))?, [7.0, 0.5, 3.0, 0.5]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DistRows {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     node_type: NodeTypeId,
     dim: usize,
     table: u32,
@@ -56,17 +56,17 @@ struct Owners {
 }
 
 impl Owners {
-    fn new(node: &DistGraph, node_type: NodeTypeId) -> Self {
-        let meta = node.part().meta();
+    fn new(graph: &DistGraph, node_type: NodeTypeId) -> Self {
+        let meta = graph.part().meta();
         let book = meta.node_types[node_type.index()].book.clone();
-        let holders = if node.is_even() {
+        let holders = if graph.is_even() {
             let of_part = |part: usize| {
-                let processes = node.holders_of(part);
+                let processes = graph.holders_of(part);
                 (processes.start, processes.len())
             };
             (0..meta.num_parts as usize).map(of_part).collect()
         } else {
-            vec![(0, node.cluster().world_size())]
+            vec![(0, graph.cluster().world_size())]
         };
         Self { book, holders }
     }
@@ -98,7 +98,7 @@ impl DistRows {
 
     /// Returns the global ids of the nodes whose rows this process holds.
     pub fn own_nodes(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
-        let SeedShare { parts, sharers, mine } = self.node.seed_share();
+        let SeedShare { parts, sharers, mine } = self.graph.seed_share();
         let first = self.owners.book.range(PartitionId(parts.start)).start;
         let end = self.owners.book.range(PartitionId(parts.end - 1)).end;
         (first.saturating_add(mine as u32)..end).step_by(sharers)
@@ -106,12 +106,12 @@ impl DistRows {
 
     /// Returns true if this process holds the row of a node, which is a global id.
     pub fn holds(&self, node: u32) -> bool {
-        self.owners.find(node).0 == self.node.cluster().rank()
+        self.owners.find(node).0 == self.graph.cluster().rank()
     }
 
     /// Returns the graph to which the nodes belong.
     pub fn node(&self) -> &Arc<DistGraph> {
-        &self.node
+        &self.graph
     }
 
     /// Returns the rows of nodes, which are global ids, in their order. No rank may call this before all ranks have
@@ -123,9 +123,9 @@ impl DistRows {
     /// # Errors
     /// An error of a peer.
     pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
-        let peers = self.node.rank_peers()?;
+        let peers = self.graph.rank_peers()?;
         let Asked { own, others } = self.locate(nodes);
-        let per_piece = (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
+        let per_piece = (self.graph.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
         let mut pieces = Vec::new();
         for (peer, Elsewhere { rows, positions }) in peers.iter().zip(&others) {
             let Some(peer) = peer else { continue };
@@ -138,7 +138,7 @@ impl DistRows {
             }
         }
         let table = self.own.clone();
-        let gather_own = self.node.run_on_workers(move || table.gather(&own));
+        let gather_own = self.graph.run_on_workers(move || table.gather(&own));
         let (replies, mut rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
         for (positions, data) in replies {
             rows.place(positions, FeatureDtype::F32, bytemuck::cast_slice(&floats(&data)));
@@ -148,9 +148,9 @@ impl DistRows {
 
     /// Finds the holders of the rows of nodes.
     fn locate(&self, nodes: &[u32]) -> Asked {
-        let this = self.node.cluster().rank();
+        let this = self.graph.cluster().rank();
         let mut own = vec![GatheredRows::ELSEWHERE; nodes.len()];
-        let mut others = vec![Elsewhere::default(); self.node.cluster().world_size()];
+        let mut others = vec![Elsewhere::default(); self.graph.cluster().world_size()];
         for (position, &node) in nodes.iter().enumerate() {
             let (rank, row) = self.owners.find(node);
             if rank == this {
@@ -174,13 +174,13 @@ struct Asked {
 
 impl Drop for DistRows {
     fn drop(&mut self) {
-        self.node.shards.remove(self.table);
+        self.graph.shards.remove(self.table);
     }
 }
 
 /// A writer of the rows that one process holds. Every rank makes its writers in the same order.
 pub struct RowsWriter {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     node_type: NodeTypeId,
     dim: usize,
     expected: usize,
@@ -198,17 +198,17 @@ impl RowsWriter {
     /// [`SampleError::Layout`] for rows without values and for a client of servers; [`SampleError::Dataset`] if the file
     /// cannot be created, or the folder lacks the space.
     pub fn create(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         node_type: NodeTypeId,
         dim: usize,
         scratch_dir: &Path,
     ) -> Result<Self, SampleError> {
-        if dim == 0 || node.is_client() {
+        if dim == 0 || graph.is_client() {
             let what = if dim == 0 { "rows need at least one value" } else { "a client of servers holds no rows" };
             return Err(SampleError::Layout { what: what.into() });
         }
-        let SeedShare { parts, sharers, mine } = node.seed_share();
-        let book = &node.part().meta().node_types[node_type.index()].book;
+        let SeedShare { parts, sharers, mine } = graph.seed_share();
+        let book = &graph.part().meta().node_types[node_type.index()].book;
         let len = (book.range(PartitionId(parts.end - 1)).end - book.range(PartitionId(parts.start)).start) as usize;
         let expected = len.saturating_sub(mine).div_ceil(sharers);
         let in_folder = |error: std::io::Error| {
@@ -220,7 +220,7 @@ impl RowsWriter {
             SampleError::Dataset { what }
         };
         // The other processes of the machine write as much at the same time.
-        let num_processes = node.cluster().local_world_size().max(1);
+        let num_processes = graph.cluster().local_world_size().max(1);
         check_space(scratch_dir, (num_processes * expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
         let folder = temporary_folder::create(scratch_dir).map_err(in_folder)?;
         let path = folder.dir().join(ROWS_FILE);
@@ -230,7 +230,7 @@ impl RowsWriter {
             Ok(file)
         };
         let file = create().map_err(|error| failed(GraphError::io(&path, error)))?;
-        Ok(Self { node: node.clone(), node_type, dim, expected, written: 0, path, file, folder })
+        Ok(Self { graph: graph.clone(), node_type, dim, expected, written: 0, path, file, folder })
     }
 
     /// Appends rows in the order of this process's seeds.
@@ -264,10 +264,10 @@ impl RowsWriter {
         let rows = map_features(&self.path, [self.expected, self.dim], FeatureDtype::F32).map_err(failed)?;
         drop(self.folder);
         let own = Arc::new(RowTable::new(rows));
-        let table = self.node.shards.add_rows(own.clone());
-        let owners = Owners::new(&self.node, self.node_type);
-        let Self { node, node_type, dim, .. } = self;
-        Ok(DistRows { node, node_type, dim, table, own, owners })
+        let table = self.graph.shards.add_rows(own.clone());
+        let owners = Owners::new(&self.graph, self.node_type);
+        let Self { graph, node_type, dim, .. } = self;
+        Ok(DistRows { graph, node_type, dim, table, own, owners })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::config::server_list::ServerList;
+use crate::dist_graph::{Assembly, DistGraph, Role, network_threads};
 use crate::error::SampleError;
-use crate::node::dist_graph::{Assembly, DistGraph, Role, network_threads};
 use crate::rpc::peer::Holders;
 use crate::servers::description::{Described, describe_all};
 use edgecut_cluster::{Cluster, PartLayout, ServiceCaller};

@@ -4,8 +4,8 @@ use crate::batch::encoding::{decode_seeds, encode_subgraph};
 use crate::batch::sampler::DistNeighborSampler;
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::config::server_list::{ServerList, part_name};
+use crate::dist_graph::{Assembly, DistGraph, Role, layout_of, network_threads};
 use crate::error::SampleError;
-use crate::node::dist_graph::{Assembly, DistGraph, Role, layout_of, network_threads};
 use crate::part::requests::{Refusal, SplitRequest};
 use crate::rpc::peer::Holders;
 use crate::rpc::server_requests::{DescribeRequest, SampleRequest};
@@ -90,11 +90,11 @@ impl DistGraph {
         let cluster = Cluster::join_local(1, |_| {})?.remove(0);
         let role = Role::Server { description: description.into(), listener: Mutex::new(listener) };
         let assembly = Assembly { part, cluster, config, holders, layout, role, spread: server };
-        let node = Self::assemble(assembly, runtime, Some(incoming))?;
-        if let Role::Server { listener, .. } = &node.role {
+        let graph = Self::assemble(assembly, runtime, Some(incoming))?;
+        if let Role::Server { listener, .. } = &graph.role {
             listener.lock().unwrap_or_else(PoisonError::into_inner).serve(server, &name)?;
         }
-        Ok(node)
+        Ok(graph)
     }
 
     /// Closes the socket of a server, and refuses new requests. Requests in progress are answered.

@@ -77,7 +77,7 @@ pub(crate) fn shut_down(ranks: Vec<Cluster>) {
 }
 
 /// Returns the global ids of the nodes of a part.
-pub(crate) fn nodes_of(node: &DistGraph, part: u32) -> Vec<u32> {
-    let book = &node.part().meta().node_types[0].book;
+pub(crate) fn nodes_of(graph: &DistGraph, part: u32) -> Vec<u32> {
+    let book = &graph.part().meta().node_types[0].book;
     book.range(edgecut_graph::PartitionId(part)).collect()
 }

@@ -51,7 +51,7 @@ pub(crate) struct BatchShape {
 
 /// Returns a loader of one split, which samples over two hops.
 pub(crate) fn loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     split: Split,
     BatchShape { batch_size, fan_out }: BatchShape,
     options: BatchOptions,
@@ -68,6 +68,6 @@ pub(crate) fn loader(
         wanted: options.wanted(),
         cache: None,
     };
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
     Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)
 }

@@ -78,18 +78,18 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     }
     let device = Default::default();
     let mut world = cluster.world()?;
-    let node = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
+    let graph = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
     world.barrier()?;
 
     let training = BatchOptions { gcn_norm: true, for_training: true, ..BatchOptions::default() };
     let evaluation = BatchOptions { for_training: false, ..training };
     let size = data::BatchShape { batch_size: args.batch_size, fan_out: args.fan_out };
-    let train = data::loader(&node, Split::Train, size, training, &mut world)?;
-    let valid = data::loader(&node, Split::Valid, size, evaluation, &mut world)?;
-    let test = data::loader(&node, Split::Test, size, evaluation, &mut world)?;
+    let train = data::loader(&graph, Split::Train, size, training, &mut world)?;
+    let valid = data::loader(&graph, Split::Valid, size, evaluation, &mut world)?;
+    let test = data::loader(&graph, Split::Test, size, evaluation, &mut world)?;
 
-    let nodes = &node.part().meta().node_types[0];
-    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
+    let nodes = &graph.part().meta().node_types[0];
+    let schema = Arc::new(GraphSchema::new(graph.part().meta())?);
     let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, args.hidden_channels, nodes.num_classes, &device);
     let mut optimizer = adam(5e-4);
 

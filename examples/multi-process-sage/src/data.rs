@@ -20,7 +20,7 @@ pub(crate) fn open(source: &DatasetSource, cluster: &Cluster) -> anyhow::Result<
 
 /// Returns a loader of this rank's share of a split with fan-outs 25 and 10.
 pub(crate) fn loader(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     split: Split,
     options: BatchOptions,
     world: &mut ProcessGroup,
@@ -36,6 +36,6 @@ pub(crate) fn loader(
         wanted: options.wanted(),
         cache: None,
     };
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
     Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)
 }

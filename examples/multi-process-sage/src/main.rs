@@ -56,16 +56,16 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let rank = cluster.rank();
     let device = Default::default();
     let mut world = cluster.world()?;
-    let node = data::open(&source(args), cluster)?;
+    let graph = data::open(&source(args), cluster)?;
 
     let training = BatchOptions { for_training: true, ..BatchOptions::default() };
     let evaluation = BatchOptions { for_training: false, ..training };
-    let train = data::loader(&node, Split::Train, training, &mut world)?;
-    let valid = data::loader(&node, Split::Valid, evaluation, &mut world)?;
-    let test = data::loader(&node, Split::Test, evaluation, &mut world)?;
+    let train = data::loader(&graph, Split::Train, training, &mut world)?;
+    let valid = data::loader(&graph, Split::Valid, evaluation, &mut world)?;
+    let test = data::loader(&graph, Split::Test, evaluation, &mut world)?;
 
-    let nodes = &node.part().meta().node_types[0];
-    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
+    let nodes = &graph.part().meta().node_types[0];
+    let schema = Arc::new(GraphSchema::new(graph.part().meta())?);
     let mut model: Sage<Autodiff<Cpu>> = Sage::new(nodes.feature_dim, 256, nodes.num_classes, &device);
     let mut optimizer = adam(0.0);
 

@@ -54,10 +54,10 @@ impl Requests {
         let servers = ServerList::parse(&listener.addr().to_string(), config)?;
         let limits =
             DistGraphConfig { num_workers: 1, max_message_bytes: MAX_MESSAGE_BYTES, ..DistGraphConfig::default() };
-        let node = DistGraph::serve(part.clone(), servers, 0, listener, limits)?;
+        let graph = DistGraph::serve(part.clone(), servers, 0, listener, limits)?;
         let embedding = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
-        let embedding = DistEmbedding::new(node.clone(), NodeTypeId(2), embedding)?;
-        Ok(Self { service: PartService::new(node), part, _embedding: embedding, _folder: folder })
+        let embedding = DistEmbedding::new(graph.clone(), NodeTypeId(2), embedding)?;
+        Ok(Self { service: PartService::new(graph), part, _embedding: embedding, _folder: folder })
     }
 }
 

@@ -24,11 +24,11 @@ impl DataIdentity {
     ///
     /// # Errors
     /// A failure of the job.
-    pub fn of_graph(node: &DistGraph, world: &mut ProcessGroup) -> Result<Self, ClusterError> {
-        let part = node.part();
+    pub fn of_graph(graph: &DistGraph, world: &mut ProcessGroup) -> Result<Self, ClusterError> {
+        let part = graph.part();
         let parts = part.meta().fingerprint_on_disk();
-        let num_groups = node.num_seed_groups();
-        if node.is_client() {
+        let num_groups = graph.num_seed_groups();
+        if graph.is_client() {
             return Ok(Self { dataset: parts.clone(), parts, num_groups, ..Self::default() });
         }
         // Parts of earlier versions, and features that were built after the parts, have no digest for any partitioning. Only

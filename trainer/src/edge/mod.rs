@@ -42,7 +42,7 @@ pub type FittedEdgeModel<B> = Fitted<EdgeModel<B>, EdgeModelConfig, SeedResult>;
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
 pub fn train_edge<B>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &EdgeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
@@ -53,12 +53,12 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let training = &config.training;
-    let model_config = edge_model_config(node.part().meta(), config)?;
-    let embedded = EmbeddedNodes { node, schema: &model_config.encoder.graph, dim: training.hidden_channels };
+    let model_config = edge_model_config(graph.part().meta(), config)?;
+    let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };
     check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
     let mut model: EdgeModel<B> = model_config.init(training.fit.seed, device)?;
     model.set_precision(training.step.precision);
-    let task = EdgeTask::new(node, config, &model_config, device, world)?;
+    let task = EdgeTask::new(graph, config, &model_config, device, world)?;
     fit(task, model, model_config, &training.fit, world, observer)
 }
 
@@ -67,17 +67,17 @@ where
 /// # Errors
 /// A model that does not match the graph or the options, or a failure of the job.
 pub fn evaluate_edge<'a, B: GnnBackend>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &EdgeTrainingConfig,
     (model, model_config): (&EdgeModel<B>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<SeedResult, TrainError> {
-    let meta = node.part().meta();
+    let meta = graph.part().meta();
     let edge_type = check_fit(meta, model_config, config.training.sampler.num_neighbors.num_hops())?;
     let asked = labeled_edge_type(meta, config.edge_type.as_deref())?;
-    let data = EdgeData::new(node, config, model_config)?;
+    let data = EdgeData::new(graph, config, model_config)?;
     let has = (model_config.edge_type_name(), model_config.num_outputs);
     if edge_type != asked || data.objective.num_outputs() != has.1 {
         let what = format!(
@@ -90,7 +90,7 @@ pub fn evaluate_edge<'a, B: GnnBackend>(
     }
     let hidden_channels = model_config.encoder.hidden_channels;
     let schema = Arc::new(model_config.encoder.graph.clone());
-    let mut embeddings = Embeddings::new(node, &schema, hidden_channels, config.training.fit.seed)?;
+    let mut embeddings = Embeddings::new(graph, &schema, hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;
     let evaluator = EdgeEvaluator::new(&data, config, device, world)?;
     world.barrier()?;

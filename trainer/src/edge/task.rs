@@ -43,27 +43,27 @@ where
     /// # Errors
     /// [`TrainError::Config`] if the graph has no training edges or settings contradict it; an error from a peer.
     pub fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &EdgeTrainingConfig,
         model: &EdgeModelConfig,
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let data = EdgeData::new(node, config, model)?;
+        let data = EdgeData::new(graph, config, model)?;
         let training = &config.training;
         let memory = training.device_memory;
         let options = data.options(training, true);
         let mut maker = EdgeBatchMaker::new(model, options, device);
-        let embeddings = Embeddings::new(node, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?;
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
-        let left = memory.hold_edges::<B>(node, device)?;
+        let left = memory.hold_edges::<B>(graph, device)?;
         let mut loader = split_loader(&data, config, Split::Train, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
-            cache.fill(node, false, count)?;
+            cache.fill(graph, false, count)?;
         }
-        maker.cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        maker.cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
         if let Some(cache) = &maker.cache {
             loader = loader.with_cache(cache.rows().clone());
         }
@@ -71,7 +71,7 @@ where
             let what = format!(
                 "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give shares of a \
                  split, and partition again",
-                node.part().meta().dataset,
+                graph.part().meta().dataset,
                 model.edge_type_name()
             );
             return Err(TrainError::Config { what });
@@ -170,19 +170,19 @@ where
 
 /// The part of this rank, the model, and the objective.
 pub(super) struct EdgeData {
-    pub(super) node: Arc<DistGraph>,
+    pub(super) graph: Arc<DistGraph>,
     pub(super) model: EdgeModelConfig,
     pub(super) objective: Objective,
 }
 
 impl EdgeData {
     pub(super) fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &EdgeTrainingConfig,
         model: &EdgeModelConfig,
     ) -> Result<Self, TrainError> {
-        let objective = objective(node.part().meta(), config)?;
-        Ok(Self { node: Arc::clone(node), model: model.clone(), objective })
+        let objective = objective(graph.part().meta(), config)?;
+        Ok(Self { graph: Arc::clone(graph), model: model.clone(), objective })
     }
 
     /// Returns the options of the batches that the model reads.
@@ -209,11 +209,11 @@ pub(super) fn edge_config(meta: &Meta, model: &EdgeModelConfig, labels: bool) ->
 
 /// Counts the labels of the training edges of all parts by class. Every rank must call this.
 fn count_train_labels(data: &EdgeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
-    if data.node.is_client() {
+    if data.graph.is_client() {
         let what = "servers do not count labels: give a number per class (`class_weights`)";
         return Err(TrainError::Config { what: what.into() });
     }
-    let part = data.node.part();
+    let part = data.graph.part();
     let labels = part.edges(data.model.edge_type).attributes.labels.as_ref();
     // Several ranks may hold a part. The last of them counts.
     let own = part.id().0 as usize;
@@ -248,8 +248,8 @@ pub(super) fn split_loader(
         Split::Train => (training.sampler.clone(), training.train_loader(wanted)),
         _ => (training.eval_sampler(), training.eval_loader(wanted)),
     };
-    let sampler = data.model.encoder.graph.sampler(&data.node, sampler_config)?;
-    let edges = edge_config(data.node.part().meta(), &data.model, true)?;
+    let sampler = data.model.encoder.graph.sampler(&data.graph, sampler_config)?;
+    let edges = edge_config(data.graph.part().meta(), &data.model, true)?;
     let seeds = EdgeSeeds::Labeled(split, data.model.edge_type);
     Ok(DistEdgeNeighborLoader::new(sampler, seeds, loader_config, edges, world)?)
 }

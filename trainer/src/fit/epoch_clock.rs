@@ -144,8 +144,8 @@ impl EpochClock {
         cost.ranks = rank_costs([self.wait, self.compute, self.exchange], world)?;
         cost.slowest_steps = self.slowest;
         if let Some(SamplingCount { sampler, traffic, hops }) = self.sampling {
-            let node = sampler.node();
-            let traffic = node.traffic().count() - traffic;
+            let graph = sampler.node();
+            let traffic = graph.traffic().count() - traffic;
             let mut counts = [
                 traffic.remote_nodes,
                 traffic.shared_nodes,
@@ -160,7 +160,7 @@ impl EpochClock {
                 counts;
             cost = EpochCost { remote_nodes, shared_nodes, remote_bytes, cached_nodes, cached_bytes, ..cost };
             cost.queue_depth = TrafficCount { taken_batches, ready_batches, ..traffic }.queue_depth();
-            cost.sampling = hop_costs(node, &sampler.times().since(&hops), world)?;
+            cost.sampling = hop_costs(graph, &sampler.times().since(&hops), world)?;
         }
         Ok(cost)
     }
@@ -184,11 +184,11 @@ fn rank_costs(times: [Duration; 3], world: &mut ProcessGroup) -> Result<Vec<Rank
 }
 
 /// Reduces the hop times over all ranks. They travel as one flat vector with `1 + num_edge_types` values per hop.
-fn hop_costs(node: &DistGraph, times: &HopTimes, world: &mut ProcessGroup) -> Result<Vec<HopCost>, ClusterError> {
+fn hop_costs(graph: &DistGraph, times: &HopTimes, world: &mut ProcessGroup) -> Result<Vec<HopCost>, ClusterError> {
     let seconds = times.hops.iter().zip(&times.drawing).flat_map(|(hop, drawing)| std::iter::once(hop).chain(drawing));
     let mut seconds: Vec<f64> = seconds.map(Duration::as_secs_f64).collect();
     world.all_reduce(&mut seconds, ReduceOp::Max)?;
-    let names = node.part().meta().edge_types.iter();
+    let names = graph.part().meta().edge_types.iter();
     let names: Vec<String> = names.map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
     let hop = |(hop, seconds): (usize, &[f64])| HopCost {
         hop: hop + 1,

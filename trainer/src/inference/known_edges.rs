@@ -27,7 +27,7 @@ impl KnownEdges {
     /// Finds the excluded edges of sources, which are global ids in ascending order; `None` for all sources. The candidates
     /// come from [`candidates`].
     pub(super) fn find(
-        node: &DistGraph,
+        graph: &DistGraph,
         edge_type: EdgeTypeId,
         excluded: ExcludedEdges,
         sources: Option<&[u32]>,
@@ -38,19 +38,19 @@ impl KnownEdges {
             ExcludedEdges::All => (true, true),
         };
         let lists = if held_out { &[Split::Valid, Split::Test][..] } else { &[] };
-        Self::of(node, edge_type, train, lists, sources)
+        Self::of(graph, edge_type, train, lists, sources)
     }
 
     /// Finds the held-out test edges of all sources.
-    pub(super) fn test(node: &DistGraph, edge_type: EdgeTypeId) -> Self {
-        Self::of(node, edge_type, false, &[Split::Test], None)
+    pub(super) fn test(graph: &DistGraph, edge_type: EdgeTypeId) -> Self {
+        Self::of(graph, edge_type, false, &[Split::Test], None)
     }
 
-    fn of(node: &DistGraph, edge_type: EdgeTypeId, train: bool, held_out: &[Split], sources: Option<&[u32]>) -> Self {
-        let part = node.part();
+    fn of(graph: &DistGraph, edge_type: EdgeTypeId, train: bool, held_out: &[Split], sources: Option<&[u32]>) -> Self {
+        let part = graph.part();
         let of_type = part.edges(edge_type);
         let first = part.owned(of_type.dst_type).start;
-        let (sharers, mine) = node.replicas();
+        let (sharers, mine) = graph.replicas();
         let is_listed = |src: &u32| sources.is_none_or(|sources| sources.binary_search(src).is_ok());
         let position = |row: u32| {
             let row = row as usize;
@@ -90,7 +90,7 @@ fn key(source: u32, position: u32) -> u64 {
 
 /// Returns the global ids of the nodes of a type that this rank ranks, ascending. They are nodes of its own part. Ranks that
 /// share a part take its nodes in turn.
-pub(crate) fn candidates(node: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
-    let (sharers, mine) = node.replicas();
-    node.part().owned(node_type).skip(mine).step_by(sharers).collect()
+pub(crate) fn candidates(graph: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
+    let (sharers, mine) = graph.replicas();
+    graph.part().owned(node_type).skip(mine).step_by(sharers).collect()
 }

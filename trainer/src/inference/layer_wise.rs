@@ -52,7 +52,7 @@ impl Default for LayerWiseConfig {
 /// The data that the first pass reads.
 pub struct LayerWiseInput<'a> {
     /// The graph.
-    pub node: &'a Arc<DistGraph>,
+    pub graph: &'a Arc<DistGraph>,
     /// The schema of the model.
     pub schema: &'a GraphSchema,
     /// The form of the batches.
@@ -92,8 +92,8 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<Vec<DistRows>, TrainError> {
-    let node = input.node;
-    if node.is_client() || num_passes == 0 {
+    let graph = input.graph;
+    if graph.is_client() || num_passes == 0 {
         let what = if num_passes == 0 {
             "layers are counted from 1"
         } else {
@@ -101,7 +101,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
         };
         return Err(TrainError::Config { what: what.into() });
     }
-    let meta = node.part().meta();
+    let meta = graph.part().meta();
     let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
     let features = Arc::new(GraphSchema::read_by(input.schema, meta)?);
     let mut rows: Vec<Option<Arc<DistRows>>> = Vec::new();
@@ -183,7 +183,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         let reads_neighbors = self.model.reads_neighbors(self.number);
         let width = self.model.width(self.number, self.node_type);
         let fanouts = if reads_neighbors { vec![Fanout::All] } else { Vec::new() };
-        let sampler = self.schema.sampler(input.node, SamplerConfig::new(fanouts))?;
+        let sampler = self.schema.sampler(input.graph, SamplerConfig::new(fanouts))?;
         let options = BatchOptions {
             labels: false,
             normalize_features: input.options.normalize_features && reads_features,
@@ -192,7 +192,7 @@ impl<B: GnnBackend> Pass<'_, B> {
             ..input.options
         };
         let loader_config = LoaderConfig {
-            batch_size: self.block_size(input.node.part().meta(), width, reads_neighbors),
+            batch_size: self.block_size(input.graph.part().meta(), width, reads_neighbors),
             even_batches: false,
             shuffle: false,
             seed: 0,
@@ -205,7 +205,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         if !reads_features {
             loader = loader.with_rows(self.rows.to_vec());
         }
-        let writer = RowsWriter::create(input.node, self.node_type, width, &self.config.scratch_dir)?;
+        let writer = RowsWriter::create(input.graph, self.node_type, width, &self.config.scratch_dir)?;
         let schema = self.schema.clone();
         let tensors_on = device.clone();
         let batches = loader.epoch_map(0, move |batch| TensorBatch::<B>::new(batch, &schema, options, &tensors_on));

@@ -33,14 +33,14 @@ pub fn encode_link_ends<'s, B: GnnBackend>(
     edge_type: EdgeTypeId,
     limits: &LayerWiseConfig,
 ) -> Result<LinkEnds, TrainError> {
-    let PredictionJob { node, world, device, progress } = job;
+    let PredictionJob { graph, world, device, progress } = job;
     let trained = Trained::new(&model.encoder, &model_config.encoder);
-    let embeddings = trained.embeddings(node, saved)?;
-    let edges = node.part().edges(edge_type);
+    let embeddings = trained.embeddings(graph, saved)?;
+    let edges = graph.part().edges(edge_type);
     let mut ends = vec![edges.src_type, edges.dst_type];
     ends.dedup();
     let (schema, options) = (&model_config.encoder.graph, trained.options);
-    let input = LayerWiseInput { node, schema, options, embeddings: &embeddings, progress };
+    let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
     let passes = trained.model.num_passes();
     let rows = layer_wise_types(&input, trained.model, (&ends, passes), limits, world, device)?;
     let mut rows = rows.into_iter().map(Arc::new);
@@ -111,8 +111,8 @@ impl LinkEnds {
             return Ok(Vec::new());
         }
         let query = self.queries(model, sources, device)?;
-        let node = self.node();
-        let destinations = node.handle().block_on(node.find_originals(self.dst.node_type(), destinations))?;
+        let graph = self.node();
+        let destinations = graph.handle().block_on(graph.find_originals(self.dst.node_type(), destinations))?;
         let rows = Tensor::from_data(pulled(&self.dst, &destinations)?, device);
         let scores = (query * rows).sum_dim(1).into_data();
         consumed();
@@ -126,8 +126,8 @@ impl LinkEnds {
         sources: &[u32],
         device: &B::Device,
     ) -> Result<Tensor<B, 2>, TrainError> {
-        let node = self.node();
-        let nodes = node.handle().block_on(node.find_originals(self.src.node_type(), sources))?;
+        let graph = self.node();
+        let nodes = graph.handle().block_on(graph.find_originals(self.src.node_type(), sources))?;
         let rows = Tensor::from_data(pulled(&self.src, &nodes)?, device);
         Ok(model.decoder.query(rows, &vec![self.edge_type.0; sources.len()]))
     }

@@ -60,7 +60,7 @@ pub struct PredictionConfig {
 /// A graph, and the job that computes.
 pub struct PredictionJob<'a, 'b, B: Backend> {
     /// The graph.
-    pub node: &'a Arc<DistGraph>,
+    pub graph: &'a Arc<DistGraph>,
     /// All ranks.
     pub world: &'b mut ProcessGroup,
     /// The device of this rank.
@@ -87,22 +87,22 @@ pub fn predict_node<'s, B: GnnBackend>(
         Neighborhoods::LayerWise(limits) => return trained.layer_wise(job, saved, config, limits),
         Neighborhoods::Sampled { sampler, time, batch_size, seed, files } => (sampler, *time, batch_size, seed, files),
     };
-    let PredictionJob { node, world, device, progress } = job;
+    let PredictionJob { graph, world, device, progress } = job;
     if config.wanted != WantedRows::Logits {
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
         return Err(TrainError::Config { what: what.into() });
     }
-    let embeddings = trained.embeddings(node, saved)?;
-    let target = trained.node_type(node, config.node_type.as_deref())?;
-    trained.check_classified(node, target, &config.wanted)?;
+    let embeddings = trained.embeddings(graph, saved)?;
+    let target = trained.node_type(graph, config.node_type.as_deref())?;
+    trained.check_classified(graph, target, &config.wanted)?;
     let layers = model_config.num_layers;
     if sampler.num_neighbors.num_hops() != layers {
         let hops = sampler.num_neighbors.num_hops();
         let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
         return Err(TrainError::Config { what });
     }
-    let schema = Arc::new(GraphSchema::read_by(&model_config.graph, node.part().meta())?);
-    let sampler = schema.sampler(node, sampler.clone())?;
+    let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
+    let sampler = schema.sampler(graph, sampler.clone())?;
     let options = BatchOptions { labels: false, ..trained.options };
     let loader_config = LoaderConfig {
         batch_size: *batch_size,
@@ -117,7 +117,7 @@ pub fn predict_node<'s, B: GnnBackend>(
     let seeds = time.map_or(Seeds::Owned, Seeds::OwnedAt);
     let loader = DistNeighborLoader::new(sampler, target, seeds, loader_config, world)?;
     let width = model.width(model.num_passes() - 1, target);
-    let writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
+    let writer = RowsWriter::create(graph, target, width, &files.scratch_dir)?;
     let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
     let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
     let compute = |input| NodeClassifier::forward(model, input, Mode::Eval);
@@ -168,16 +168,16 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         config: &PredictionConfig,
         limits: &LayerWiseConfig,
     ) -> Result<DistRows, TrainError> {
-        let PredictionJob { node, world, device, progress } = job;
-        let embeddings = self.embeddings(node, saved)?;
-        let target = self.node_type(node, config.node_type.as_deref())?;
+        let PredictionJob { graph, world, device, progress } = job;
+        let embeddings = self.embeddings(graph, saved)?;
+        let target = self.node_type(graph, config.node_type.as_deref())?;
         let num_passes = match config.wanted {
             WantedRows::Logits => self.model.num_passes(),
             WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
         };
-        self.check_classified(node, target, &config.wanted)?;
+        self.check_classified(graph, target, &config.wanted)?;
         let (schema, options) = (&self.config.graph, self.options);
-        let input = LayerWiseInput { node, schema, options, embeddings: &embeddings, progress };
+        let input = LayerWiseInput { graph, schema, options, embeddings: &embeddings, progress };
         layer_wise(&input, self.model, (target, num_passes), limits, world, device)
     }
 
@@ -189,21 +189,21 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
     /// Checks that the graph is one that the model can read, and loads the embeddings.
     pub(super) fn embeddings<'s>(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         saved: impl Into<EmbeddingSource<'s>>,
     ) -> Result<Embeddings, TrainError> {
-        let found = GraphSchema::read_by(&self.config.graph, node.part().meta())?;
+        let found = GraphSchema::read_by(&self.config.graph, graph.part().meta())?;
         if let Some(what) = self.config.graph.difference(&found) {
             let what = format!("the model was trained for another graph: this graph has {what}");
             return Err(TrainError::Config { what });
         }
-        let mut embeddings = Embeddings::new(node, &found, self.config.hidden_channels, 0)?;
+        let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, 0)?;
         embeddings.load(saved)?;
         Ok(embeddings)
     }
 
-    fn node_type(&self, node: &DistGraph, name: Option<&str>) -> Result<NodeTypeId, TrainError> {
-        let types = &node.part().meta().node_types;
+    fn node_type(&self, graph: &DistGraph, name: Option<&str>) -> Result<NodeTypeId, TrainError> {
+        let types = &graph.part().meta().node_types;
         let names = || types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
         let found = match name {
             Some(name) => types.iter().position(|nodes| nodes.name == name).map(|t| NodeTypeId(t as u16)),
@@ -219,11 +219,11 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
     }
 
     /// Checks that the model classifies the nodes of a type if logits are wanted.
-    fn check_classified(&self, node: &DistGraph, target: NodeTypeId, wanted: &WantedRows) -> Result<(), TrainError> {
+    fn check_classified(&self, graph: &DistGraph, target: NodeTypeId, wanted: &WantedRows) -> Result<(), TrainError> {
         if *wanted != WantedRows::Logits || Some(target) == self.classified() {
             return Ok(());
         }
-        let name = &node.part().meta().node_types[target.index()].name;
+        let name = &graph.part().meta().node_types[target.index()].name;
         let what = format!("the model does not classify nodes of type {name}: ask for embeddings");
         Err(TrainError::Config { what })
     }

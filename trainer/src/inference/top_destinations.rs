@@ -75,29 +75,29 @@ impl TopDestinations {
         config: TopDestinationsConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let node = ends.node();
+        let graph = ends.node();
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let [src_type, dst_type] = ends.node_types();
-        let candidates = candidates(node, dst_type);
+        let candidates = candidates(graph, dst_type);
         let mut ids = Vec::with_capacity(candidates.len());
         for nodes in candidates.chunks(IDS_AT_ONCE) {
-            ids.extend(node.handle().block_on(node.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
+            ids.extend(graph.handle().block_on(graph.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
         }
         let known = match sources {
-            None => KnownEdges::find(node, ends.edge_type(), config.excluded, None),
+            None => KnownEdges::find(graph, ends.edge_type(), config.excluded, None),
             Some(listed) => {
                 let mut sources = Vec::with_capacity(listed.len());
                 for ids in listed.chunks(IDS_AT_ONCE) {
-                    sources.extend(node.handle().block_on(node.find_originals(src_type, ids))?);
+                    sources.extend(graph.handle().block_on(graph.find_originals(src_type, ids))?);
                 }
                 sources.sort_unstable();
-                KnownEdges::find(node, ends.edge_type(), config.excluded, Some(&sources))
+                KnownEdges::find(graph, ends.edge_type(), config.excluded, Some(&sources))
             }
         };
-        let test = KnownEdges::test(node, ends.edge_type());
+        let test = KnownEdges::test(graph, ends.edge_type());
         let mut has_test_edges = [u64::from(!test.is_empty())];
         world.all_reduce(&mut has_test_edges, ReduceOp::Max)?;
-        let popular = by_popularity(node, ends.edge_type(), &candidates, &ids);
+        let popular = by_popularity(graph, ends.edge_type(), &candidates, &ids);
         let k = config.k.min(ends.num_nodes()[1]);
         // A quarter of the memory each for rows of sources and their best, rows of candidates, scores, and their copies
         // between the tensors and the selection.
@@ -187,8 +187,8 @@ impl TopDestinations {
 
     /// Returns the global ids of sources, which are ids of the dataset.
     fn global_sources(&self, sources: &[u32]) -> Result<Vec<u32>, TrainError> {
-        let node = self.ends.node();
-        Ok(node.handle().block_on(node.find_originals(self.ends.node_types()[0], sources))?)
+        let graph = self.ends.node();
+        Ok(graph.handle().block_on(graph.find_originals(self.ends.node_types()[0], sources))?)
     }
 
     /// Sorts the nodes of each source and keeps the best.
@@ -277,9 +277,9 @@ fn merge(own: &[Vec<ScoredNode>], world: &mut ProcessGroup) -> Result<Vec<Vec<Sc
 
 /// Returns the positions of candidates, those with the most in-edges first, and among equal numbers those with the
 /// smallest ids.
-fn by_popularity(node: &DistGraph, edge_type: EdgeTypeId, candidates: &[u32], ids: &[u32]) -> Vec<u32> {
-    let of_type = node.part().edges(edge_type);
-    let first = node.part().owned(of_type.dst_type).start;
+fn by_popularity(graph: &DistGraph, edge_type: EdgeTypeId, candidates: &[u32], ids: &[u32]) -> Vec<u32> {
+    let of_type = graph.part().edges(edge_type);
+    let first = graph.part().owned(of_type.dst_type).start;
     let mut positions: Vec<u32> = (0..candidates.len() as u32).collect();
     positions.par_sort_unstable_by_key(|&at| {
         let degree = of_type.csc.degree((candidates[at as usize] - first) as usize);

@@ -73,38 +73,38 @@ impl<B: GnnBackend> LinkEvaluator<B> {
     /// [`TrainError::Config`] for settings that contradict the graph or each other, and for a metric that would be the same
     /// for every model. An error of a peer.
     pub(super) fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
         config: &LinkTrainingConfig,
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let negatives = MostNegatives::new(node.part().meta(), config)?;
+        let negatives = MostNegatives::new(graph.part().meta(), config)?;
         let ranking = match config.eval_negatives {
             LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
                 let sampler = config.training.eval_sampler();
-                let sampler = schema.sampler(node, sampler)?;
+                let sampler = schema.sampler(graph, sampler)?;
                 Ranking::Batches(sampled_edges((sampler, options.wanted()), config, num, world)?)
             }
             evaluation => {
-                let edge_types = target_edge_types(node.part().meta(), config)?;
-                let encoder = NodeEncoder::new(node, schema, options, config, &edge_types, world)?;
+                let edge_types = target_edge_types(graph.part().meta(), config)?;
+                let encoder = NodeEncoder::new(graph, schema, options, config, &edge_types, world)?;
                 let candidates = match evaluation {
                     LinkEvaluation::Sampled(num) => {
                         let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
-                        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), no_neighbors)?);
+                        let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), no_neighbors)?);
                         let no_rows = (sampler, NodeFields::default());
                         Candidates::Sampled(sampled_edges(no_rows, config, num, world)?)
                     }
-                    LinkEvaluation::Given => Candidates::Given(GivenRanking::new(node, config)?),
-                    LinkEvaluation::Filtered if !node.is_even() => {
+                    LinkEvaluation::Given => Candidates::Given(GivenRanking::new(graph, config)?),
+                    LinkEvaluation::Filtered if !graph.is_even() => {
                         let what = "all nodes are ranked only if the same number of processes holds each part: start a \
                                     multiple of the number of parts, or fewer processes than parts, or rank sampled \
                                     nodes (`eval_negatives=100`)";
                         return Err(TrainError::Config { what: what.into() });
                     }
-                    LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(node, config, world)?),
+                    LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(graph, config, world)?),
                 };
                 Ranking::Rows(encoder, candidates)
             }
@@ -254,9 +254,9 @@ fn sampled_edges(
     num: usize,
     world: &mut ProcessGroup,
 ) -> Result<SampledEdges, TrainError> {
-    let node = sampler.node();
-    let edge_types = target_edge_types(node.part().meta(), config)?;
-    let reverse_types = reverse_edge_types(node.part().meta(), config)?;
+    let graph = sampler.node();
+    let edge_types = target_edge_types(graph.part().meta(), config)?;
+    let reverse_types = reverse_edge_types(graph.part().meta(), config)?;
     let mut loader = |split: Split| {
         // An edge has two end nodes and `num` negatives as seeds. The batch size is chosen so that a batch has
         // about as many seeds as a training batch with one negative per edge (3 seeds), whatever the negatives of

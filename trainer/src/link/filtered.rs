@@ -31,7 +31,7 @@ const EDGES_AT_ONCE: usize = 1024;
 /// source's type. Every rank scores the nodes whose rows it holds for the edges of all ranks; only rows of
 /// given ends, known sources of ranked destinations and counts cross the network. An end without a rival is not ranked.
 pub(super) struct FilteredRanking {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     depth: u32,
     valid: Ranked,
     test: Ranked,
@@ -79,26 +79,26 @@ struct Candidates<B: GnnBackend> {
 
 impl FilteredRanking {
     pub(super) fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &LinkTrainingConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let edge_types = target_edge_types(node.part().meta(), config)?;
+        let edge_types = target_edge_types(graph.part().meta(), config)?;
         let mut ranked = |split: Split| -> Result<Ranked, TrainError> {
             let mut ends = Vec::new();
-            for edge in gather_held_out(node, &edge_types, split, world)? {
-                ends.push(edge.ranked(node, End::Destination));
+            for edge in gather_held_out(graph, &edge_types, split, world)? {
+                ends.push(edge.ranked(graph, End::Destination));
                 if config.rank == RankedEnds::Both {
-                    ends.push(edge.ranked(node, End::Source));
+                    ends.push(edge.ranked(graph, End::Source));
                 }
             }
             ends.sort_unstable();
-            let known = known(node, &ends, world)?;
+            let known = known(graph, &ends, world)?;
             Ok(Ranked { ends, known })
         };
         let valid = ranked(Split::Valid)?;
         let test = ranked(Split::Test)?;
-        Ok(Self { node: node.clone(), depth: depth_of(config.metric), valid, test })
+        Ok(Self { graph: graph.clone(), depth: depth_of(config.metric), valid, test })
     }
 
     /// Ranks the edges of a split. Every rank must call this.
@@ -142,8 +142,8 @@ impl FilteredRanking {
         device: &B::Device,
     ) -> Result<Candidates<B>, TrainError> {
         let rows = rows.of_type(node_type)?;
-        let ids = candidates(&self.node, node_type);
-        let values = self.node.handle().block_on(rows.pull(&ids))?;
+        let ids = candidates(&self.graph, node_type);
+        let values = self.graph.handle().block_on(rows.pull(&ids))?;
         let matrix = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), device).transpose();
         Ok(Candidates { ids, matrix })
     }
@@ -225,28 +225,28 @@ fn rank_chunk<B: GnnBackend>(
 }
 
 /// Returns the known edges of the given ends, training and held-out. Every rank must call this.
-fn known(node: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Result<Known, TrainError> {
+fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Result<Known, TrainError> {
     let mut known: Known = ends.iter().map(|edge| ((edge.edge_type, edge.end, edge.given), Vec::new())).collect();
     let kinds: BTreeSet<(EdgeTypeId, End)> = ends.iter().map(|edge| (edge.edge_type, edge.end)).collect();
     let mut ids: BTreeMap<NodeTypeId, Vec<u32>> = BTreeMap::new();
     for (edge_type, end) in kinds {
-        let of_type = node.part().edges(edge_type);
+        let of_type = graph.part().edges(edge_type);
         let candidate_type = if end == End::Destination { of_type.dst_type } else { of_type.src_type };
-        let ids = ids.entry(candidate_type).or_insert_with(|| candidates(node, candidate_type));
+        let ids = ids.entry(candidate_type).or_insert_with(|| candidates(graph, candidate_type));
         let mut add = |given: u32, candidate: u32| {
             if let (Some(found), Ok(at)) = (known.get_mut(&(edge_type, end, given)), ids.binary_search(&candidate)) {
                 found.push(at as u32);
             }
         };
         match end {
-            End::Destination => for_each_edge(node, edge_type, add),
+            End::Destination => for_each_edge(graph, edge_type, add),
             End::Source => {
                 // The known sources of a destination may have their rows on other ranks, so they are gathered. Only the
                 // first of the ranks that share a part sends its edges.
                 let given: BTreeSet<u32> = of_kind(ends, edge_type, end).map(|edge| edge.given).collect();
                 let mut pairs = Vec::new();
-                if node.replicas().1 == 0 {
-                    for_each_edge(node, edge_type, |src, dst| {
+                if graph.replicas().1 == 0 {
+                    for_each_edge(graph, edge_type, |src, dst| {
                         if given.contains(&dst) {
                             pairs.extend([dst, src]);
                         }
@@ -271,9 +271,9 @@ fn of_kind(ends: &[RankedEnd], edge_type: EdgeTypeId, end: End) -> impl Iterator
 }
 
 /// Calls `visit` with the ends of all edges of a type in this rank's part, training and held-out, in global ids.
-fn for_each_edge(node: &DistGraph, edge_type: EdgeTypeId, mut visit: impl FnMut(u32, u32)) {
-    let of_type = node.part().edges(edge_type);
-    let start = node.part().owned(of_type.dst_type).start;
+fn for_each_edge(graph: &DistGraph, edge_type: EdgeTypeId, mut visit: impl FnMut(u32, u32)) {
+    let of_type = graph.part().edges(edge_type);
+    let start = graph.part().owned(of_type.dst_type).start;
     for row in 0..of_type.csc.num_rows() {
         of_type.csc.neighbors(row).iter().for_each(|&src| visit(src, start + row as u32));
     }
@@ -291,8 +291,8 @@ struct HeldOutEdge {
 
 impl HeldOutEdge {
     /// Returns the edge with one end to rank.
-    fn ranked(&self, node: &DistGraph, end: End) -> RankedEnd {
-        let edges = node.part().edges(self.edge_type);
+    fn ranked(&self, graph: &DistGraph, end: End) -> RankedEnd {
+        let edges = graph.part().edges(self.edge_type);
         let (candidate_type, given_type, given, target) = match end {
             End::Destination => (edges.dst_type, edges.src_type, self.src, self.dst),
             End::Source => (edges.src_type, edges.dst_type, self.dst, self.src),
@@ -303,17 +303,17 @@ impl HeldOutEdge {
 
 /// Returns the held-out edges of all parts.
 fn gather_held_out(
-    node: &DistGraph,
+    graph: &DistGraph,
     edge_types: &[EdgeTypeId],
     split: Split,
     world: &mut ProcessGroup,
 ) -> Result<Vec<HeldOutEdge>, TrainError> {
     // Only the first of the ranks that share a part sends its edges. An edge is encoded as three `u32`: edge type, source,
     // destination.
-    let (_, mine) = node.replicas();
+    let (_, mine) = graph.replicas();
     let mut words = Vec::new();
     for &edge_type in edge_types.iter().filter(|_| mine == 0) {
-        let held_out = &node.part().edges(edge_type).held_out;
+        let held_out = &graph.part().edges(edge_type).held_out;
         let list = if split == Split::Test { &held_out.test } else { &held_out.valid };
         for (&src, &dst) in list.src.iter().zip(&list.dst[..]) {
             words.extend([u32::from(edge_type.0), src, dst]);

@@ -19,7 +19,7 @@ const PAIRS_AT_ONCE: usize = 1 << 20;
 
 /// The ranking of held-out edges against given negatives. Each rank scores the edges and the negatives of its own part.
 pub(super) struct GivenRanking {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     edge_types: Vec<EdgeTypeId>,
     metric: LinkMetric,
     /// True if all edges share their negatives.
@@ -46,8 +46,8 @@ enum Pairs {
 }
 
 impl GivenRanking {
-    pub(super) fn new(node: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
-        let meta = node.part().meta();
+    pub(super) fn new(graph: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
+        let meta = graph.part().meta();
         let edge_types = given_edge_types(meta, config)?;
         let given = edge_types.iter().flat_map(|e| meta.edge_types[e.index()].negatives.iter().flatten());
         let kinds: BTreeSet<bool> = given.map(|given| matches!(given, NegativesMeta::Shared(_))).collect();
@@ -59,7 +59,7 @@ impl GivenRanking {
                     .into(),
             });
         }
-        Ok(Self { node: node.clone(), edge_types, metric: config.metric, is_shared })
+        Ok(Self { graph: graph.clone(), edge_types, metric: config.metric, is_shared })
     }
 
     /// Ranks the edges of a split. Every rank must call this.
@@ -107,13 +107,13 @@ impl GivenRanking {
     }
 
     fn list(&self, edge_type: EdgeTypeId, split: Split) -> &EdgeList {
-        let held_out = &self.node.part().edges(edge_type).held_out;
+        let held_out = &self.graph.part().edges(edge_type).held_out;
         if split == Split::Test { &held_out.test } else { &held_out.valid }
     }
 
     /// Returns the pieces of this rank's pairs. Ranks that share a part take its pairs in turn.
     fn pieces(&self, edge_types: &[EdgeTypeId], split: Split) -> Vec<Piece> {
-        let (sharers, mine) = self.node.replicas();
+        let (sharers, mine) = self.graph.replicas();
         let mut pieces = Vec::new();
         for &edge_type in edge_types {
             let list = self.list(edge_type, split);
@@ -150,7 +150,7 @@ impl GivenRanking {
         device: &B::Device,
         judged: &mut Judged,
     ) -> Result<(), TrainError> {
-        let (sharers, mine) = self.node.replicas();
+        let (sharers, mine) = self.graph.replicas();
         let list = self.list(piece.edge_type, split);
         let own = piece.range.clone().map(|at| mine + at * sharers);
         let mut sources = Vec::new();

@@ -52,7 +52,7 @@ pub type FittedLinkModel<B> = Fitted<LinkModel<B>, LinkModelConfig, LinkResult>;
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
 pub fn train_link<B>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &LinkTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
@@ -63,12 +63,12 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let training = &config.training;
-    let model_config = link_model_config(node.part().meta(), config)?;
-    let embedded = EmbeddedNodes { node, schema: &model_config.encoder.graph, dim: training.hidden_channels };
+    let model_config = link_model_config(graph.part().meta(), config)?;
+    let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };
     check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
     let mut model: LinkModel<B> = model_config.init(training.fit.seed, device)?;
     model.set_precision(training.step.precision);
-    let task = LinkTask::new(node, config, &model_config, device, world)?;
+    let task = LinkTask::new(graph, config, &model_config, device, world)?;
     fit(task, model, model_config, &training.fit, world, observer)
 }
 
@@ -77,7 +77,7 @@ where
 /// # Errors
 /// A model that does not match the graph or the options, or a failure of the job.
 pub fn evaluate_link<'a, B: GnnBackend>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &LinkTrainingConfig,
     model: &LinkModel<B>,
     model_config: &LinkModelConfig,
@@ -86,7 +86,7 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
-    let asked = link_model_config(node.part().meta(), config)?;
+    let asked = link_model_config(graph.part().meta(), config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
     }
@@ -97,9 +97,9 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     }
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings =
-        Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
+        Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;
-    let evaluator = LinkEvaluator::new(node, &schema, batch_options(model_config, false), config, device, world)?;
+    let evaluator = LinkEvaluator::new(graph, &schema, batch_options(model_config, false), config, device, world)?;
     world.barrier()?;
     evaluator.evaluate_trained(model, &embeddings, world)
 }

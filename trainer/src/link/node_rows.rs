@@ -22,7 +22,7 @@ const CANDIDATES_AT_ONCE: usize = 1 << 16;
 
 /// The computation of the rows of all nodes of some types by a model for links. Each node is computed once.
 pub(super) struct NodeEncoder {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     schema: Arc<GraphSchema>,
     options: BatchOptions,
     node_types: Vec<NodeTypeId>,
@@ -40,7 +40,7 @@ enum Neighborhoods {
 impl NodeEncoder {
     /// Prepares the computation for the end nodes of edges of some types. Every rank must call this.
     pub(super) fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
         config: &LinkTrainingConfig,
@@ -49,7 +49,7 @@ impl NodeEncoder {
     ) -> Result<Self, TrainError> {
         let training = &config.training;
         let fail = |what: &str| Err(TrainError::Config { what: what.into() });
-        if node.is_client() {
+        if graph.is_client() {
             return fail(
                 "servers compute no embeddings of all nodes: rank sampled destinations (`eval_negatives=100`) in sampled \
                  batches (`eval=sampled`)",
@@ -61,12 +61,12 @@ impl NodeEncoder {
                  at once: rank sampled destinations (`eval_negatives=100`) in sampled batches (`eval=sampled`)",
             );
         }
-        let ends = edge_types.iter().map(|&e| node.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);
+        let ends = edge_types.iter().map(|&e| graph.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);
         let node_types: Vec<NodeTypeId> = ends.collect::<BTreeSet<_>>().into_iter().collect();
         let neighborhoods = match &training.eval_layer_wise {
             Some(limits) => Neighborhoods::LayerWise(limits.clone()),
             None => {
-                let sampler = schema.sampler(node, training.eval_sampler())?;
+                let sampler = schema.sampler(graph, training.eval_sampler())?;
                 let mut loaders = BTreeMap::new();
                 for &node_type in &node_types {
                     let loader_config = training.eval_loader(options.wanted());
@@ -77,7 +77,7 @@ impl NodeEncoder {
                 Neighborhoods::Sampled(loaders, LayerWiseConfig::default())
             }
         };
-        Ok(Self { node: node.clone(), schema: schema.clone(), options, node_types, neighborhoods })
+        Ok(Self { graph: graph.clone(), schema: schema.clone(), options, node_types, neighborhoods })
     }
 
     /// Computes the rows. Every rank must call this.
@@ -90,19 +90,19 @@ impl NodeEncoder {
     ) -> Result<NodeRows, TrainError> {
         let (loaders, files) = match &self.neighborhoods {
             Neighborhoods::LayerWise(limits) => {
-                let (node, schema, options) = (&self.node, &*self.schema, self.options);
-                let input = LayerWiseInput { node, schema, options, embeddings, progress: &() };
+                let (graph, schema, options) = (&self.graph, &*self.schema, self.options);
+                let input = LayerWiseInput { graph, schema, options, embeddings, progress: &() };
                 let passes = model.encoder.num_passes();
                 let rows = layer_wise_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
                 let by_type = self.node_types.iter().copied().zip(rows).collect();
-                return Ok(NodeRows { node: self.node.clone(), by_type });
+                return Ok(NodeRows { graph: self.graph.clone(), by_type });
             }
             Neighborhoods::Sampled(loaders, files) => (loaders, files),
         };
         let mut by_type = BTreeMap::new();
         let width = model.encoder.config().hidden_channels;
         for (&node_type, loader) in loaders {
-            let writer = RowsWriter::create(&self.node, node_type, width, &files.scratch_dir)?;
+            let writer = RowsWriter::create(&self.graph, node_type, width, &files.scratch_dir)?;
             let batches = tensor_batches::<B>(loader, 0, &self.schema, self.options, device);
             let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
             let compute = |input| model.encode(&input, Mode::Eval);
@@ -111,13 +111,13 @@ impl NodeEncoder {
         }
         // All ranks have written their rows.
         world.barrier()?;
-        Ok(NodeRows { node: self.node.clone(), by_type })
+        Ok(NodeRows { graph: self.graph.clone(), by_type })
     }
 }
 
 /// The rows of all nodes of some types, which every rank can read.
 pub(super) struct NodeRows {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     by_type: BTreeMap<NodeTypeId, DistRows>,
 }
 
@@ -143,7 +143,7 @@ impl NodeRows {
             let rows = self.of_type(node_type)?;
             let dim = rows.dim();
             values.resize(nodes.len() * dim, 0.0);
-            let found = self.node.handle().block_on(rows.pull(&ids))?;
+            let found = self.graph.handle().block_on(rows.pull(&ids))?;
             for (row, position) in found.chunks_exact(dim).zip(positions) {
                 values[position * dim..(position + 1) * dim].copy_from_slice(row);
             }
@@ -163,7 +163,7 @@ impl NodeRows {
         model: &LinkModel<B>,
         device: &B::Device,
     ) -> Result<Vec<f32>, TrainError> {
-        let edges = self.node.part().edges(edge_type);
+        let edges = self.graph.part().edges(edge_type);
         let src_rows = self.of_type(edges.src_type)?;
         let dst_rows = self.of_type(edges.dst_type)?;
         // A block has whole rows of candidates, or a part of one row.

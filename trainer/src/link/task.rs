@@ -45,7 +45,7 @@ where
     /// # Errors
     /// [`TrainError::Config`] if the graph has no training edges or settings contradict it; an error from a peer.
     pub fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &LinkTrainingConfig,
         model_config: &LinkModelConfig,
         device: &B::Device,
@@ -59,27 +59,27 @@ where
         }
         let memory = training.device_memory;
         let schema = Arc::new(model_config.encoder.graph.clone());
-        let embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, training.fit.seed)?;
         let options = BatchOptions { precision: memory.precision, ..batch_options(model_config, true) };
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
-        let left = memory.hold_edges::<B>(node, device)?;
-        let mut loader = training_loader((node, &schema), config, options, world)?;
+        let left = memory.hold_edges::<B>(graph, device)?;
+        let mut loader = training_loader((graph, &schema), config, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
-            cache.fill(node, false, count)?;
+            cache.fill(graph, false, count)?;
         }
-        let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        let cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
         if let Some(cache) = &cache {
             loader = loader.with_cache(cache.rows().clone());
         }
         if loader.total_seeds() == 0 {
-            let what = format!("dataset {} has no edges to train on", node.part().meta().dataset);
+            let what = format!("dataset {} has no edges to train on", graph.part().meta().dataset);
             return Err(TrainError::Config { what });
         }
         let evaluation_options = batch_options(model_config, false);
         Ok(Self {
-            evaluator: LinkEvaluator::new(node, &schema, evaluation_options, config, device, world)?,
+            evaluator: LinkEvaluator::new(graph, &schema, evaluation_options, config, device, world)?,
             config: config.clone(),
             schema,
             loader,

@@ -56,28 +56,28 @@ impl CpuCache {
     /// An error while sampling or fetching.
     pub(crate) fn fill(
         self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         has_node_seeds: bool,
         count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
     ) -> Result<(), TrainError> {
-        if node.part().meta().num_parts == 1 {
+        if graph.part().meta().num_parts == 1 {
             return Ok(());
         }
         let hotness = match self.ranking {
             Some(NodeRanking::Presample) => count(BATCHES_TO_COUNT)?,
-            Some(NodeRanking::InDegree) => node.in_degrees_elsewhere()?,
-            Some(NodeRanking::Stored) => node.stored_hotness().ok_or_else(|| TrainError::Config {
+            Some(NodeRanking::InDegree) => graph.in_degrees_elsewhere()?,
+            Some(NodeRanking::Stored) => graph.stored_hotness().ok_or_else(|| TrainError::Config {
                 what:
                     "`cache_ranking` is stored, but this process holds no parts with a ranking: partition again with \
                        --hotness, or rank by presample"
                         .into(),
             })?,
-            None => match node.stored_hotness().filter(|stored| has_node_seeds && !stored.is_empty()) {
+            None => match graph.stored_hotness().filter(|stored| has_node_seeds && !stored.is_empty()) {
                 Some(stored) => stored,
                 None => count(BATCHES_TO_COUNT)?,
             },
         };
-        node.cache_features(hotness, self.size)?;
+        graph.cache_features(hotness, self.size)?;
         Ok(())
     }
 }

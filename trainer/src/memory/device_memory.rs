@@ -37,7 +37,7 @@ impl DeviceMemory {
     /// [`TrainError::Config`] if no edge type fits; [`TrainError::GraphOnDevice`] with the device's error.
     pub(crate) fn hold_edges<B: GnnBackend>(
         self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         device: &B::Device,
     ) -> Result<u64, TrainError> {
         if !B::Kernels::HAS_OWN_MEMORY {
@@ -46,22 +46,22 @@ impl DeviceMemory {
         if !self.graph {
             return Ok(self.cache_bytes);
         }
-        if node.is_client() {
+        if graph.is_client() {
             return Err(TrainError::Config {
                 what: "`graph`: servers hold the edges and sample, so this process has none to hold: leave it out"
                     .into(),
             });
         }
         let kernel =
-            B::Kernels::hop_kernel(node.part(), self.cache_bytes, device).map_err(TrainError::GraphOnDevice)?;
+            B::Kernels::hop_kernel(graph.part(), self.cache_bytes, device).map_err(TrainError::GraphOnDevice)?;
         let Some((kernel, bytes)) = kernel else { return Ok(self.cache_bytes) };
-        if bytes == 0 && node.part().meta().edge_types.iter().any(|edges| edges.num_edges > 0) {
+        if bytes == 0 && graph.part().meta().edge_types.iter().any(|edges| edges.num_edges > 0) {
             let given = self.cache_bytes;
             return Err(TrainError::Config {
                 what: format!("none of the part's edges fit into the {given} bytes of `cache_bytes`: increase it"),
             });
         }
-        node.draw_with(kernel)?;
+        graph.draw_with(kernel)?;
         Ok(self.cache_bytes - bytes)
     }
 
@@ -72,7 +72,7 @@ impl DeviceMemory {
     /// An error while sampling or fetching.
     pub(crate) fn hold_features<B: GnnBackend>(
         self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
         (budget_bytes, normalize): (u64, bool),
         device: &B::Device,
@@ -81,6 +81,6 @@ impl DeviceMemory {
             return Ok(None);
         }
         let hotness = count(BATCHES_TO_COUNT)?;
-        FeatureCache::fill(node, &hotness, budget_bytes, (self.precision, normalize), device).map(Some)
+        FeatureCache::fill(graph, &hotness, budget_bytes, (self.precision, normalize), device).map(Some)
     }
 }

@@ -28,13 +28,13 @@ impl<B: GnnBackend> FeatureCache<B> {
     /// # Errors
     /// An error from a peer.
     pub fn fill(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         hotness: &Hotness,
         budget_bytes: u64,
         (precision, normalize): (Precision, bool),
         device: &B::Device,
     ) -> Result<Self, TrainError> {
-        let types = &node.part().meta().node_types;
+        let types = &graph.part().meta().node_types;
         let row_bytes: Vec<u64> = types.iter().map(|t| (t.feature_dim * precision.size()) as u64).collect();
         let rows = Arc::new(CachedRows::new(hotness.hottest(&row_bytes, budget_bytes))?);
         let mut tables = Vec::with_capacity(types.len());
@@ -50,7 +50,7 @@ impl<B: GnnBackend> FeatureCache<B> {
             let mut pieces = Vec::new();
             for start in (0..slots).step_by(at_once) {
                 let end = (start + at_once).min(slots);
-                let mut features = node.handle().block_on(rows.fetch(node, node_type, start..end))?;
+                let mut features = graph.handle().block_on(rows.fetch(graph, node_type, start..end))?;
                 if normalize {
                     normalize_rows(&mut features, dim);
                 }

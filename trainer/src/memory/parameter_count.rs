@@ -61,8 +61,8 @@ fn grouped(number: u64) -> String {
 }
 
 /// Returns the number of values in the embeddings of a graph's nodes.
-pub(crate) fn num_embedding_values(node: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
-    let types = node.part().meta().node_types.iter().zip(&schema.node_types);
+pub(crate) fn num_embedding_values(graph: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
+    let types = graph.part().meta().node_types.iter().zip(&schema.node_types);
     let embedded = types.filter(|(_, nodes)| nodes.feature_dim == 0);
     embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
 }
@@ -91,7 +91,7 @@ pub(crate) fn check_model_memory<B: GnnBackend>(
 
 /// The embeddings of a graph's nodes of types without features.
 pub(crate) struct EmbeddedNodes<'a> {
-    pub(crate) node: &'a DistGraph,
+    pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
 }
@@ -101,16 +101,16 @@ pub(crate) struct EmbeddedNodes<'a> {
 /// # Errors
 /// [`TrainError::Config`] with the number of values and both sizes.
 fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError> {
-    let EmbeddedNodes { node, schema, dim } = *embedded;
-    let values = num_embedding_values(node, schema, dim);
+    let EmbeddedNodes { graph, schema, dim } = *embedded;
+    let values = num_embedding_values(graph, schema, dim);
     if values == 0 {
         return Ok(());
     }
     // The values are spread over the parts. Each process of this node holds one part, except that `sharers` processes
     // share a part.
-    let parts = u64::from(node.part().meta().num_parts.max(1));
-    let (sharers, _) = node.replicas();
-    let parts_of_node = (node.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
+    let parts = u64::from(graph.part().meta().num_parts.max(1));
+    let (sharers, _) = graph.replicas();
+    let parts_of_node = (graph.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
     let of_part = values / parts;
     let what = format!("the embeddings of nodes without features have {} values", grouped(values));
     check(&what, of_part, EMBEDDING_COPIES, parts_of_node)

@@ -160,11 +160,11 @@ impl GraphSchema {
     /// Makes a sampler whose batches have the features of edges that a model of this schema reads.
     pub(crate) fn sampler(
         &self,
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: SamplerConfig,
     ) -> Result<Arc<DistNeighborSampler>, SampleError> {
         let config = config.with_edge_attributes(self.edge_fields());
-        Ok(Arc::new(DistNeighborSampler::new(Arc::clone(node), config)?))
+        Ok(Arc::new(DistNeighborSampler::new(Arc::clone(graph), config)?))
     }
 
     /// Returns the attributes of edges that batches for a model of this schema need.

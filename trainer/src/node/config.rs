@@ -81,18 +81,18 @@ pub(crate) fn objective(meta: &Meta, config: &NodeTrainingConfig) -> Result<Obje
 ///
 /// # Errors
 /// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] on a failure of the job.
-pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> Result<(), TrainError> {
-    let part = node.part();
+pub(crate) fn check_num_classes(graph: &DistGraph, world: &mut ProcessGroup) -> Result<(), TrainError> {
+    let part = graph.part();
     let meta = part.meta();
     let node_type = seed_type(meta)?;
     let nodes = &meta.node_types[node_type.index()];
     // A client has no labels to count.
-    if nodes.num_classes <= max_classes(0) || node.is_client() {
+    if nodes.num_classes <= max_classes(0) || graph.is_client() {
         return Ok(());
     }
     // One of the ranks that share a part counts for all of them. A label in several parts counts once per part, so the
     // sum is an upper bound.
-    let (_, mine) = node.replicas();
+    let (_, mine) = graph.replicas();
     let labels = part.nodes(node_type).labels.as_deref().filter(|_| mine == 0).unwrap_or_default();
     let mut distinct = [count_distinct_labels(labels) as u64];
     world.all_reduce(&mut distinct, ReduceOp::Sum)?;
@@ -115,8 +115,8 @@ pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> R
 /// # Errors
 /// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or
 /// each other.
-pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<NetworkConfig, TrainError> {
-    let meta = node.part().meta();
+pub fn model_config(graph: &DistGraph, config: &NodeTrainingConfig) -> Result<NetworkConfig, TrainError> {
+    let meta = graph.part().meta();
     let outputs = objective(meta, config)?.num_outputs();
     let config = &config.training;
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
@@ -140,7 +140,7 @@ pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<Net
 
 /// Checks that a saved model matches this graph and these fan-outs.
 pub(crate) fn check_fit(
-    node: &DistGraph,
+    graph: &DistGraph,
     config: &NodeTrainingConfig,
     model: &NetworkConfig,
 ) -> Result<(), TrainError> {
@@ -157,7 +157,7 @@ pub(crate) fn check_fit(
         ..config.training.clone()
     };
     let asked = NodeTrainingConfig { training, metric: config.metric };
-    let expected = self::model_config(node, &asked)?;
+    let expected = self::model_config(graph, &asked)?;
     if let Some(what) = model.graph.difference(&expected.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
     }

@@ -22,7 +22,7 @@ const BLOCK: usize = 1 << 14;
 
 /// The layer-wise evaluation of a graph's nodes.
 pub(super) struct LayerWise {
-    node: Arc<DistGraph>,
+    graph: Arc<DistGraph>,
     schema: Arc<GraphSchema>,
     seed_type: NodeTypeId,
     limits: LayerWiseConfig,
@@ -41,7 +41,7 @@ impl LayerWise {
     /// Returns `None` if the configuration does not ask for it.
     pub(super) fn new(data: &NodeData, config: &TrainingConfig) -> Result<Option<Self>, TrainError> {
         let Some(limits) = config.eval_layer_wise.clone() else { return Ok(None) };
-        if data.node.is_client() {
+        if data.graph.is_client() {
             let what = "servers compute no layers: evaluate sampled batches (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         }
@@ -50,7 +50,7 @@ impl LayerWise {
                         nodes at once: evaluate sampled batches (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         }
-        Ok(Some(Self { node: data.node.clone(), schema: data.schema.clone(), seed_type: data.seed_type, limits }))
+        Ok(Some(Self { graph: data.graph.clone(), schema: data.schema.clone(), seed_type: data.seed_type, limits }))
     }
 
     /// Computes the outputs for all nodes. Every rank must call this.
@@ -66,7 +66,7 @@ impl LayerWise {
                         (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         };
-        let input = LayerWiseInput { node: &self.node, schema: &self.schema, options, embeddings, progress: &() };
+        let input = LayerWiseInput { graph: &self.graph, schema: &self.schema, options, embeddings, progress: &() };
         let passes = layered.num_passes();
         layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
     }
@@ -80,8 +80,8 @@ impl LayerWise {
         device: &B::Device,
     ) -> Result<impl Iterator<Item = BatchResult<Computed<B>>> + use<'a, B>, TrainError> {
         // Ranks that share parts divide their nodes as a loader does.
-        let share = self.node.seed_share();
-        let nodes = self.node.split_nodes(self.seed_type, split)?;
+        let share = self.graph.seed_share();
+        let nodes = self.graph.split_nodes(self.seed_type, split)?;
         let nodes: Vec<u32> = nodes.into_iter().skip(share.mine).step_by(share.sharers).collect();
         let mut steps = [nodes.len().div_ceil(BLOCK) as u64];
         world.all_reduce(&mut steps, ReduceOp::Max)?;
@@ -98,10 +98,10 @@ fn computed<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -
     if nodes.is_empty() {
         return Ok(Computed(None));
     }
-    let node = rows.node();
+    let graph = rows.node();
     let wanted = NodeFields { labels: true, ..NodeFields::default() };
-    let target = Target::of_nodes(node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?);
-    let values = node.handle().block_on(rows.pull(nodes))?;
+    let target = Target::of_nodes(graph.handle().block_on(graph.fetch(rows.node_type(), nodes.to_vec(), wanted))?);
+    let values = graph.handle().block_on(rows.pull(nodes))?;
     let values = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);
     Ok(Computed(Some(Outputs { values, target })))
 }

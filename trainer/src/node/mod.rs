@@ -34,7 +34,7 @@ pub type FittedNodeModel<B> = Fitted<Network<B>, NetworkConfig, SeedResult>;
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
 pub fn train_node<B>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &NodeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
@@ -44,14 +44,14 @@ where
     B: AutodiffBackend + GnnBackend,
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
-    let model_config = model_config(node, config)?;
-    check_num_classes(node, world)?;
-    let data = NodeData::new(node, config)?;
-    let embedded = EmbeddedNodes { node, schema: &data.schema, dim: model_config.hidden_channels };
+    let model_config = model_config(graph, config)?;
+    check_num_classes(graph, world)?;
+    let data = NodeData::new(graph, config)?;
+    let embedded = EmbeddedNodes { graph, schema: &data.schema, dim: model_config.hidden_channels };
     check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
     let mut model: Network<B> = model_config.init(config.training.fit.seed, device)?;
     model.set_precision(config.training.step.precision);
-    let task = NodeTask::new(node, config, BatchOptions::of_model(&model_config, true), device, world)?;
+    let task = NodeTask::new(graph, config, BatchOptions::of_model(&model_config, true), device, world)?;
     fit(task, model, model_config, &config.training.fit, world, observer)
 }
 
@@ -60,7 +60,7 @@ where
 /// # Errors
 /// A model that does not match the graph or the options, or a failure of the job.
 pub fn evaluate_node<'a, B: GnnBackend>(
-    node: &Arc<DistGraph>,
+    graph: &Arc<DistGraph>,
     config: &NodeTrainingConfig,
     model: &Network<B>,
     model_config: &NetworkConfig,
@@ -68,13 +68,13 @@ pub fn evaluate_node<'a, B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<SeedResult, TrainError> {
-    check_fit(node, config, model_config)?;
-    check_num_classes(node, world)?;
+    check_fit(graph, config, model_config)?;
+    check_num_classes(graph, world)?;
     let mut config = config.clone();
     config.training.kind = model_config.kind;
     config.training.no_edge_features = !model_config.graph.has_edge_features();
-    let data = NodeData::new(node, &config)?;
-    let mut embeddings = Embeddings::new(node, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
+    let data = NodeData::new(graph, &config)?;
+    let mut embeddings = Embeddings::new(graph, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved)?;
     let evaluator = NodeEvaluator::new(&data, &config, BatchOptions::of_model(model_config, false), device, world)?;
     evaluator.evaluate_trained(model, &embeddings, world)

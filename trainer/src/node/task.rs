@@ -48,32 +48,32 @@ where
     /// # Errors
     /// [`TrainError::Config`] if the graph has no training nodes or settings contradict it; an error from a peer.
     pub fn new(
-        node: &Arc<DistGraph>,
+        graph: &Arc<DistGraph>,
         config: &NodeTrainingConfig,
         options: BatchOptions,
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        check_num_classes(node, world)?;
-        let data = NodeData::new(node, config)?;
+        check_num_classes(graph, world)?;
+        let data = NodeData::new(graph, config)?;
         let training = &config.training;
         let memory = training.device_memory;
         let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
-        let embeddings = Embeddings::new(node, &data.schema, training.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?;
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
-        let left = memory.hold_edges::<B>(node, device)?;
+        let left = memory.hold_edges::<B>(graph, device)?;
         let mut loader = split_loader(&data, config, Split::Train, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
-            cache.fill(node, node.is_even(), count)?;
+            cache.fill(graph, graph.is_even(), count)?;
         }
-        let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        let cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
         if let Some(cache) = &cache {
             loader = loader.with_cache(cache.rows().clone());
         }
         if loader.total_seeds() == 0 {
-            let what = format!("dataset {} has no training nodes", node.part().meta().dataset);
+            let what = format!("dataset {} has no training nodes", graph.part().meta().dataset);
             return Err(TrainError::Config { what });
         }
         let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;
@@ -171,28 +171,28 @@ where
 
 /// The part of this rank, the types of its graph, and the objective.
 pub(super) struct NodeData {
-    pub(super) node: Arc<DistGraph>,
+    pub(super) graph: Arc<DistGraph>,
     pub(super) schema: Arc<GraphSchema>,
     pub(super) seed_type: NodeTypeId,
     pub(super) objective: Objective,
 }
 
 impl NodeData {
-    pub(super) fn new(node: &Arc<DistGraph>, config: &NodeTrainingConfig) -> Result<Self, TrainError> {
-        let meta = node.part().meta();
+    pub(super) fn new(graph: &Arc<DistGraph>, config: &NodeTrainingConfig) -> Result<Self, TrainError> {
+        let meta = graph.part().meta();
         let schema = config.training.schema(meta)?;
         let objective = objective(meta, config)?;
-        Ok(Self { node: Arc::clone(node), schema: Arc::new(schema), seed_type: seed_type(meta)?, objective })
+        Ok(Self { graph: Arc::clone(graph), schema: Arc::new(schema), seed_type: seed_type(meta)?, objective })
     }
 }
 
 /// Counts the labels of the training nodes of all parts by class. Every rank must call this.
 fn count_train_labels(data: &NodeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
-    if data.node.is_client() {
+    if data.graph.is_client() {
         let what = "servers do not count labels: give a number per class (`class_weights`)";
         return Err(TrainError::Config { what: what.into() });
     }
-    let part = data.node.part();
+    let part = data.graph.part();
     let nodes = part.nodes(data.seed_type);
     // Several ranks may hold a part. The last of them counts.
     let own = part.id().0 as usize;
@@ -223,6 +223,6 @@ pub(super) fn split_loader(
         Split::Train => (training.sampler.clone(), training.train_loader(options.wanted())),
         _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
     };
-    let sampler = data.schema.sampler(&data.node, sampler_config)?;
+    let sampler = data.schema.sampler(&data.graph, sampler_config)?;
     Ok(DistNeighborLoader::new(sampler, data.seed_type, Seeds::Split(split), loader_config, world)?)
 }

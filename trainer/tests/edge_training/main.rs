@@ -110,9 +110,9 @@ fn blind(num_epochs: u64) -> EdgeTrainingConfig {
 
 /// Trains on as many ranks as there are parts, and returns what each of them has.
 fn train(dir: &Path, num_ranks: usize, config: &EdgeTrainingConfig) -> Vec<(FittedEdgeModel<Cpu>, Vec<f64>)> {
-    on_ranks(dir, num_ranks, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, num_ranks, &DistGraphConfig::default(), |graph, world| {
         let mut losses = Losses::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut losses);
+        let trained = train_edge::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut losses);
         let trained = trained.expect("a run");
         world.barrier().expect("all ranks are done");
         (trained, losses.0)
@@ -212,20 +212,20 @@ fn predictions_are_those_of_the_evaluation() {
     let dir = tempfile::tempdir().expect("a folder");
     write_parts(&dataset, 2, Method::Random, dir.path());
     let config = config(6);
-    let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |node, world| {
+    let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let trained = train_edge::<Autodiff<Cpu>>(&node, &config, world, &device, &mut Losses::default());
+        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
         let trained = trained.expect("a run");
         let tables: &[EmbeddingTable] = &[];
-        let evaluated =
-            evaluate_edge(&node, &config, (&trained.model, &trained.settings), tables, world, &device).expect("scores");
+        let evaluated = evaluate_edge(&graph, &config, (&trained.model, &trained.settings), tables, world, &device)
+            .expect("scores");
         assert_eq!((evaluated.valid_acc, evaluated.test_acc), (trained.result.valid_acc, trained.result.test_acc));
         let mut rows: Vec<(u32, u32, Vec<u32>)> = Vec::new();
         let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
             let ids = |node_type: u16, global: &[u32]| -> Vec<u32> {
                 let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
-                let fetched = node.fetch(NodeTypeId(node_type), global.to_vec(), wanted);
-                node.handle().block_on(fetched).expect("the ids").original_ids
+                let fetched = graph.fetch(NodeTypeId(node_type), global.to_vec(), wanted);
+                graph.handle().block_on(fetched).expect("the ids").original_ids
             };
             let outputs = outputs.chunks(3).map(|row| row.iter().map(|value| value.to_bits()).collect::<Vec<u32>>());
             let ends = ids(0, &src).into_iter().zip(ids(1, &dst));
@@ -239,7 +239,7 @@ fn predictions_are_those_of_the_evaluation() {
             seed: 0,
             prefetch_bytes: 1 << 24,
         };
-        let job = (&node, &mut *world);
+        let job = (&graph, &mut *world);
         predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
             .expect("predictions");
         world.barrier().expect("all ranks are done");
@@ -295,8 +295,9 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
     ] {
         let dir = tempfile::tempdir().expect("a folder");
         write_parts(dataset, 1, Method::Random, dir.path());
-        on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
-            let found = train_edge::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut Losses::default());
+        on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
+            let found =
+                train_edge::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Losses::default());
             let error = found.err().expect("it is refused").to_string();
             assert!(error.contains(why), "{error}, expected {why}");
         });

@@ -25,9 +25,9 @@ fn test_mrr(graph: &Dataset, config: &LinkTrainingConfig) -> f64 {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
     write_parts(graph, 2, Method::Random, &parts);
-    let results = on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
+    let results = on_ranks(&parts, 2, &DistGraphConfig::default(), |graph, world| {
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut log).expect("a run");
+        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log).expect("a run");
         world.barrier().expect("all ranks are done");
         trained.result
     });

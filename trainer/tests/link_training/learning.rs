@@ -49,14 +49,14 @@ fn typed_communities() -> Dataset {
 
 /// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(LinkResult, LinkResult), TrainError>> {
-    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
+        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &device, &mut log)?;
         log.check(config, &trained.result);
         let tables = trained.embeddings.tables()?;
         world.barrier()?;
-        let again = evaluate_link(&node, config, &trained.model, &trained.settings, &tables, world, &device)?;
+        let again = evaluate_link(&graph, config, &trained.model, &trained.settings, &tables, world, &device)?;
         Ok((trained.result, again))
     })
 }

@@ -73,9 +73,9 @@ struct Run {
 }
 
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Run> {
-    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |graph, world| {
         let mut log = Log::default();
-        let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut log).expect("a run");
+        let trained = train_link::<Autodiff<Cpu>>(&graph, config, world, &Default::default(), &mut log).expect("a run");
         let embeddings = trained.embeddings.tables().expect("the embeddings").remove(0).values;
         world.barrier().expect("all ranks have read");
         Run { epochs: log.epochs, parameters: flatten_parameters(&trained.model), embeddings }

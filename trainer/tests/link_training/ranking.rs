@@ -118,9 +118,9 @@ fn assert_ranked(
     let [valid, test] = [true, false].map(|valid| expected(graph, valid, model, rows));
     assert!(valid.edges > 50 && test.mrr > Some(0.01) && valid != test, "{valid:?}");
     for (path, ranks) in jobs {
-        let results = on_ranks(path, *ranks, &DistGraphConfig::default(), |node, world| {
+        let results = on_ranks(path, *ranks, &DistGraphConfig::default(), |graph, world| {
             let device = Default::default();
-            evaluate_link(&node, config, model, model_config, tables, world, &device).expect("an evaluation")
+            evaluate_link(&graph, config, model, model_config, tables, world, &device).expect("an evaluation")
         });
         for result in &results {
             let what = format!("{} of {:?} and {}", path.display(), config.training.kind, config.decoder);
@@ -189,16 +189,16 @@ fn encoded(
     one_part: &Path,
     config: &LinkTrainingConfig,
 ) -> (LinkModel<Cpu>, LinkModelConfig, Vec<EmbeddingTable>, Vec<Vec<Vec<f64>>>) {
-    let of_rank = on_ranks(one_part, 1, &DistGraphConfig::default(), |node, world| {
+    let of_rank = on_ranks(one_part, 1, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
-        let meta = node.part().meta().clone();
+        let meta = graph.part().meta().clone();
         let model_config = link_model_config(&meta, config).expect("a model");
         let model: LinkModel<Cpu> = model_config.init(7, &device).expect("a model");
         let schema = Arc::new(GraphSchema::new(&meta).expect("types"));
-        let embeddings = Embeddings::new(&node, &schema, config.training.hidden_channels, 7).expect("embeddings");
+        let embeddings = Embeddings::new(&graph, &schema, config.training.hidden_channels, 7).expect("embeddings");
         let options = BatchOptions::of_model(&model_config.encoder, false);
         let options = BatchOptions { labels: false, ..options };
-        let sampler = DistNeighborSampler::new(node.clone(), config.training.sampler.clone()).expect("a sampler");
+        let sampler = DistNeighborSampler::new(graph.clone(), config.training.sampler.clone()).expect("a sampler");
         let sampler = Arc::new(sampler);
         let rows = (0..meta.node_types.len()).map(|t| {
             let loader_config = LoaderConfig {

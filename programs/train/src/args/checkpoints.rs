@@ -122,9 +122,9 @@ impl CheckpointArgs {
     }
 
     /// Returns the identity of a graph, which is only computed with `--checkpoint-dir`. Every rank must call this.
-    pub(crate) fn data_of(&self, node: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity> {
+    pub(crate) fn data_of(&self, graph: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity> {
         match self.checkpoint_dir {
-            Some(_) => Ok(DataIdentity::of_graph(node, world)?),
+            Some(_) => Ok(DataIdentity::of_graph(graph, world)?),
             None => Ok(DataIdentity::default()),
         }
     }

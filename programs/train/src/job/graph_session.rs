@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// A process that has joined the job and serves its part.
 pub(crate) struct GraphSession<'a> {
-    pub(crate) node: Arc<DistGraph>,
+    pub(crate) graph: Arc<DistGraph>,
     pub(crate) world: &'a mut ProcessGroup,
     /// The sum of gradients over all ranks.
     pub(crate) gradient_sum: &'a GradientSum,
@@ -28,7 +28,7 @@ pub(crate) struct GraphSession<'a> {
 impl GraphSession<'_> {
     /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
     pub(crate) fn has_embeddings(&self) -> bool {
-        self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
+        self.graph.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn run(
     let flags = SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype: args.feature_dtype.as_ref() };
     job::run(job, rank, source.fingerprint(), &flags, |Job { cluster, world, gradient_sum }| {
         let start = Instant::now();
-        let node = match source {
+        let graph = match source {
             Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
@@ -61,33 +61,33 @@ pub(crate) fn run(
                 DistGraph::connect(servers, cluster.clone(), config(job, args, rank), patience)?
             }
         };
-        let node = serving.insert(node).clone();
-        node.handle().block_on(node.wait_until_connected())?;
+        let graph = serving.insert(graph).clone();
+        graph.handle().block_on(graph.wait_until_connected())?;
         // No rank may send a request before all ranks serve.
         world.barrier()?;
         if rank.rank == 0 && !job.quiet {
-            message!("{}", description(&node, start.elapsed()));
+            message!("{}", description(&graph, start.elapsed()));
         }
-        if !node.is_client() && !node.is_even() && rank.rank == 0 {
+        if !graph.is_client() && !graph.is_even() && rank.rank == 0 {
             message!(
                 "note: {} parts are spread unevenly over {} processes, so these share the seeds of all parts and fetch \
                  more features from each other; a multiple of the number of parts is faster",
-                node.part().meta().num_parts,
+                graph.part().meta().num_parts,
                 rank.world_size
             );
         }
-        work(&mut GraphSession { node, world, gradient_sum })
+        work(&mut GraphSession { graph, world, gradient_sum })
     })
 }
 
 /// Describes the graph and the job in one line. Reading took `elapsed`.
-fn description(node: &DistGraph, elapsed: Duration) -> String {
-    let cluster = node.cluster();
-    let meta = node.part().meta();
+fn description(graph: &DistGraph, elapsed: Duration) -> String {
+    let cluster = graph.cluster();
+    let meta = graph.part().meta();
     let num_nodes: usize = meta.node_types.iter().map(|nodes| nodes.book.num_nodes()).sum();
     let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
-    let place = if node.is_client() {
-        format!("on {} servers", node.num_holders())
+    let place = if graph.is_client() {
+        format!("on {} servers", graph.num_holders())
     } else {
         let num_parts = meta.num_parts;
         format!("in {num_parts} {}", if num_parts == 1 { "part" } else { "parts" })

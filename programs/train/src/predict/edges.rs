@@ -50,8 +50,8 @@ fn write<B: TrainingBackend>(
     job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<u64> {
-    let node = job.node.clone();
-    let meta = node.part().meta();
+    let graph = job.graph.clone();
+    let meta = graph.part().meta();
     let Opened { model: Model::Edge(opened), sampler } = open::<B>(args, Data::Graph(meta), job.world, device)? else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge",
@@ -60,8 +60,8 @@ fn write<B: TrainingBackend>(
     };
     let OpenEdgeModel { model, config, embeddings, outputs } = *opened;
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
-    let ends = End::of_edges(args, &node, &config)?;
-    let classes = class_names(args, &node, &config, columns.form)?;
+    let ends = End::of_edges(args, &graph, &config)?;
+    let classes = class_names(args, &graph, &config, columns.form)?;
     let mut more: NamedColumns = Vec::new();
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
@@ -73,7 +73,7 @@ fn write<B: TrainingBackend>(
     let mut failed = None;
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        match append(&mut file, (&node, &ends), classes.as_deref(), columns, (found, config.num_outputs)) {
+        match append(&mut file, (&graph, &ends), classes.as_deref(), columns, (found, config.num_outputs)) {
             Ok(()) => Ok(()),
             Err(error) => {
                 let what = error.to_string();
@@ -95,7 +95,7 @@ fn write<B: TrainingBackend>(
         prefetch_bytes: args.memory_bytes as usize,
     };
     let done =
-        B::predict_edges((&node, job.world), (&model, &config), (&embeddings).into(), &request, device, &mut visit);
+        B::predict_edges((&graph, job.world), (&model, &config), (&embeddings).into(), &request, device, &mut visit);
     if let Some(error) = failed {
         return Err(error);
     }
@@ -116,12 +116,12 @@ struct End {
 
 impl End {
     /// Returns the sources and the destinations of the model's edges.
-    fn of_edges(args: &PredictArgs, node: &DistGraph, config: &EdgeModelConfig) -> anyhow::Result<[Self; 2]> {
-        let edges = node.part().edges(config.edge_type);
+    fn of_edges(args: &PredictArgs, graph: &DistGraph, config: &EdgeModelConfig) -> anyhow::Result<[Self; 2]> {
+        let edges = graph.part().edges(config.edge_type);
         let end = |node_type: NodeTypeId| {
             let users = match args.part.dataset_root_dir.as_deref() {
                 None => None,
-                Some(root) => user_ids(root, node.part(), node_type)?,
+                Some(root) => user_ids(root, graph.part(), node_type)?,
             };
             anyhow::Ok(Self { node_type, users })
         };
@@ -129,9 +129,9 @@ impl End {
     }
 
     /// Returns the ids of nodes in the dataset. `nodes` are global ids.
-    fn original_ids(&self, node: &Arc<DistGraph>, nodes: &[u32]) -> anyhow::Result<Vec<u32>> {
+    fn original_ids(&self, graph: &Arc<DistGraph>, nodes: &[u32]) -> anyhow::Result<Vec<u32>> {
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        Ok(node.handle().block_on(node.fetch(self.node_type, nodes.to_vec(), wanted))?.original_ids)
+        Ok(graph.handle().block_on(graph.fetch(self.node_type, nodes.to_vec(), wanted))?.original_ids)
     }
 }
 
@@ -145,11 +145,11 @@ fn user_ids(root: &Path, part: &Part, node_type: NodeTypeId) -> anyhow::Result<O
 /// Returns the names of classes, if classes are written and the tables of the graph name them.
 fn class_names(
     args: &PredictArgs,
-    node: &DistGraph,
+    graph: &DistGraph,
     config: &EdgeModelConfig,
     form: Form,
 ) -> anyhow::Result<Option<Vec<String>>> {
-    let meta = node.part().meta();
+    let meta = graph.part().meta();
     let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
     if form != Form::Class || !meta.has_transforms {
         return Ok(None);

@@ -29,10 +29,10 @@ pub(super) fn encode<B: TrainingBackend>(
     job: &mut GraphSession<'_>,
     device: &B::Device,
 ) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
-    let graph = Data::Graph(job.node.part().meta());
+    let graph = Data::Graph(job.graph.part().meta());
     let (model, config, embeddings) = open_link::<B>(args, Request::of(args).flags(), graph, job.world, device)?;
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
-    let prediction = PredictionJob { node: &job.node, world: job.world, device, progress };
+    let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress };
     let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;
     Ok((model, ends))
 }

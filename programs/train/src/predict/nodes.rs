@@ -83,7 +83,7 @@ fn compute<B: TrainingBackend>(
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
-    let Opened { model, sampler } = open::<B>(args, Data::Graph(job.node.part().meta()), job.world, device)?;
+    let Opened { model, sampler } = open::<B>(args, Data::Graph(job.graph.part().meta()), job.world, device)?;
     let neighborhoods = match sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {
@@ -96,7 +96,7 @@ fn compute<B: TrainingBackend>(
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
     let progress = Progress::new(&args.job, job.world.rank());
-    let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+    let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let mut task = None;
     let rows = match model {
         Model::Node(model, model_config, embeddings, outputs) => {
@@ -142,7 +142,7 @@ fn write(
     selected: Option<&[u32]>,
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
-    let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
+    let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
     if args.format != Format::Npy && !args.gather {
@@ -187,8 +187,8 @@ fn write(
                 Some(ids) => ids[first..end].to_vec(),
                 None => (first as u32..end as u32).collect(),
             };
-            let node = rows.node();
-            let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
+            let graph = rows.node();
+            let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), &ids))?;
             let values = values_of(columns, rows, &nodes)?;
             match file {
                 GatheredFile::Table(file, users) => {
@@ -235,8 +235,8 @@ enum GatheredFile {
 /// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
 fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
     let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-    let node = rows.node();
-    let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
+    let graph = rows.node();
+    let all = graph.handle().block_on(graph.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
     let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
     Ok(all.into_iter().zip(nodes).filter(|(id, _)| is_selected(id)).unzip())
 }
@@ -256,9 +256,9 @@ struct Scores {
 /// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
 /// targets. Every rank must call this.
 fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -> anyhow::Result<Option<Scores>> {
-    let node = rows.node().clone();
+    let graph = rows.node().clone();
     let node_type = rows.node_type();
-    let Some(targets) = OutputKind::of_nodes(&node.part().meta().node_types[node_type.index()]) else {
+    let Some(targets) = OutputKind::of_nodes(&graph.part().meta().node_types[node_type.index()]) else {
         return Ok(None);
     };
     // Classes that the model does not know are wrong predictions. Labels can be predicted as numbers.
@@ -273,12 +273,12 @@ fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -
     for (split, value) in Split::ALL.into_iter().zip(&mut values) {
         let mut state = metric.start(outputs);
         // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
-        let nodes = node.split_nodes(node_type, split)?;
+        let nodes = graph.split_nodes(node_type, split)?;
         let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
         let wanted = NodeFields { labels: true, ..NodeFields::default() };
         for nodes in nodes.chunks(BLOCK) {
-            let target = Target::of_nodes(node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?);
-            let found = node.handle().block_on(rows.pull(nodes))?;
+            let target = Target::of_nodes(graph.handle().block_on(graph.fetch(node_type, nodes.to_vec(), wanted))?);
+            let found = graph.handle().block_on(rows.pull(nodes))?;
             state.add(&OutputRows::new(&found, rows.dim()), &target);
         }
         *value = state.over_all_ranks(job.world)?;

@@ -36,7 +36,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: Some(pairs.checksum()) };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, num_nodes) = edge_type(args, job.node.part())?;
+        let (edge_type, num_nodes) = edge_type(args, job.graph.part())?;
         let what = format!("--pairs {}", path.display());
         check_ids(&what, &pairs.sources, "source", num_nodes[0])?;
         check_ids(&what, &pairs.destinations, "destination", num_nodes[1])?;

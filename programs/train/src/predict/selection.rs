@@ -43,21 +43,21 @@ impl Selection {
 
     /// Returns the ids of the nodes, ascending; `None` for all nodes. Every rank must call this.
     pub(super) fn ids(&self, rows: &DistRows, world: &mut ProcessGroup) -> anyhow::Result<Option<Vec<u32>>> {
-        let node = rows.node();
+        let graph = rows.node();
         let node_type = rows.node_type();
         match self {
             Self::All => Ok(None),
             Self::Listed(path, ids) => {
-                let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes();
+                let num_nodes = graph.part().meta().node_types[node_type.index()].book.num_nodes();
                 if let Some(id) = ids.last().filter(|&&id| id as usize >= num_nodes) {
                     bail!("--nodes {}: there is no node {id}, the graph has {num_nodes}", path.display());
                 }
                 Ok(Some(ids.clone()))
             }
             Self::Split(split) => {
-                let own = node.split_nodes(node_type, *split)?;
+                let own = graph.split_nodes(node_type, *split)?;
                 let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-                let own = node.handle().block_on(node.fetch(node_type, own, wanted))?.original_ids;
+                let own = graph.handle().block_on(graph.fetch(node_type, own, wanted))?.original_ids;
                 let mut ids = Vec::new();
                 for of_rank in world.all_gather(bytemuck::cast_slice(&own))? {
                     ids.extend(bytemuck::pod_collect_to_vec::<u8, u32>(&of_rank));

@@ -75,12 +75,12 @@ impl Submission {
         ids: &[u32],
         world: &mut ProcessGroup,
     ) -> anyhow::Result<()> {
-        let node = rows.node();
+        let graph = rows.node();
         let mut classes: Vec<i16> = Vec::new();
         for ids in ids.chunks(BLOCK) {
             if world.rank() == 0 {
-                let nodes = node.handle().block_on(node.find_originals(rows.node_type(), ids))?;
-                let logits = node.handle().block_on(rows.pull(&nodes))?;
+                let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), ids))?;
+                let logits = graph.handle().block_on(rows.pull(&nodes))?;
                 for logits in logits.chunks_exact(rows.dim()) {
                     classes
                         .push(class_or_none(logits).try_into().context("--ogb-submission: a class exceeds 16 bits")?);

@@ -45,7 +45,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: sources.checksum() };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.node.part())?;
+        let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.graph.part())?;
         ensure!(
             top_k <= num_destinations,
             "--top-k {top_k}: there are only {num_destinations} destinations: ask for at most as many"

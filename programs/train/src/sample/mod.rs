@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
                 Some(path) => bail!("--seeds {}: the file has no entries", path.display()),
                 None => bail!(
                     "dataset {} has no training nodes to use as seeds: list seeds with --seeds",
-                    job.node.part().meta().dataset
+                    job.graph.part().meta().dataset
                 ),
             }
         }
@@ -87,12 +87,12 @@ fn loader(
     given: Option<GivenSeeds>,
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<DistNeighborLoader> {
-    let meta = job.node.part().meta().clone();
+    let meta = job.graph.part().meta().clone();
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
         Some(GivenSeeds { ids, times }) => {
-            job.node.make_directory(seed_type, false, job.world)?;
-            let ids = job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?;
+            job.graph.make_directory(seed_type, false, job.world)?;
+            let ids = job.graph.handle().block_on(job.graph.find_originals(seed_type, &ids))?;
             let seeds = match times {
                 Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
                 None => Seeds::Listed(ids),
@@ -105,7 +105,7 @@ fn loader(
     let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
     let of_edges = if has_attributes { all } else { EdgeFields::default() };
     let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
-    let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
+    let sampler = Arc::new(DistNeighborSampler::new(job.graph.clone(), sampler_config)?);
     let wanted = NodeFields {
         labels: meta.node_types[seed_type.index()].is_labeled(),
         features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
@@ -170,7 +170,7 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Graph
             let batch = batch?;
             if batch.num_seeds > 0 && number < wanted {
                 let name = format!("batch_{number:0digits$}.npz");
-                write_batch(&args.out.join(name), &batch, job.node.part().meta(), loader.node_type())?;
+                write_batch(&args.out.join(name), &batch, job.graph.part().meta(), loader.node_type())?;
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             job.world.barrier()?;

@@ -35,19 +35,19 @@ pub(crate) fn run<B: TrainingBackend>(
         }
         let settings = vec![("precision", config.training.step.precision.to_string())];
         let num_epochs = config.training.fit.num_epochs;
-        let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
+        let checkpointed = args.checkpoints.data_of(&job.graph, job.world)?;
         let run =
             RunIdentity { command: "link", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
         config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.fit.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        let trained_on = TrainedOn::new(job.node.part().meta());
+        let trained_on = TrainedOn::new(job.graph.part().meta());
         reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
         say_resumed(&reporter, checkpoints);
-        let has_features = has_edge_features(job.node.part().meta());
+        let has_features = has_edge_features(job.graph.part().meta());
         note_unread_edge_features(&reporter, config.training.kind, has_features);
-        reporter.watch(&job.node);
+        reporter.watch(&job.graph);
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
@@ -57,7 +57,7 @@ pub(crate) fn run<B: TrainingBackend>(
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(args, path, job, &config, device)?,
             None => {
-                let trained = B::train_link(&job.node, &config, job.world, device, &mut reporter);
+                let trained = B::train_link(&job.graph, &config, job.world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
                     Some(fitted) => fitted.result,
                     None => return Ok(()),
@@ -65,7 +65,7 @@ pub(crate) fn run<B: TrainingBackend>(
             }
         };
         if args.training.stats {
-            traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
+            traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
         }
         reporter.reporter.partition(data)?;
         report(&mut reporter.reporter, &result)?;
@@ -76,10 +76,10 @@ pub(crate) fn run<B: TrainingBackend>(
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.
 fn gives_negatives(config: &LinkTrainingConfig, job: &GraphSession<'_>) -> anyhow::Result<bool> {
-    if job.node.is_client() || config.training.sampler.temporal.is_some() {
+    if job.graph.is_client() || config.training.sampler.temporal.is_some() {
         return Ok(false);
     }
-    let meta = job.node.part().meta();
+    let meta = job.graph.part().meta();
     let edge_types = target_edge_types(meta, config)?;
     Ok(edge_types.iter().all(|e| meta.edge_types[e.index()].negatives.iter().any(Option::is_some)))
 }
@@ -98,11 +98,11 @@ fn evaluate<B: TrainingBackend>(
     check_flags(&args.given, path, &settings)?;
     let mut config = config.clone();
     let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
-    check_data(&bytes, path, job.node.part().meta(), Some(&sampler), job.world)?;
+    check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
     config.training.eval_num_neighbors = sampler.num_neighbors.clone();
     config.training.sampler = sampler;
     model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_link(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+    Ok(B::evaluate_link(&job.graph, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Reports the result of a run.

@@ -35,10 +35,10 @@ pub(crate) fn run<B: TrainingBackend>(
         let num_epochs = config.training.fit.num_epochs;
         let mut settings = vec![("precision", config.training.step.precision.to_string())];
         if args.output.load_model.is_none() {
-            let metric = config.chosen_metric(job.node.part().meta())?;
+            let metric = config.chosen_metric(job.graph.part().meta())?;
             settings.push(("metric", serde_json::to_string(&metric)?));
         }
-        let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
+        let checkpointed = args.checkpoints.data_of(&job.graph, job.world)?;
         let run =
             RunIdentity { command: "node", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
         config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
@@ -46,15 +46,15 @@ pub(crate) fn run<B: TrainingBackend>(
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         say_resumed(&reporter, checkpoints);
-        let has_features = has_edge_features(job.node.part().meta());
+        let has_features = has_edge_features(job.graph.part().meta());
         note_unread_edge_features(&reporter, config.training.kind, has_features);
-        reporter.watch(&job.node);
-        if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
+        reporter.watch(&job.graph);
+        if let Some(all) = args.training.all_neighbors(&args.sampling, job.graph.part().meta()) {
             config.training.eval_num_neighbors = all;
             reporter
                 .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
         }
-        let trained_on = TrainedOn::new(job.node.part().meta());
+        let trained_on = TrainedOn::new(job.graph.part().meta());
         reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
@@ -65,7 +65,7 @@ pub(crate) fn run<B: TrainingBackend>(
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(args, path, job, &config, device)?,
             None => {
-                let trained = B::train_node(&job.node, &config, job.world, device, &mut reporter);
+                let trained = B::train_node(&job.graph, &config, job.world, device, &mut reporter);
                 match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
                     Some(fitted) => fitted.result,
                     None => return Ok(()),
@@ -73,7 +73,7 @@ pub(crate) fn run<B: TrainingBackend>(
             }
         };
         if args.training.stats {
-            traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
+            traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
         }
         reporter.reporter.partition(data)?;
         reporter.reporter.seed_result(&result)?;
@@ -95,11 +95,11 @@ fn evaluate<B: TrainingBackend>(
     config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
     check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
     let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
-    check_data(&bytes, path, job.node.part().meta(), Some(&sampler), job.world)?;
+    check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
     config.training.eval_num_neighbors = sampler.num_neighbors.clone();
     config.training.sampler = sampler;
     model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_node(&job.node, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+    Ok(B::evaluate_node(&job.graph, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Formats the accuracy of the training batches, with a comma behind it; empty if the loss counts no correct predictions.

@@ -1,8 +1,8 @@
 //! The nodes of a split, which processes ask the owners for.
 
 use crate::arrays::ids_in;
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::part::requests::SplitRequest;
 use edgecut_graph::{NodeTypeId, PartitionId, Split};
 
@@ -11,10 +11,10 @@ impl DistGraph {
     /// parts in [`DistGraph::seed_share`]. Must not be called from async code.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_graph::{NodeTypeId, Split};
-    /// let train = node.split_nodes(NodeTypeId(0), Split::Train)?;
-    /// assert_eq!(train.len() as u64, node.part().meta().node_types[0].split_sizes[0]);
+    /// let train = graph.split_nodes(NodeTypeId(0), Split::Train)?;
+    /// assert_eq!(train.len() as u64, graph.part().meta().node_types[0].split_sizes[0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

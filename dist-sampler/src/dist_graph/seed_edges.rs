@@ -1,8 +1,8 @@
 //! Seed edges, which processes ask the owners for.
 
 use crate::arrays::{bytes_of, ids_in};
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::part::requests::SeedEdgesRequest;
 use crate::part::seed_edges::{NO_POSITION, WORDS_BEFORE, WORDS_PER_EDGE};
 use bytes::Bytes;
@@ -28,10 +28,10 @@ impl DistGraph {
     /// Returns the seed edges of a part at these positions, which must be below [`DistGraph::num_seed_edges`].
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
-    /// let edges = node.seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), vec![0, 5]);
-    /// assert_eq!(node.handle().block_on(edges)?.len(), 2);
+    /// let edges = graph.seed_edges(0, EdgeTypeId(0), SeedEdgeSet::Links(Split::Train), vec![0, 5]);
+    /// assert_eq!(graph.handle().block_on(edges)?.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -2,8 +2,8 @@
 //!
 //! Replies are not kept: later batches request a row again that has arrived, so the memory does not grow.
 
+use crate::dist_graph::routing::Elsewhere;
 use crate::error::SampleError;
-use crate::node::routing::Elsewhere;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};

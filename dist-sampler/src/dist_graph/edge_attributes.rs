@@ -2,9 +2,9 @@
 
 use crate::arrays::bytes_of;
 use crate::config::node_fields::EdgeFields;
+use crate::dist_graph::DistGraph;
+use crate::dist_graph::part_request::PartRequest;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
-use crate::node::part_request::PartRequest;
 use crate::part::requests::{FetchEdgesRequest, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{EdgeLabelKind, EdgeTypeId, FeatureDtype, GlobalNodeId};
@@ -47,15 +47,15 @@ impl DistGraph {
     /// edge list, of the node with the global id `destinations[i]`.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::EdgeFields;
     /// use edgecut_graph::EdgeTypeId;
-    /// let csc = &node.part().edges(EdgeTypeId(0)).csc;
+    /// let csc = &graph.part().edges(EdgeTypeId(0)).csc;
     /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
     /// let destinations = [row as u32];
     /// let wanted = EdgeFields { weights: true, ..EdgeFields::default() };
-    /// let fetched = node.fetch_edges(EdgeTypeId(0), &destinations, &[0], wanted);
-    /// assert_eq!(node.handle().block_on(fetched)?.weights.len(), 1);
+    /// let fetched = graph.fetch_edges(EdgeTypeId(0), &destinations, &[0], wanted);
+    /// assert_eq!(graph.handle().block_on(fetched)?.weights.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -1,9 +1,9 @@
 //! Lookups of edges between pairs of nodes, answered by the owners of the destinations.
 
 use crate::arrays::bytes_of;
+use crate::dist_graph::DistGraph;
+use crate::dist_graph::part_request::PartRequest;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
-use crate::node::part_request::PartRequest;
 use crate::part::requests::{HasEdgesRequest, Refusal};
 use edgecut_graph::{EdgeTypeId, GlobalNodeId};
 use futures::future::try_join_all;
@@ -17,13 +17,13 @@ impl DistGraph {
     /// destinations search their in-neighbors. With `held_out`, held-out edges count as edges.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_graph::EdgeTypeId;
-    /// let csc = &node.part().edges(EdgeTypeId(0)).csc;
+    /// let csc = &graph.part().edges(EdgeTypeId(0)).csc;
     /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
     /// let pairs = [(csc.neighbors(row)[0], row as u32), (row as u32, row as u32)];
     /// // The generated graph has no self-loops.
-    /// assert_eq!(node.handle().block_on(node.has_edges(EdgeTypeId(0), &pairs, false))?, [true, false]);
+    /// assert_eq!(graph.handle().block_on(graph.has_edges(EdgeTypeId(0), &pairs, false))?, [true, false]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

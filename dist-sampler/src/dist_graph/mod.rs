@@ -1,9 +1,20 @@
-//! A partitioned graph as one process of a job sees it.
+//! A partitioned graph as one process of a job sees it, and requests over all parts.
+
+mod cache_features;
+pub(crate) mod edge_attributes;
+pub(crate) mod edge_lookups;
+pub(crate) mod node_attributes;
+pub(crate) mod original_ids;
+mod part_request;
+pub(crate) mod routing;
+pub(crate) mod rows_in_flight;
+mod seed_edges;
+mod split_nodes;
 
 use crate::cache::cached_features::CachedFeatures;
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::dist_graph::rows_in_flight::RowsInFlight;
 use crate::error::SampleError;
-use crate::node::rows_in_flight::RowsInFlight;
 use crate::numbering::shared::Relabel;
 use crate::part::embedding_shards::Shards;
 use crate::part::local_part::LocalPart;
@@ -37,8 +48,8 @@ use tokio::sync::{Semaphore, mpsc};
 /// // A job of one process, and a graph of one part.
 /// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
 /// let part = share_dataset(&cluster, || fake(&FakeOptions::default()))?;
-/// let node = DistGraph::start(Arc::new(part), cluster, DistGraphConfig::default())?;
-/// node.handle().block_on(node.wait_until_connected())?;
+/// let graph = DistGraph::start(Arc::new(part), cluster, DistGraphConfig::default())?;
+/// graph.handle().block_on(graph.wait_until_connected())?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DistGraph {
@@ -197,7 +208,7 @@ impl DistGraph {
         let idle = Mutex::default();
         let cached = OnceLock::new();
         let runtime = Some(runtime);
-        let node = Arc::new(Self {
+        let graph = Arc::new(Self {
             part,
             peers,
             workers,
@@ -216,10 +227,10 @@ impl DistGraph {
             context,
         });
         if let Some(incoming) = incoming {
-            node.accept_peers(node.service(), incoming);
+            graph.accept_peers(graph.service(), incoming);
         }
-        node.connect_in_background();
-        Ok(node)
+        graph.connect_in_background();
+        Ok(graph)
     }
 
     /// Waits until this process is connected to all ranks that it sends requests to. The connections are opened from
@@ -414,9 +425,9 @@ impl DistGraph {
     /// would, and otherwise share those of all parts.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::SeedShare;
-    /// assert_eq!(node.seed_share(), SeedShare { parts: 0..1, sharers: 1, mine: 0 });
+    /// assert_eq!(graph.seed_share(), SeedShare { parts: 0..1, sharers: 1, mine: 0 });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn seed_share(&self) -> SeedShare {

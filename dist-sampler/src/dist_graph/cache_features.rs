@@ -5,8 +5,8 @@ use crate::cache::hotness::Hotness;
 use crate::cache::node_set::NodeSet;
 use crate::config::cache_size::CacheSize;
 use crate::config::node_fields::NodeFields;
+use crate::dist_graph::DistGraph;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::shared_dataset::temporary_folder;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_graph::{Features, GraphError, NodeTypeId, map_features, map_npy, write_features, write_npy};
@@ -31,10 +31,10 @@ impl DistGraph {
     /// applies. Must not be called from async code.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::{CacheContents, CacheSize, Hotness};
     /// // The only part of a graph has nothing to cache.
-    /// let contents = node.cache_features(Hotness::new(1), CacheSize::Ratio(0.2))?;
+    /// let contents = graph.cache_features(Hotness::new(1), CacheSize::Ratio(0.2))?;
     /// assert_eq!(contents, CacheContents::default());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,9 +1,9 @@
 //! Lookups of nodes by original id or by in-edge, across parts.
 
 use crate::arrays::{bytes_of, ids_in};
+use crate::dist_graph::DistGraph;
+use crate::dist_graph::part_request::PartRequest;
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
-use crate::node::part_request::PartRequest;
 use crate::part::directory::{OriginalsPage, Share, Shares, edges_into};
 use crate::part::requests::{FindRequest, LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
 use crate::rpc::peer::Peer;
@@ -31,14 +31,14 @@ impl DistGraph {
     /// it.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_graph::NodeTypeId;
-    /// let mut world = node.cluster().world()?;
-    /// node.make_directory(NodeTypeId(0), true, &mut world)?;
-    /// let num_in_edges = node.num_in_edges(NodeTypeId(0)).expect("known with degrees");
+    /// let mut world = graph.cluster().world()?;
+    /// graph.make_directory(NodeTypeId(0), true, &mut world)?;
+    /// let num_in_edges = graph.num_in_edges(NodeTypeId(0)).expect("known with degrees");
     /// let last = [num_in_edges - 1];
-    /// let found = node.find_by_in_edge(NodeTypeId(0), &last);
-    /// assert_eq!(node.handle().block_on(found)?.len(), 1);
+    /// let found = graph.find_by_in_edge(NodeTypeId(0), &last);
+    /// assert_eq!(graph.handle().block_on(found)?.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -103,10 +103,10 @@ impl DistGraph {
     /// exists ([`DistGraph::make_directory`]), else all parts for all ids.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_graph::NodeTypeId;
     /// // The nodes of a graph of one part keep their order.
-    /// assert_eq!(node.handle().block_on(node.find_originals(NodeTypeId(0), &[99, 4]))?, [99, 4]);
+    /// assert_eq!(graph.handle().block_on(graph.find_originals(NodeTypeId(0), &[99, 4]))?, [99, 4]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

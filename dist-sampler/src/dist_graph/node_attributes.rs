@@ -3,10 +3,10 @@
 use crate::arrays::bytes_of;
 use crate::cache::cached_features::CachedTable;
 use crate::config::node_fields::NodeFields;
+use crate::dist_graph::DistGraph;
+use crate::dist_graph::routing::Sources;
+use crate::dist_graph::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
-use crate::node::routing::Sources;
-use crate::node::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::part::node_attributes::Degrees;
 use crate::part::requests::FetchRequest;
 use crate::workers::LINE_BYTES;
@@ -44,11 +44,11 @@ impl DistGraph {
     /// same time. If only features are wanted, rows that another call waits for are not requested again.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::NodeFields;
     /// use edgecut_graph::NodeTypeId;
     /// let wanted = NodeFields { labels: true, features: true, ..NodeFields::default() };
-    /// let fetched = node.handle().block_on(node.fetch(NodeTypeId(0), vec![7, 3], wanted))?;
+    /// let fetched = graph.handle().block_on(graph.fetch(NodeTypeId(0), vec![7, 3], wanted))?;
     /// assert_eq!(fetched.labels.len(), 2);
     /// assert_eq!(fetched.features.len(), 2 * fetched.feature_dim);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -145,10 +145,10 @@ impl DistGraph {
         for SharedRows { delivery, rows } in shared {
             pieces.push(async move { (Place::Rows(rows), delivery.await) }.boxed());
         }
-        let node = self.clone();
+        let graph = self.clone();
         let gather = move || {
-            let cached = node.cached_table(node_type).map(|table| &table.rows);
-            Draft::gather(node.part(), node_type, &sources, cached, wanted, shape)
+            let cached = graph.cached_table(node_type).map(|table| &table.rows);
+            Draft::gather(graph.part(), node_type, &sources, cached, wanted, shape)
         };
         let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
         let mut draft = self.workers.run_sized(lines, gather).await?;
