@@ -77,7 +77,7 @@ fn loader(
         exclude: Exclude::EdgesAndHeldOut,
         shared: false,
     };
-    let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+    let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
     DistLinkNeighborLoader::new(sampler, EdgeSeeds::Split(split, vec![EDGES]), config, link, world)
 }
 

@@ -31,6 +31,8 @@ fn dataset() -> Dataset {
     for edges in &mut dataset.edge_types {
         let times = (0..edges.src.len()).map(|edge| (edge * 31 % 60) as i64);
         edges.attributes.times = Some(times.collect::<Vec<_>>().into());
+        let weights = (0..edges.src.len()).map(|edge| edge as f32 / 8.0);
+        edges.attributes.weights = Some(weights.collect::<Vec<_>>().into());
     }
     dataset.add_reverse_edges();
     dataset
@@ -137,7 +139,9 @@ fn batching_loader(
         wanted,
         cache: None,
     };
-    let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+    let has_weights = graph.part().meta().edge_types.iter().all(|edges| edges.has_weights);
+    let weights = has_weights && matches!(seeds, EdgeSeeds::Split(Split::Train, _));
+    let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }
 
@@ -281,7 +285,7 @@ fn batches_do_not_depend_on_the_partitioning() {
 }
 
 #[test]
-fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
+fn every_edge_of_a_split_is_a_seed_once_over_all_ranks_and_training_edges_have_their_weights() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
     for num_parts in [2, 3] {
@@ -297,21 +301,22 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
             let batching = Batching { size: BATCH_SIZE, shuffle };
             let loader = batching_loader(&graph, world, case, seeds, batching).expect("a valid loader");
             let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
-            let seeds: Vec<(u16, u32, u32)> = batches
+            let seeds: Vec<(u16, u32, u32, Option<u32>)> = batches
                 .flat_map(|batch| {
                     let edge = |i: usize| {
                         let edges = dataset.edges(batch.edge_types[i]);
                         let id = |t: usize, number: u32| batch.graph.nodes[t].original_ids[number as usize];
                         let src = id(edges.src_type.index(), batch.src[i]);
                         let dst = id(edges.dst_type.index(), batch.dst[i]);
-                        (batch.edge_types[i].0, src, dst)
+                        let weight = batch.weights.get(i).map(|weight| weight.to_bits());
+                        (batch.edge_types[i].0, src, dst, weight)
                     };
                     (0..batch.graph.num_seeds).map(edge).collect::<Vec<_>>()
                 })
                 .collect();
             (loader.total_seeds(), seeds)
         });
-        let mut expected: Vec<(u16, u32, u32)> = Vec::new();
+        let mut expected: Vec<(u16, u32, u32, Option<u32>)> = Vec::new();
         for e in TYPES {
             let edges = dataset.edges(e);
             let (src, dst) = match split {
@@ -319,7 +324,10 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
                 Split::Valid => (&edges.held_out.valid.src, &edges.held_out.valid.dst),
                 Split::Test => (&edges.held_out.test.src, &edges.held_out.test.dst),
             };
-            expected.extend(src.iter().zip(&dst[..]).map(|(&src, &dst)| (e.0, src, dst)));
+            let weights = edges.attributes.weights.as_ref().expect("weights");
+            let weight = |edge: usize| if split == Split::Train { Some(weights[edge].to_bits()) } else { None };
+            let ends = src.iter().zip(&dst[..]).enumerate();
+            expected.extend(ends.map(|(edge, (&src, &dst))| (e.0, src, dst, weight(edge))));
         }
         assert!(!expected.is_empty() && per_rank.iter().all(|(total, _)| *total == expected.len()));
         let mut found: Vec<_> = per_rank.into_iter().flat_map(|(_, seeds)| seeds).collect();

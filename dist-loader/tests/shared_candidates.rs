@@ -41,7 +41,7 @@ fn random_batch(relations: Arc<EdgeRelations>, num_edges: usize, duplicates: boo
         Negatives::Shared((0..num_types).map(|t| (0..9).map(|_| number(NodeTypeId(t as u16))).collect()).collect());
     let key = BatchKey { seed: key, epoch: 0, batch: 0 };
     let graph = MiniBatch { num_seeds: num_edges, nodes, ..MiniBatch::empty(key) };
-    LinkBatch { graph, edge_types, src, dst, negatives, num_left_out: 0, relations }
+    LinkBatch { graph, edge_types, src, dst, weights: Vec::new(), negatives, num_left_out: 0, relations }
 }
 
 /// Searches all edges of the batch to tell whether an edge's source and a candidate form a positive pair.

@@ -70,7 +70,12 @@ impl LinkSettings<'_> {
             exclude: if is_training { Exclude::Edges } else { Exclude::EdgesAndHeldOut },
             shared: false,
         };
-        let config = LinkConfig { negatives, exclude_seed_edges: self.exclude_seed_edges, reverse_types: Vec::new() };
+        let config = LinkConfig {
+            negatives,
+            exclude_seed_edges: self.exclude_seed_edges,
+            reverse_types: Vec::new(),
+            weights: false,
+        };
         Ok(LinkSeeds { edge_type, ends, given, times, split, config })
     }
 }

@@ -192,7 +192,9 @@ def test_models_of_typed_graphs_compute_the_same(typed_graph, tmp_path, flags):
     assert_same_file(again, tmp_path / "third.safetensors")
 
 
-@pytest.mark.parametrize("decoder", ["dot", "distmult"])
+@pytest.mark.parametrize(
+    "decoder", ["dot", "distmult", "complex", "bilinear", "transe", "transe:norm=2,margin=3", "rotate", "mlp"]
+)
 def test_models_for_links_compute_the_same(typed_graph, tmp_path, decoder):
     flags = ("--decoder", decoder, "--hold-out-edges", "0.1,0.1", "--edge-types", "likes", "--eval-negatives", 10)
     file = trained("link", typed_graph, tmp_path / "model.safetensors", *flags)

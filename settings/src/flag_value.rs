@@ -12,6 +12,8 @@ pub enum Shape {
     Value,
     /// The flag has several values, separated by commas.
     List,
+    /// The flag has one of few names as its value, which settings may follow: `NAME:SETTING=VALUE`.
+    Named,
 }
 
 /// A value that a flag sets.

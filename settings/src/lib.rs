@@ -36,12 +36,15 @@
 mod checks;
 mod flag;
 mod flag_value;
+#[doc(hidden)]
+pub mod named;
 mod settings;
 mod words;
 
 pub use checks::{at_least_1, at_least_1_long, below_1, in_range, not_negative, positive, share};
 pub use flag::Flag;
 pub use flag_value::{FlagValue, Shape};
-pub use serde_json::Value;
+pub use named::Named;
+pub use serde_json::{Map, Value};
 pub use settings::{Field, Settings};
 pub use words::{Word, expected};

@@ -1,6 +1,7 @@
 //! Tests of training in this process.
 
 mod damaged_models;
+mod decoder_tensors;
 #[path = "edge_training/main.rs"]
 mod edge_training;
 mod future_edges;
@@ -10,6 +11,7 @@ mod heterogeneous_training;
 #[path = "link_training/main.rs"]
 mod link_training;
 mod not_a_number;
+mod plain_scores;
 mod saved_models;
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;

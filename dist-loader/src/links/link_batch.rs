@@ -20,6 +20,8 @@ pub struct LinkBatch {
     pub src: Vec<u32>,
     /// The destination of each edge.
     pub dst: Vec<u32>,
+    /// The weight of each edge; empty unless requested.
+    pub weights: Vec<f32>,
     /// The negatives of the edges.
     pub negatives: Negatives,
     /// The number of edges that are not in the batch, because too few nodes are allowed as their negatives. See
@@ -53,6 +55,7 @@ impl LinkBatch {
             Negatives::Shared(by_type) => bytes_held(by_type) + by_type.iter().map(bytes_held).sum::<usize>(),
         };
         let ends = bytes_held(&self.edge_types) + bytes_held(&self.src) + bytes_held(&self.dst);
+        let ends = ends + bytes_held(&self.weights);
         self.graph.num_bytes() + ends + negatives
     }
 
@@ -63,6 +66,7 @@ impl LinkBatch {
             edge_types: Vec::new(),
             src: Vec::new(),
             dst: Vec::new(),
+            weights: Vec::new(),
             negatives: Negatives::OfEach { num: 0, dst: Vec::new() },
             num_left_out: 0,
             relations: Arc::default(),

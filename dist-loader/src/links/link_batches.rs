@@ -10,8 +10,10 @@ use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
+    BatchKey, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
 };
+use edgecut_graph::EdgeTypeId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The state that turns seed edges into batches.
@@ -23,6 +25,8 @@ pub(crate) struct LinkBatches {
     pub(crate) num_negatives: NegativeSampling,
     pub(crate) exclude_seed_edges: bool,
     pub(crate) relations: Arc<EdgeRelations>,
+    /// True to fetch the weights of the edges.
+    pub(crate) weights: bool,
     pub(crate) wanted: NodeFields,
     pub(crate) cache: Option<Arc<CachedRows>>,
 }
@@ -66,6 +70,24 @@ impl LinkBatches {
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
         let subgraph = self.sampler.sample(seeds, key).await?;
         Ok(Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives })
+    }
+
+    /// Returns the weights of training edges.
+    async fn weights_of(&self, edges: &[SeedEdge]) -> Result<Vec<f32>, SampleError> {
+        let mut by_type: BTreeMap<EdgeTypeId, Vec<usize>> = BTreeMap::new();
+        for (at, edge) in edges.iter().enumerate() {
+            by_type.entry(edge.edge_type).or_default().push(at);
+        }
+        let wanted = EdgeFields { weights: true, ..EdgeFields::default() };
+        let mut weights = vec![1.0; edges.len()];
+        for (edge_type, at) in by_type {
+            let destinations: Vec<u32> = at.iter().map(|&at| edges[at].dst).collect();
+            // Training edges have positions.
+            let positions: Vec<u32> = at.iter().filter_map(|&at| edges[at].position).collect();
+            let found = self.node().fetch_edges(edge_type, &destinations, &positions, wanted).await?.weights;
+            at.into_iter().zip(found).for_each(|(at, weight)| weights[at] = weight);
+        }
+        Ok(weights)
     }
 
     /// Numbers the ends of edges and their negatives as seeds.
@@ -132,9 +154,10 @@ impl SeedBatches for LinkBatches {
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;
         let graph = MiniBatch { seed_positions: positions, ..graph };
+        let weights = if self.weights { self.weights_of(&edges).await? } else { Vec::new() };
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         let relations = self.relations.clone();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives, num_left_out, relations })
+        Ok(LinkBatch { graph, edge_types, src, dst, weights, negatives, num_left_out, relations })
     }
 
     fn num_bytes(batch: &LinkBatch) -> usize {

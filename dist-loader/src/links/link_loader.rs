@@ -14,7 +14,7 @@ use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
-use edgecut_graph::{EdgeTypeId, Part};
+use edgecut_graph::{EdgeTypeId, Part, Split};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const MAX_NEGATIVES: usize = 1 << 25;
 ///     exclude: Exclude::Edges,
 ///     shared: false,
 /// };
-/// let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+/// let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
 /// assert_eq!(link.negatives.num, 10);
 /// ```
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct LinkConfig {
     /// Pairs of edge types that are each other's reverse, in addition to those that names imply: `rev_writes` is the
     /// reverse of `writes`, and a type that connects a node type with itself may contain both directions.
     pub reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
+    /// True to fetch the weights of the edges of a batch. They must be training edges.
+    pub weights: bool,
 }
 
 /// A loader of a rank's mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
@@ -68,7 +70,7 @@ impl DistLinkNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for more distinct negatives than there are nodes, for wrong reverse
-    /// types, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// types, for edges without requested weights, and for edges without times in temporal sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -115,6 +117,11 @@ impl DistLinkNeighborLoader {
         if let Some(why) = too_few_nodes(part, &edge_types, link.negatives) {
             return invalid(why);
         }
+        if link.weights
+            && let Some(why) = lacks_weights(part, &seeds, &edge_types)
+        {
+            return invalid(why);
+        }
         let relations = Arc::new(EdgeRelations::new(part, &link.reverse_types)?);
         let index = EdgeIndex::new(graph, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         index.check_len()?;
@@ -131,6 +138,7 @@ impl DistLinkNeighborLoader {
             num_negatives: link.negatives,
             exclude_seed_edges: link.exclude_seed_edges,
             relations,
+            weights: link.weights,
             wanted: config.wanted,
             cache: config.cache.clone(),
         };
@@ -220,6 +228,19 @@ impl DistLinkNeighborLoader {
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
         self.loader.hotness(epoch, num_batches)
     }
+}
+
+/// Returns the reason why the seeds have no weights, if there is one.
+fn lacks_weights(part: &Part, seeds: &EdgeSeeds, edge_types: &[EdgeTypeId]) -> Option<String> {
+    if !matches!(seeds, EdgeSeeds::Split(Split::Train, _)) {
+        return Some("only training edges have weights: do not request weights of other edges".into());
+    }
+    let all = &part.meta().edge_types;
+    let edges = edge_types.iter().map(|edge_type| &all[edge_type.index()]).find(|edges| !edges.has_weights)?;
+    Some(format!(
+        "edges of type {}__{}__{} have no weights: store weights, or do not weight edges in the loss (`weighted_loss`)",
+        edges.src_type, edges.relation, edges.dst_type
+    ))
 }
 
 /// Returns the reason why no edge of some type can have distinct negatives, if there is one.

@@ -60,25 +60,38 @@ impl HoldOut {
         Self { choice: HoldOutChoice::Latest, valid_fraction, test_fraction, seed }
     }
 
-    /// Parses the shares of validation and test edges, such as `0.05,0.1` or `latest:0.05,0.1`.
+    /// Holds out no edges.
+    pub const NOTHING: Self = Self::random(0.0, 0.0, 0);
+
+    /// Returns this choice; `None` if it holds out no edges.
+    pub fn if_any(self) -> Option<Self> {
+        if self.valid_fraction == 0.0 && self.test_fraction == 0.0 { None } else { Some(self) }
+    }
+
+    /// Parses the shares of validation and test edges, such as `0.05,0.1` or `latest:0.05,0.1`, or `0` for
+    /// [`HoldOut::NOTHING`].
     ///
     /// ```
     /// use edgecut_graph::HoldOut;
     /// assert_eq!(HoldOut::parse("0.05,0.1", 7), Ok(HoldOut::random(0.05, 0.1, 7)));
     /// assert_eq!(HoldOut::parse("latest:0.05,0.1", 7), Ok(HoldOut::latest(0.05, 0.1, 7)));
+    /// assert_eq!(HoldOut::parse("0", 7), Ok(HoldOut::NOTHING));
     /// assert!(HoldOut::parse("0.05", 7).is_err());
     /// ```
     ///
     /// # Errors
     /// A message with the expected form, or the error of [`HoldOut::check`].
     pub fn parse(text: &str, seed: u64) -> Result<Self, String> {
+        if text.trim() == "0" {
+            return Ok(Self::NOTHING);
+        }
         let (choice, fractions) = match text.strip_prefix(LATEST) {
             Some(fractions) => (HoldOutChoice::Latest, fractions),
             None => (HoldOutChoice::Random, text),
         };
         let numbers: Result<Vec<f64>, _> = fractions.split(',').map(|number| number.trim().parse()).collect();
         let Ok([valid_fraction, test_fraction]) = numbers.as_deref() else {
-            return Err("expected the shares of validation and test edges, such as 0.05,0.1 or latest:0.05,0.1".into());
+            return Err("expected the shares of validation and test edges, such as 0.05,0.1 or latest:0.05,0.1, or 0 for no such edges".into());
         };
         let hold_out = Self { choice, valid_fraction: *valid_fraction, test_fraction: *test_fraction, seed };
         hold_out.check()?;

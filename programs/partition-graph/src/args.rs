@@ -341,7 +341,8 @@ impl PartitionArgs {
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
-        source.hold_out_edges = self.hold_out_edges.map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
+        source.hold_out_edges =
+            self.hold_out_edges.and_then(HoldOut::if_any).map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
         source.fake = self.fake.options();
         if let Some(flag) = self.fake.first_given()
             && (self.conf.is_some() || !source.is_generated())

@@ -138,12 +138,37 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),
         (&["--prefetch-bytes", "much"], "is not a number of bytes"),
-        (&["--decoder", "complex"], "expected dot or distmult"),
+        (&["--hold-out-edges", "0"], "give --num-epochs"),
+        (&["--hold-out-edges", "0", "--num-epochs", "2", "--metric", "mrr"], "no edges to evaluate on"),
+        (&["--decoder", "cosine"], "expected dot, distmult, complex, bilinear, transe, rotate or mlp"),
+        (&["--decoder", "rotate:gamma=2"], "rotate has no setting \"gamma\": use margin"),
+        (&["--loss", "margin:margin=0"], "margin 0 is not a finite number above 0"),
     ] {
         let output = link(&parts.path, 1, flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
     }
+}
+
+/// All edges are trained on, and the model of the last epoch is kept. The note tells it.
+#[test]
+fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
+    let whole = programs::parts(2, 6);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let flags = ["--hold-out-edges", "0", "--num-epochs", "3", "--num-neighbors", "3", "--json", "--save-model"];
+    let output = link(&whole.path, 2, &[&flags[..], &[text(&model)]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let note = "training uses all edges: there is no validation, and the model of epoch 3, the last one, is kept";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    let result = json(&output);
+    assert_eq!(result["best_epoch"], 3, "{result}");
+    for split in ["valid", "test"] {
+        assert_eq!((&result[split]["edges"], &result[split]["mrr"]), (&Value::from(0), &Value::Null), "{result}");
+    }
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
+    let output = predict(&whole.path, &model, &out, &top);
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]
@@ -153,6 +178,14 @@ fn what_does_not_fit_the_graph_is_one_error() {
         (&plain, &["--edge-types", "cites"][..], "there is no edge type cites: the graph has node__to__node"),
         (&plain, &["--reverse-types", "to=cites"], "there is no edge type cites"),
         (&whole, &[], "no edges are held out for validation: partition it with --hold-out-edges"),
+        (&plain, &["--hold-out-edges", "0"], "it has validation edges, which are not trained on"),
+        (&plain, &["--weighted-loss"], "edges of type node__to__node have no weights"),
+        (
+            &plain,
+            &["--shared-negatives", "--in-batch-negatives", "--log-q-correction"],
+            "the log-Q correction estimates a softmax over all nodes, which the loss bce does not compute",
+        ),
+        (&plain, &["--decoder", "rotate", "--n3-weight", "0.1"], "not for the decoder rotate"),
         (
             &plain,
             &["--exclude-positives", "--num-negatives", "400"],

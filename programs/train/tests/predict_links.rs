@@ -1,23 +1,33 @@
 //! Scores of pairs, best destinations and learned vectors of models for links, from real processes. All are compared
 //! with brute force over the embeddings that the program writes.
 
+use crate::plain_scores::plain_score;
 use crate::programs;
 
-use edgecut_graph::{DiskPartId, EdgeTypeId, NodeTypeId, Part, map_npy, write_npy};
+use edgecut_graph::rng::CounterRng;
+use edgecut_graph::{
+    Dataset, DiskPartId, EdgeData, EdgeTypeId, HoldOut, Meta, NodeData, NodeTypeId, Part, map_npy, write_npy,
+};
+use edgecut_trainer::nn::DecoderKind;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained, typed_link_parts,
+    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained,
+    typed_link_parts, written_by,
 };
+use safetensors::SafeTensors;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The rows of all nodes at both ends of an edge type, and its relation vector.
+/// The rows of all nodes at both ends of an edge type, and the decoder.
 struct Oracle {
     src: Vec<f32>,
     dst: Vec<f32>,
-    relation: Vec<f32>,
+    decoder: DecoderKind,
+    /// The tensors of the decoder.
+    tensors: Vec<Vec<f64>>,
+    edge_type: usize,
 }
 
 impl Oracle {
@@ -28,14 +38,35 @@ impl Oracle {
             predicted(&parts.path, model, out, &[&["--output", "embedding"], &of_type[..]].concat());
             map_npy::<f32>(&out.join("predictions.npy")).expect("embeddings").1.to_vec()
         };
-        let relation = relation.unwrap_or_else(|| vec![1.0; 16]);
-        Self { src: rows(0), dst: rows(1), relation }
+        let (src, dst) = (rows(0), rows(1));
+        let (decoder, tensors) = match relation {
+            None => ("dot", vec![]),
+            Some(relation) => ("distmult", vec![relation.into_iter().map(f64::from).collect()]),
+        };
+        Self { src, dst, decoder: decoder.parse().expect("a decoder"), tensors, edge_type: 0 }
+    }
+
+    /// Reads the decoder of a model file.
+    fn with_decoder(self, model: &Path, decoder: &str, edge_type: usize) -> Self {
+        let bytes = std::fs::read(model).expect("the model");
+        let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+        let mut tensors = Vec::new();
+        for name in ["source", "destination", "product", "relations", "output"] {
+            let Ok(tensor) = file.tensor(&format!("decoder.{name}")) else { continue };
+            // Files have matrices transposed.
+            let [columns, rows] = tensor.shape() else { panic!("{name} is a matrix") };
+            let values: Vec<f32> = bytemuck::pod_collect_to_vec(tensor.data());
+            let transposed = (0..rows * columns).map(|at| values[at % columns * rows + at / columns]);
+            tensors.push(transposed.map(f64::from).collect());
+        }
+        Self { decoder: decoder.parse().expect("a decoder"), tensors, edge_type, ..self }
     }
 
     fn score(&self, src: i64, dst: i64) -> f32 {
-        let row = |rows: &[f32], node: i64| rows[node as usize * 16..][..16].to_vec();
-        let products = row(&self.src, src).into_iter().zip(row(&self.dst, dst)).zip(&self.relation);
-        products.map(|((a, b), r)| a * b * r).sum()
+        let row = |rows: &[f32], node: i64| -> Vec<f64> {
+            rows[node as usize * 16..][..16].iter().map(|&value| f64::from(value)).collect()
+        };
+        plain_score(self.decoder, &self.tensors, self.edge_type, &row(&self.src, src), &row(&self.dst, dst)) as f32
     }
 
     fn num_destinations(&self) -> i64 {
@@ -287,6 +318,96 @@ fn typed_graphs_are_scored_by_relation() {
     assert!(lines.next().expect("names").starts_with("node_id,embedding_0,embedding_1,"));
     let values = lines.flat_map(|line| line.split(',').skip(1)).map(|number| number.parse().expect("a number"));
     assert_eq!(values.collect::<Vec<f32>>(), tables[0].values);
+}
+
+/// Generates purchases of users with tastes: most items that a user buys are of one kind, and some items of each kind are
+/// more popular than others.
+fn purchases() -> Dataset {
+    const USERS: usize = 240;
+    const KINDS: usize = 6;
+    const ITEMS_OF_KIND: usize = 20;
+    let mut numbers = CounterRng::new(7);
+    let mut src = Vec::new();
+    let mut dst = Vec::new();
+    for user in 0..USERS {
+        let mut bought = BTreeSet::new();
+        while bought.len() < 12 {
+            let kind = if numbers.below(6) == 0 { numbers.below(KINDS as u64) } else { (user % KINDS) as u64 };
+            // The smaller of two numbers prefers the first items.
+            let item = numbers.below(ITEMS_OF_KIND as u64).min(numbers.below(ITEMS_OF_KIND as u64));
+            bought.insert(kind as u32 * ITEMS_OF_KIND as u32 + item as u32);
+        }
+        src.extend(std::iter::repeat_n(user as u32, bought.len()));
+        dst.extend(bought);
+    }
+    let nodes = |name: &str, num_nodes| NodeData { name: name.into(), num_nodes, ..NodeData::default() };
+    let mut graph = Dataset {
+        name: "purchases".into(),
+        node_types: vec![nodes("user", USERS), nodes("item", KINDS * ITEMS_OF_KIND)],
+        edge_types: vec![EdgeData::new(NodeTypeId(0), "buys", NodeTypeId(1), src.into(), dst.into())],
+    };
+    graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.2, 3)).expect("held-out edges");
+    graph
+}
+
+/// A recommender that has learned tastes is far better than lists of popular items, which know nothing of the user.
+#[test]
+fn planted_tastes_are_recommended_better_than_popular_items() {
+    let parts = written_by(&purchases(), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let mut command = Command::new(programs::TRAIN);
+    programs::unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).args(["link", "--dataset-root-dir"]).arg(&parts.path);
+    command.args(["--nproc-per-node", "2", "--model", "embedding", "--hidden-channels", "16", "--batch-size", "64"]);
+    command.args(["--loss", "softmax", "--shared-negatives", "--num-negatives", "60", "--in-batch-negatives"]);
+    command.args(["--log-q-correction", "--num-epochs", "15", "--lr", "0.02", "--dropout", "0"]);
+    let output = programs::run(command.arg("--save-model").arg(&model));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "10", "--exclude-known", "train"];
+    let result = predicted(&parts.path, &model, &out, &top);
+    for metric in ["recall", "ndcg", "map", "hit_rate", "coverage"] {
+        let of_model = result["test"][metric].as_f64().expect("a number");
+        let of_popularity = result["popularity"][metric].as_f64().expect("a number");
+        assert!(of_model > 1.3 * of_popularity, "{metric}: {result}");
+    }
+}
+
+/// Scores and lists of decoders that are no products of rows, too, do not depend on parts and processes.
+#[test]
+fn decoders_score_by_their_formulas_in_every_layout() {
+    let two = typed_link_parts(2);
+    let three = typed_link_parts(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let (sources, destinations) = some_pairs(200, 300);
+    let pairs =
+        array_file(folder.path().join("pairs.npy"), &[2, 200], &[sources.clone(), destinations.clone()].concat());
+    let listed = [5, 0, 299];
+    let list = array_file(folder.path().join("listed.npy"), &[3], &listed);
+    for decoder in ["complex", "rotate:margin=2", "mlp"] {
+        trained("link", &two.path, &model, &["--decoder", decoder, "--num-epochs", "1"]);
+        let names = edge_type_names(&two);
+        let ends: Vec<&str> = names[4].split("__").collect();
+        let oracle = Oracle::new(&two, &model, &out, Some([ends[0], ends[2]]), None).with_decoder(&model, decoder, 4);
+        let known = known_edges(&two, 2, EdgeTypeId(4));
+        let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+        for (parts, processes) in [(&two, "1"), (&three, "3")] {
+            let what = format!("{decoder}, {processes} processes");
+            let flags = ["--edge-type", &names[4], "--nproc-per-node", processes];
+            predicted(&parts.path, &model, &out, &[&flags[..], &["--output", "score", "--pairs", &pairs]].concat());
+            assert_close(&scores_of(&out, "scores.npy").1, &expected, &what);
+            let top = ["--output", "top-k", "--sources", &list, "--top-k", "9", "--exclude-known", "all"];
+            predicted(&parts.path, &model, &out, &[&flags[..], &top].concat());
+            check_top_k(&out, &listed, 9, &oracle, &known, &what);
+        }
+    }
+}
+
+/// Returns the full names of the edge types.
+fn edge_type_names(parts: &Parts) -> Vec<String> {
+    let meta = Meta::read(&parts.path).expect("META.json");
+    meta.edge_types.iter().map(|edges| format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)).collect()
 }
 
 #[test]

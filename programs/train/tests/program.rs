@@ -10,6 +10,8 @@ mod launchers;
 mod link_evaluation;
 mod link_processes;
 mod metrics_port;
+#[path = "../../../trainer/tests/plain_scores.rs"]
+mod plain_scores;
 mod predict;
 mod predict_graphs;
 mod predict_links;

@@ -22,7 +22,8 @@ class LinkModel(torch.nn.Module):
     ----------
     config : dict
         The settings, as the file of a model stores them: ``encoder``, the settings of a :class:`RelationalNet` without
-        outputs, and ``decoder``, which is ``"dot"`` or ``"distmult"``.
+        outputs, and ``decoder``, the name of a decoder of ``train link`` or a dict with the name and its settings, such as
+        ``{"transe": {"margin": 12.0, "norm": 1}}``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type without features.
     pyg_layers : list of dict, optional
@@ -33,7 +34,10 @@ class LinkModel(torch.nn.Module):
     encoder : RelationalNet
         The encoder.
     relations : torch.nn.Parameter or None
-        The vectors of DistMult, with the shape [edge types, channels].
+        The values of the decoder for each edge type, with the shape [edge types, values]: vectors of DistMult, ComplEx and
+        TransE, angles of RotatE, matrices of the bilinear decoder, or biases of the MLP.
+    source, destination, product, output : torch.nn.Parameter
+        The weights of the MLP; other decoders do not have them.
     config : dict
         The settings.
     """
@@ -49,14 +53,19 @@ class LinkModel(torch.nn.Module):
         settings = Settings(config, "model for links")
         self.encoder = RelationalNet(settings["encoder"], num_nodes, pyg_layers)
         self.pyg_layers = pyg_layers
-        decoder = settings["decoder"]
-        if decoder not in ("dot", "distmult"):
-            raise ValueError(f"`decoder` of a model for links is {decoder!r}: choose from 'dot' and 'distmult'")
+        self.decoder, values = _decoder(settings["decoder"])
+        self.decoder_settings = values
         settings.finish()
+        edge_types, channels = len(self.encoder.edge_types), self.encoder.config["hidden_channels"]
         self.relations = None
-        if decoder == "distmult":
-            shape = len(self.encoder.edge_types), self.encoder.config["hidden_channels"]
-            self.relations = torch.nn.Parameter(torch.empty(shape).uniform_(0, 2))
+        widths = {"dot": None, "rotate": channels // 2, "bilinear": channels * channels}
+        width = widths.get(self.decoder, channels)
+        if width is not None:
+            self.relations = torch.nn.Parameter(torch.empty(edge_types, width).uniform_(0, 2))
+        if self.decoder == "mlp":
+            for name, columns in _MLP:
+                weight = torch.empty(channels, columns or channels)
+                self.register_parameter(name, torch.nn.Parameter(torch.nn.init.xavier_uniform_(weight)))
 
     def encode(self, x: Any, edge_index: Any, n_id: Any = None) -> Any:
         """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
@@ -72,8 +81,8 @@ class LinkModel(torch.nn.Module):
         edge_type : int, default 0
             The number of the edge type.
         """
-        query = src if self.relations is None else src * self.relations[edge_type]
-        return (query * dst).sum(dim=-1)
+        relation = None if self.relations is None else self.relations[edge_type]
+        return _SCORES[self.decoder](self, src, relation, dst)
 
     def forward(self, x: Any, edge_index: Any, edge_label_index: Tensor, edge_type: int = 0, n_id: Any = None) -> Tensor:
         """Return the scores of the edges ``edge_label_index`` of one edge type. See :meth:`encode` for ``x``,
@@ -91,7 +100,83 @@ class LinkModel(torch.nn.Module):
         yield from self.encoder.named_tensors("encoder.")
         if self.relations is not None:
             yield "decoder.relations", self.relations.detach().T
+        if self.decoder == "mlp":
+            for name, _ in _MLP:
+                yield f"decoder.{name}", getattr(self, name).detach().T
 
     def named_embeddings(self) -> NamedTensors:
         """Return the embeddings by their names in a file."""
         yield from self.encoder.named_embeddings()
+
+
+# The weights of the MLP, and their columns if these are not the channels.
+_MLP = [("source", None), ("destination", None), ("product", None), ("output", 1)]
+
+# The settings of each decoder, with their defaults.
+_SETTINGS: dict[str, dict[str, float]] = {
+    "dot": {},
+    "distmult": {},
+    "complex": {},
+    "bilinear": {},
+    "transe": {"margin": 12.0, "norm": 1},
+    "rotate": {"margin": 12.0},
+    "mlp": {},
+}
+
+
+def _decoder(given: Any) -> tuple[str, dict[str, float]]:
+    """Return the name and the settings of a decoder."""
+    name, settings = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (given, {})
+    if not isinstance(name, str) or name not in _SETTINGS or not set(settings) <= set(_SETTINGS[name]):
+        known = ", ".join(repr(name) for name in _SETTINGS)
+        raise ValueError(f"`decoder` of a model for links is {given!r}: choose from {known}")
+    return name, {**_SETTINGS[name], **settings}
+
+
+def _dot(model: LinkModel, src: Tensor, relation: Tensor | None, dst: Tensor) -> Tensor:
+    return (src * dst).sum(dim=-1)
+
+
+def _distmult(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    return (src * relation * dst).sum(dim=-1)
+
+
+def _as_complex(rows: Tensor) -> Tensor:
+    """Return rows as complex numbers: the first half are the real parts, the second half the imaginary parts."""
+    real, imaginary = rows.chunk(2, dim=-1)
+    return torch.complex(real, imaginary)
+
+
+def _complex(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    return (_as_complex(src) * _as_complex(relation) * _as_complex(dst).conj()).sum(dim=-1).real
+
+
+def _bilinear(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    channels = src.shape[-1]
+    return ((src @ relation.reshape(channels, channels)) * dst).sum(dim=-1)
+
+
+def _transe(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    settings = model.decoder_settings
+    return settings["margin"] - torch.linalg.vector_norm(src + relation - dst, ord=settings["norm"], dim=-1)
+
+
+def _rotate(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    rotation = torch.polar(torch.ones_like(relation), relation)
+    return model.decoder_settings["margin"] - (_as_complex(src) * rotation - _as_complex(dst)).abs().sum(dim=-1)
+
+
+def _mlp(model: LinkModel, src: Tensor, relation: Tensor, dst: Tensor) -> Tensor:
+    hidden = src @ model.source + dst @ model.destination + (src * dst) @ model.product + relation
+    return (torch.relu(hidden) @ model.output).squeeze(-1)
+
+
+_SCORES = {
+    "dot": _dot,
+    "distmult": _distmult,
+    "complex": _complex,
+    "bilinear": _bilinear,
+    "transe": _transe,
+    "rotate": _rotate,
+    "mlp": _mlp,
+}

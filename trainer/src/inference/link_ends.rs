@@ -5,6 +5,7 @@ use super::predict::{PredictionJob, Trained};
 use crate::edge_type_name::edge_type;
 use crate::embeddings::EmbeddingSource;
 use crate::models::{LayeredModel, LinkModel, LinkModelConfig};
+use crate::nn::{EdgeEnd, LinkQueries};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
@@ -110,26 +111,26 @@ impl LinkEnds {
         if sources.is_empty() {
             return Ok(Vec::new());
         }
-        let query = self.queries(model, sources, device)?;
+        let queries = self.queries(model, sources, device)?;
         let graph = self.node();
         let destinations = graph.handle().block_on(graph.find_originals(self.dst.node_type(), destinations))?;
         let rows = Tensor::from_data(pulled(&self.dst, &destinations)?, device);
-        let scores = (query * rows).sum_dim(1).into_data();
+        let scores = model.decoder.score_own(&queries, rows).into_data();
         consumed();
         Ok(scores.iter::<f32>().collect())
     }
 
-    /// Returns the query vectors of sources, which are ids of the dataset.
+    /// Returns the queries of sources, which are ids of the dataset.
     pub(super) fn queries<B: GnnBackend>(
         &self,
         model: &LinkModel<B>,
         sources: &[u32],
         device: &B::Device,
-    ) -> Result<Tensor<B, 2>, TrainError> {
+    ) -> Result<LinkQueries<B>, TrainError> {
         let graph = self.node();
         let nodes = graph.handle().block_on(graph.find_originals(self.src.node_type(), sources))?;
         let rows = Tensor::from_data(pulled(&self.src, &nodes)?, device);
-        Ok(model.decoder.query(rows, &vec![self.edge_type.0; sources.len()]))
+        Ok(model.decoder.query(rows, &vec![self.edge_type.0; sources.len()], EdgeEnd::Destination))
     }
 
     /// Returns the rows of destinations, which are distinct global ids.

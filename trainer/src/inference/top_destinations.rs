@@ -5,7 +5,7 @@ use super::link_ends::LinkEnds;
 use super::scored_node::{Best, ScoredNode};
 use crate::gather::all_gather_large;
 use crate::models::LinkModel;
-use crate::ops::{GnnBackend, consumed, matmul};
+use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -207,13 +207,13 @@ impl TopDestinations {
         sources: &[u32],
         device: &B::Device,
     ) -> Result<Vec<Best>, TrainError> {
-        let query = self.ends.queries(model, sources, device)?;
+        let queries = self.ends.queries(model, sources, device)?;
         let sources = self.global_sources(sources)?;
         let mut best: Vec<Best> = sources.iter().map(|_| Best::new(self.k)).collect();
         for (block, nodes) in self.candidates.chunks(self.candidates_at_once).enumerate() {
             let first = block * self.candidates_at_once;
             let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(nodes)?, device);
-            let scores = matmul(query.clone(), rows.transpose()).into_data().convert::<f32>();
+            let scores = model.decoder.score_all(&queries, rows).into_data().convert::<f32>();
             consumed();
             let scores = scores.as_slice::<f32>().map_err(|error| TrainError::batch(format!("{error:?}")))?;
             let ids = &self.ids[first..][..nodes.len()];

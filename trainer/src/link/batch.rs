@@ -1,5 +1,6 @@
 //! A batch of edges as tensors.
 
+use super::popularity::Popularity;
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
@@ -20,8 +21,19 @@ pub struct LinkTensorBatch<B: Backend> {
     /// The row of each edge's destination.
     pub(super) dst: Vec<u32>,
     pub(super) negatives: NegativeRows,
+    /// The weight of each edge in the loss; `None` if all weigh 1.
+    pub(super) weights: Option<Vec<f32>>,
     /// The number of edges without negatives, which are not in the batch.
     pub(super) num_left_out: usize,
+}
+
+/// The choice and the correction of negatives that the edges of a batch share.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NegativeChoice {
+    /// The pairs of a batch that serve as negatives.
+    pub(super) pairs: SharedNegatives,
+    /// The probabilities that correct scores; `None` if they are not corrected.
+    pub(super) popularity: Option<Popularity>,
 }
 
 /// The negatives of a batch's edges.
@@ -40,6 +52,8 @@ pub(super) struct SharedRows {
     pub(super) rows: Vec<u32>,
     /// Pairs that are not negatives, each once: a position in `edges` and a position in `rows`.
     pub(super) masked: Vec<(u32, u32)>,
+    /// The logarithm of each negative's probability to be in the batch; `None` if scores are not corrected.
+    pub(super) log_probabilities: Option<Vec<f32>>,
 }
 
 impl SharedRows {
@@ -57,16 +71,27 @@ impl SharedRows {
 }
 
 impl<B: GnnBackend> LinkTensorBatch<B> {
+    /// Returns the weights of some edges; `None` if all weigh 1.
+    pub(super) fn weights_of(&self, edges: &[u32]) -> Option<Vec<f32>> {
+        let weights = self.weights.as_ref()?;
+        Some(edges.iter().map(|&edge| weights[edge as usize]).collect())
+    }
+
     pub(super) fn new(
         batch: LinkBatch,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
-        pairs: SharedNegatives,
+        choice: &NegativeChoice,
         cache: Option<&FeatureCache<B>>,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
-        let shared = batch.shared_candidates(pairs);
-        let LinkBatch { graph, edge_types, mut src, mut dst, negatives, num_left_out, .. } = batch;
+        let mut shared = Vec::new();
+        for group in batch.shared_candidates(choice.pairs) {
+            let log_probabilities =
+                choice.popularity.as_ref().map(|popularity| popularity.log_probabilities(&batch, &group));
+            shared.push((group, log_probabilities));
+        }
+        let LinkBatch { graph, edge_types, mut src, mut dst, weights, negatives, num_left_out, .. } = batch;
         // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
         // numbers to rows of the encoder's output.
         let mut starts = Vec::with_capacity(graph.nodes.len());
@@ -89,16 +114,19 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
                 NegativeRows::OfEach { num, rows: dst }
             }
             Negatives::Shared(_) => {
-                let rows_of = |SharedCandidates { dst_type, edges, candidates, masked }| {
+                let mut groups = Vec::new();
+                for (group, log_probabilities) in shared {
+                    let SharedCandidates { dst_type, edges, candidates, masked } = group;
                     let start = start(dst_type.index());
                     let rows = candidates.into_iter().map(|number| number + start).collect();
-                    SharedRows { edges, rows, masked }
-                };
-                NegativeRows::Shared(shared.into_iter().map(rows_of).collect())
+                    groups.push(SharedRows { edges, rows, masked, log_probabilities });
+                }
+                NegativeRows::Shared(groups)
             }
         };
         let graph = TensorBatch::with_cache(graph, schema, options, cache, device)?;
         let edge_types = edge_types.iter().map(|edge_type| edge_type.0).collect();
-        Ok(Self { graph, edge_types, src, dst, negatives, num_left_out })
+        let weights = if weights.is_empty() { None } else { Some(weights) };
+        Ok(Self { graph, edge_types, src, dst, negatives, weights, num_left_out })
     }
 }

@@ -1,8 +1,9 @@
 //! The settings of link prediction, and their checks against the graph.
 
+use super::loss::{Bce, LinkLoss};
 use crate::edge_type_name::edge_type;
 use crate::models::{LinkModelConfig, ModelError};
-use crate::nn::DecoderKind;
+use crate::nn::{DecoderKind, Dot};
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
@@ -19,11 +20,11 @@ settings! {
     /// ```
     /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
     /// use edgecut_trainer::TrainingConfig;
-    /// use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig};
+    /// use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, Softmax};
     /// use edgecut_trainer::models::{ConvKind, SageSettings};
     /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
     /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
-    /// let config = LinkTrainingConfig { training, loss: LinkLoss::Softmax, num_negatives: 8, ..Default::default() };
+    /// let config = LinkTrainingConfig { training, loss: LinkLoss::Softmax(Softmax {}), num_negatives: 8, ..Default::default() };
     /// # let _ = config;
     /// ```
     #[derive(Clone, Debug)]
@@ -36,11 +37,10 @@ settings! {
         /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
         /// always paired. Message passing excludes the seed edges of a batch and their reverses
         pub reverse_types: Vec<(String, String)> = Vec::new() => Flag::new("LIST").checked(is_pair);
-        /// Decoder that scores a pair of nodes
-        pub decoder: DecoderKind = DecoderKind::Dot => Flag::new("dot|distmult");
-        /// Loss: binary cross-entropy over an edge and its negatives (bce), or cross-entropy of classifying the edge among
-        /// its negatives (softmax)
-        pub loss: LinkLoss = LinkLoss::Bce => Flag::new("bce|softmax");
+        /// Decoder that scores a pair of nodes, with settings as in NAME:SETTING=VALUE,SETTING=VALUE
+        pub decoder: DecoderKind = DecoderKind::Dot(Dot {}) => Flag::new("NAME[:SETTINGS]");
+        /// Loss of an edge and its negatives, with settings as in NAME:SETTING=VALUE,SETTING=VALUE
+        pub loss: LinkLoss = LinkLoss::Bce(Bce {}) => Flag::new("NAME[:SETTINGS]");
         /// Negative destinations per training edge
         pub num_negatives: usize = 1 => Flag::new("N").checked(in_range::<1, 1_000_000>);
         /// Probability distribution of negative destinations
@@ -50,6 +50,12 @@ settings! {
         /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. The source of the
         /// edge and destinations that an edge of the batch connects it to are excluded
         pub in_batch_negatives: bool = false => Flag::switch().requires("shared_negatives");
+        // Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", RecSys 2019.
+        /// With --in-batch-negatives and --loss softmax: correct the scores of negatives by the probability that they are
+        /// in the batch, which grows with their popularity. Otherwise popular nodes are negatives too often
+        pub log_q_correction: bool = false => Flag::switch().requires("in_batch_negatives");
+        /// Weight each training edge in the loss by its stored weight
+        pub weighted_loss: bool = false => Flag::switch();
         /// Never sample an edge of the message-passing graph as a negative, nor the same negative twice for an edge
         pub exclude_positives: bool = false => Flag::switch().conflicts_with(&["shared_negatives"]);
         // Lacroix, Usunier and Obozinski, "Canonical tensor decomposition for knowledge base completion", ICML 2018.
@@ -65,6 +71,8 @@ settings! {
         /// Metric on the validation edges that selects the best epoch. K is any number. roc-auc and average-precision keep
         /// all scores in memory and are computed only if selected here, or if all edges share given negatives
         pub metric: LinkMetric = LinkMetric::Mrr => Flag::new("mrr|hits@K|roc-auc|average-precision");
+        /// True to train on all edges without validation. The model of the last epoch is kept.
+        pub without_validation: bool = false;
     }
 }
 
@@ -93,24 +101,6 @@ pub(crate) fn is_pair(text: &str) -> Result<(), String> {
         _ => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),
     }
 }
-
-/// The loss of link prediction.
-///
-/// ```
-/// use edgecut_trainer::link::LinkLoss;
-/// assert_eq!("softmax".parse(), Ok(LinkLoss::Softmax));
-/// assert_eq!(LinkLoss::Bce.to_string(), "bce");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LinkLoss {
-    /// Binary cross-entropy, the mean over an edge and its negatives.
-    Bce,
-    /// Cross-entropy of classifying the edge among itself and its negatives.
-    Softmax,
-}
-
-words!(LinkLoss, "loss", Bce = "bce", Softmax = "softmax");
 
 /// The candidates that held-out edges are ranked against.
 ///
@@ -245,7 +235,8 @@ impl FromStr for LinkMetric {
     }
 }
 
-/// Returns the edge types that `config` names, or else all types with held-out edges.
+/// Returns the edge types that `config` names, or else all types with held-out edges. Without validation and held-out
+/// edges, these are all types.
 ///
 /// # Errors
 /// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, or if the metric
@@ -261,15 +252,29 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
     }
     let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
         let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);
-        (0..meta.edge_types.len()).filter(held_out).map(|e| EdgeTypeId(e as u16)).collect()
+        let all = 0..meta.edge_types.len();
+        if config.without_validation && !all.clone().any(|e| held_out(&e)) {
+            all.map(|e| EdgeTypeId(e as u16)).collect()
+        } else {
+            all.filter(held_out).map(|e| EdgeTypeId(e as u16)).collect()
+        }
     } else {
         // The set removes types that are named twice.
         let named = config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<BTreeSet<_>, _>>()?;
         named.into_iter().collect()
     };
-    if types.iter().all(|e| meta.edge_types[e.index()].held_out[0] == 0) {
+    let has_validation = types.iter().any(|e| meta.edge_types[e.index()].held_out[0] > 0);
+    if config.without_validation && has_validation {
         return fail(
-            "no edges are held out for validation: partition it with `hold_out_edges`, or give it validation and test edges"
+            "it has validation edges, which are not trained on: leave `hold_out_edges=0` out to validate on them, or \
+             make the parts without them"
+                .into(),
+        );
+    }
+    if !config.without_validation && !has_validation {
+        return fail(
+            "no edges are held out for validation: partition it with `hold_out_edges`, give it validation and test \
+             edges, or train on all edges without validation (`hold_out_edges=0`)"
                 .into(),
         );
     }
@@ -291,9 +296,25 @@ pub(crate) fn reverse_edge_types(
 /// Returns the model that `config` describes for a graph.
 ///
 /// # Errors
-/// [`TrainError::Dataset`] if settings contradict the graph or each other.
+/// [`TrainError::Dataset`] or [`TrainError::Config`] if settings contradict the graph or each other.
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
+    if config.n3_weight > 0.0 && !config.decoder.has_n3() {
+        let what = format!(
+            "the N3 penalty is defined for products of source, relation and destination only, not for the decoder {}: \
+             leave `n3_weight` out, or use dot, distmult or complex",
+            config.decoder
+        );
+        return Err(TrainError::Config { what });
+    }
+    if config.log_q_correction && !config.loss.is_sampled_softmax() {
+        let what = format!(
+            "the log-Q correction estimates a softmax over all nodes, which the loss {} does not compute: use \
+             `loss=softmax`, or leave `log_q_correction` out",
+            config.loss
+        );
+        return Err(TrainError::Config { what });
+    }
     let graph = config.training.schema(meta).map_err(unfit)?;
     let model = LinkModelConfig { encoder: config.training.network(graph, Vec::new(), true), decoder: config.decoder };
     model.validate().map_err(unfit)?;

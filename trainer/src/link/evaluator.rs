@@ -1,14 +1,15 @@
 //! Evaluation of link prediction: ranks held-out edges against negatives.
 
-use super::batch::{LinkTensorBatch, NegativeRows};
+use super::batch::{LinkTensorBatch, NegativeChoice, NegativeRows};
 use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge_types, target_edge_types};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
 use super::most_negatives::MostNegatives;
 use super::node_rows::{NodeEncoder, NodeRows};
+use super::scored_edges::ScoredEdges;
 use super::scores::{LinkResult, LinkScores};
-use super::step::{ScoredEdges, scores};
+use super::step::scores;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Selection};
@@ -19,7 +20,7 @@ use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
     DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, NegativeDistribution,
-    NegativeSampling, Negatives, SharedNegatives,
+    NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{EdgeTypeId, Split};
@@ -30,6 +31,8 @@ use std::sync::Arc;
 pub struct LinkEvaluator<B: Backend> {
     ranking: Ranking,
     negatives: MostNegatives,
+    /// True if there are validation edges, and if there are test edges.
+    has_edges: [bool; 2],
     schema: Arc<GraphSchema>,
     options: BatchOptions,
     metric: LinkMetric,
@@ -110,7 +113,10 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             }
         };
         let device = device.clone();
-        Ok(Self { ranking, negatives, schema: Arc::clone(schema), options, metric: config.metric, device })
+        let meta = graph.part().meta();
+        let types = target_edge_types(meta, config)?;
+        let has_edges = [0, 1].map(|at| types.iter().any(|e| meta.edge_types[e.index()].held_out[at] > 0));
+        Ok(Self { ranking, negatives, has_edges, schema: Arc::clone(schema), options, metric: config.metric, device })
     }
 
     /// Ranks the edges of some splits. Computes the rows of all nodes once, if the ranking needs them. Every rank must call
@@ -154,9 +160,9 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let device = self.device.clone();
         let schema = Arc::clone(&self.schema);
         // Each edge has its own negatives.
-        let pairs = SharedNegatives::default();
-        let batches =
-            loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, pairs, None, &device));
+        let choice = NegativeChoice::default();
+        let batches = loader
+            .epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, &choice, None, &device));
         let mut judged = Judged::new(self.metric, false);
         for batch in batches {
             let mut batch = batch??;
@@ -219,6 +225,9 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
+        if !self.has_edges[usize::from(split == Split::Test)] {
+            return Ok(LinkScores::default());
+        }
         let [scores] = self.rank([split], model, embeddings, world)?;
         if split == Split::Valid && scores.edges == 0 && scores.left_out > 0 {
             let what = format!(
@@ -273,7 +282,8 @@ fn sampled_edges(
         // Held-out edges are never message-passing edges. In a temporal graph, however, other edges may connect the
         // same two nodes, such as the reverse at the same time. As in training, no message passes over these.
         let exclude_seed_edges = config.training.sampler.temporal.is_some();
-        let link = LinkConfig { negatives, exclude_seed_edges, reverse_types: reverse_types.clone() };
+        let reverse_types = reverse_types.clone();
+        let link = LinkConfig { negatives, exclude_seed_edges, reverse_types, weights: false };
         let seeds = EdgeSeeds::Split(split, edge_types.clone());
         DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
     };

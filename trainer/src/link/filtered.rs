@@ -8,7 +8,8 @@ use crate::gather::{all_gather_large, all_gather_records};
 use crate::inference::candidates;
 use crate::metrics::RankingMetrics;
 use crate::models::LinkModel;
-use crate::ops::{GnnBackend, matmul};
+use crate::nn::EdgeEnd;
+use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -45,22 +46,15 @@ struct Ranked {
 
 /// For each edge type, ranked end and other end: the known nodes at the ranked end, as ascending positions among the
 /// nodes whose rows this rank holds.
-type Known = HashMap<(EdgeTypeId, End, u32), Vec<u32>>;
-
-/// An end of an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum End {
-    Destination,
-    Source,
-}
+type Known = HashMap<(EdgeTypeId, EdgeEnd, u32), Vec<u32>>;
 
 /// A held-out edge and the end to rank, in global ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedEnd {
     /// The type of the ranked node and its rivals.
     candidate_type: NodeTypeId,
+    end: EdgeEnd,
     edge_type: EdgeTypeId,
-    end: End,
     /// The type of the other end.
     given_type: NodeTypeId,
     /// The other end.
@@ -73,8 +67,8 @@ struct RankedEnd {
 struct Candidates<B: GnnBackend> {
     /// Global ids, ascending.
     ids: Vec<u32>,
-    /// `[channels, ids.len()]`
-    matrix: Tensor<B, 2>,
+    /// `[ids.len(), channels]`
+    rows: Tensor<B, 2>,
 }
 
 impl FilteredRanking {
@@ -87,9 +81,9 @@ impl FilteredRanking {
         let mut ranked = |split: Split| -> Result<Ranked, TrainError> {
             let mut ends = Vec::new();
             for edge in gather_held_out(graph, &edge_types, split, world)? {
-                ends.push(edge.ranked(graph, End::Destination));
+                ends.push(edge.ranked(graph, EdgeEnd::Destination));
                 if config.rank == RankedEnds::Both {
-                    ends.push(edge.ranked(graph, End::Source));
+                    ends.push(edge.ranked(graph, EdgeEnd::Source));
                 }
             }
             ends.sort_unstable();
@@ -120,7 +114,8 @@ impl FilteredRanking {
             let mut most = [candidates.ids.len() as u64];
             world.all_reduce(&mut most, ReduceOp::Max)?;
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
-            for chunk in of_type.chunks(at_once) {
+            let of_ends = of_type.chunk_by(|a, b| a.end == b.end);
+            for chunk in of_ends.flat_map(|of_end| of_end.chunks(at_once)) {
                 for rivals in rank_chunk((chunk, known), rows, &candidates, model, device, world)? {
                     match rivals.rank() {
                         Some(rank) => ranks.add(rank),
@@ -144,8 +139,8 @@ impl FilteredRanking {
         let rows = rows.of_type(node_type)?;
         let ids = candidates(&self.graph, node_type);
         let values = self.graph.handle().block_on(rows.pull(&ids))?;
-        let matrix = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), device).transpose();
-        Ok(Candidates { ids, matrix })
+        let rows = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), device);
+        Ok(Candidates { ids, rows })
     }
 }
 
@@ -167,7 +162,7 @@ impl Rivals {
     }
 }
 
-/// Returns the rivals of each edge's ranked end.
+/// Returns the rivals of each edge's ranked end, which is the same end of all edges.
 fn rank_chunk<B: GnnBackend>(
     (edges, known): (&[RankedEnd], &Known),
     rows: &NodeRows,
@@ -179,19 +174,18 @@ fn rank_chunk<B: GnnBackend>(
     let given: Vec<(NodeTypeId, u32)> = edges.iter().map(|edge| (edge.given_type, edge.given)).collect();
     let given = rows.pull(&given)?;
     let channels = given.len() / edges.len();
-    let given = Tensor::from_data(TensorData::new(given, [edges.len(), channels]), device);
-    let edge_types: Vec<u16> = edges.iter().map(|edge| edge.edge_type.0).collect();
-    // The decoders are symmetric: the query of a destination ranks sources.
-    let query = model.decoder.query(given, &edge_types);
+    let given = Tensor::<B, 2>::from_data(TensorData::new(given, [edges.len(), channels]), device);
     let own = &candidates.ids;
+    let edge_types: Vec<u16> = edges.iter().map(|edge| edge.edge_type.0).collect();
+    let queries = model.decoder.query(given, &edge_types, edges[0].end);
     let scores: Vec<f32> = if own.is_empty() {
         Vec::new()
     } else {
-        matmul(query, candidates.matrix.clone()).into_data().iter::<f32>().collect()
+        model.decoder.score_all(&queries, candidates.rows.clone()).into_data().iter::<f32>().collect()
     };
     let row = |edge: usize| &scores[edge * own.len()..(edge + 1) * own.len()];
     let positions: Vec<Option<usize>> = edges.iter().map(|edge| own.binary_search(&edge.target).ok()).collect();
-    // The score of the ranked end is read from the same matrix product as the others: a separately computed score could
+    // The score of the ranked end is computed together with the others: a separately computed score could
     // differ by rounding and break ties.
     let mut targets: Vec<f32> =
         positions.iter().enumerate().map(|(edge, at)| at.map_or(0.0, |at| row(edge)[at])).collect();
@@ -227,11 +221,11 @@ fn rank_chunk<B: GnnBackend>(
 /// Returns the known edges of the given ends, training and held-out. Every rank must call this.
 fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Result<Known, TrainError> {
     let mut known: Known = ends.iter().map(|edge| ((edge.edge_type, edge.end, edge.given), Vec::new())).collect();
-    let kinds: BTreeSet<(EdgeTypeId, End)> = ends.iter().map(|edge| (edge.edge_type, edge.end)).collect();
+    let kinds: BTreeSet<(EdgeTypeId, EdgeEnd)> = ends.iter().map(|edge| (edge.edge_type, edge.end)).collect();
     let mut ids: BTreeMap<NodeTypeId, Vec<u32>> = BTreeMap::new();
     for (edge_type, end) in kinds {
         let of_type = graph.part().edges(edge_type);
-        let candidate_type = if end == End::Destination { of_type.dst_type } else { of_type.src_type };
+        let candidate_type = if end == EdgeEnd::Destination { of_type.dst_type } else { of_type.src_type };
         let ids = ids.entry(candidate_type).or_insert_with(|| candidates(graph, candidate_type));
         let mut add = |given: u32, candidate: u32| {
             if let (Some(found), Ok(at)) = (known.get_mut(&(edge_type, end, given)), ids.binary_search(&candidate)) {
@@ -239,8 +233,8 @@ fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Res
             }
         };
         match end {
-            End::Destination => for_each_edge(graph, edge_type, add),
-            End::Source => {
+            EdgeEnd::Destination => for_each_edge(graph, edge_type, add),
+            EdgeEnd::Source => {
                 // The known sources of a destination may have their rows on other ranks, so they are gathered. Only the
                 // first of the ranks that share a part sends its edges.
                 let given: BTreeSet<u32> = of_kind(ends, edge_type, end).map(|edge| edge.given).collect();
@@ -266,7 +260,7 @@ fn known(graph: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Res
     Ok(known)
 }
 
-fn of_kind(ends: &[RankedEnd], edge_type: EdgeTypeId, end: End) -> impl Iterator<Item = &RankedEnd> {
+fn of_kind(ends: &[RankedEnd], edge_type: EdgeTypeId, end: EdgeEnd) -> impl Iterator<Item = &RankedEnd> {
     ends.iter().filter(move |edge| (edge.edge_type, edge.end) == (edge_type, end))
 }
 
@@ -291,11 +285,11 @@ struct HeldOutEdge {
 
 impl HeldOutEdge {
     /// Returns the edge with one end to rank.
-    fn ranked(&self, graph: &DistGraph, end: End) -> RankedEnd {
+    fn ranked(&self, graph: &DistGraph, end: EdgeEnd) -> RankedEnd {
         let edges = graph.part().edges(self.edge_type);
         let (candidate_type, given_type, given, target) = match end {
-            End::Destination => (edges.dst_type, edges.src_type, self.src, self.dst),
-            End::Source => (edges.src_type, edges.dst_type, self.dst, self.src),
+            EdgeEnd::Destination => (edges.dst_type, edges.src_type, self.src, self.dst),
+            EdgeEnd::Source => (edges.src_type, edges.dst_type, self.dst, self.src),
         };
         RankedEnd { candidate_type, edge_type: self.edge_type, end, given_type, given, target }
     }

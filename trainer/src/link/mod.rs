@@ -3,8 +3,10 @@
 //! - [`LinkTrainingConfig`]: the settings;
 //! - [`LinkTask`]: the training task, and [`LinkEvaluator`]: the ranking of held-out edges;
 //! - `batch`: a batch of edges as tensors;
+//! - `loss`: the losses of links;
 //! - `step`: the scores and the loss of a batch;
 //! - `node_rows`: the rows of all nodes, for evaluations that compute each node once;
+//! - `popularity`: the probabilities of in-batch negatives;
 //! - `filtered`: the ranking against all nodes;
 //! - `given`: the ranking against negatives of the dataset;
 //! - `most_negatives`: the check of metrics that are the same for every model;
@@ -16,18 +18,20 @@ mod evaluator;
 mod filtered;
 mod given;
 mod judged;
+mod loss;
 mod most_negatives;
 mod node_rows;
+mod popularity;
+mod scored_edges;
 mod scores;
 mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
 pub(crate) use config::is_pair;
-pub use config::{
-    LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types,
-};
+pub use config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types};
 pub use evaluator::LinkEvaluator;
+pub use loss::{Bce, Bpr, LinkLoss, Margin, SelfAdversarial, Softmax};
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
 

@@ -7,6 +7,7 @@ use crate::inference::{
     InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled, write_rows,
 };
 use crate::models::{GraphSchema, LinkModel, Mode};
+use crate::nn::EdgeEnd;
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
@@ -168,17 +169,14 @@ impl NodeRows {
         let dst_rows = self.of_type(edges.dst_type)?;
         // A block has whole rows of candidates, or a part of one row.
         let at_once = (CANDIDATES_AT_ONCE / num.max(1)).max(1);
-        let channels = dst_rows.dim();
         let mut scores = Vec::with_capacity(candidates.len());
         for (sources, candidates) in sources.chunks(at_once).zip(candidates.chunks(at_once * num.max(1))) {
             let types = vec![edge_type.0; sources.len()];
-            let query = model.decoder.query(Tensor::<B, 2>::from_data(pulled(src_rows, sources)?, device), &types);
+            let given = Tensor::<B, 2>::from_data(pulled(src_rows, sources)?, device);
+            let queries = model.decoder.query(given, &types, EdgeEnd::Destination);
             for candidates in candidates.chunks(CANDIDATES_AT_ONCE) {
-                let num_each = candidates.len() / sources.len();
                 let rows = Tensor::<B, 2>::from_data(pulled(dst_rows, candidates)?, device);
-                let rows = rows.reshape([sources.len(), num_each, channels]);
-                let products = rows * query.clone().reshape([sources.len(), 1, channels]);
-                scores.extend(products.sum_dim(2).into_data().iter::<f32>());
+                scores.extend(model.decoder.score_own(&queries, rows).into_data().iter::<f32>());
                 consumed();
             }
         }

@@ -1,8 +1,9 @@
 //! Link prediction as a training task.
 
-use super::batch::LinkTensorBatch;
+use super::batch::{LinkTensorBatch, NegativeChoice};
 use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
 use super::evaluator::LinkEvaluator;
+use super::popularity::Popularity;
 use super::step::step;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
@@ -15,7 +16,7 @@ use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, NodeFields};
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub struct LinkTask<B: AutodiffBackend> {
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
+    choice: NegativeChoice,
     /// The number of edges that the batches of this rank have left out since the last report.
     num_left_out: u64,
     evaluator: LinkEvaluator<B::InnerBackend>,
@@ -87,6 +89,13 @@ where
             cache,
             options,
             embeddings,
+            choice: NegativeChoice {
+                pairs: SharedNegatives {
+                    in_batch: config.in_batch_negatives,
+                    self_pairs: config.decoder.is_relational(),
+                },
+                popularity: Popularity::new(graph.part().meta(), config),
+            },
             num_left_out: 0,
             device: device.clone(),
         })
@@ -123,13 +132,10 @@ where
         let schema = Arc::clone(&self.schema);
         let cache = self.cache.clone();
         let options = self.options;
-        let pairs = SharedNegatives {
-            in_batch: self.config.in_batch_negatives,
-            self_pairs: self.config.decoder.is_relational(),
-        };
+        let choice = self.choice.clone();
         let loader = self.loader_of(epoch);
         let batches = loader.epoch_map_from(epoch, first_step, move |batch| {
-            LinkTensorBatch::<B>::new(batch, &schema, options, pairs, cache.as_ref(), &device)
+            LinkTensorBatch::<B>::new(batch, &schema, options, &choice, cache.as_ref(), &device)
         });
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
     }
@@ -192,20 +198,28 @@ fn training_loader(
     let training = &config.training;
     let meta = node.part().meta();
     let sampler = schema.sampler(node, training.sampler.clone())?;
-    let loader_config = training.train_loader(options.wanted());
+    let wanted = options.wanted();
+    let wanted = NodeFields { degrees: wanted.degrees || config.log_q_correction, ..wanted };
+    let loader_config = training.train_loader(wanted);
     let reverse_types = reverse_edge_types(meta, config)?;
-    let link = LinkConfig { negatives: config.negative_sampling(), exclude_seed_edges: true, reverse_types };
+    let link = LinkConfig {
+        negatives: config.negative_sampling(),
+        exclude_seed_edges: true,
+        reverse_types,
+        weights: config.weighted_loss,
+    };
     let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::NegativeRows;
-    use super::super::config::{LinkEvaluation, LinkLoss, link_model_config};
+    use super::super::batch::{NegativeRows, SharedRows};
+    use super::super::config::{LinkEvaluation, link_model_config};
+    use super::super::loss::{LinkLoss, Softmax};
     use super::*;
     use crate::models::{ConvKind, SageSettings};
-    use crate::nn::{Aggregation, DecoderKind};
+    use crate::nn::{Aggregation, DecoderKind, DistMult, Dot};
     use crate::training_config::TrainingConfig;
     use burn::backend::Autodiff;
     use edgecut_cluster::Cluster;
@@ -215,8 +229,14 @@ mod tests {
 
     type Cpu = Autodiff<crate::Cpu>;
 
-    /// Returns the number of edges of an epoch, and the number of their own sources among the negatives.
-    fn own_sources(decoder: DecoderKind) -> (usize, usize) {
+    const NUM_NEGATIVES: usize = 8;
+
+    /// Calls `visit` with the graph and the batches of an epoch with shared and in-batch negatives.
+    fn in_batches(
+        decoder: DecoderKind,
+        log_q_correction: bool,
+        mut visit: impl FnMut(&DistGraph, &LinkTensorBatch<Cpu>),
+    ) {
         let cluster = Cluster::join_local(1, |_| {}).expect("a job of one").remove(0);
         let part = share_dataset(&cluster, || {
             let mut graph = fake(&FakeOptions { avg_num_nodes: 200, num_channels: 0, ..FakeOptions::default() })?;
@@ -230,10 +250,11 @@ mod tests {
         let config = LinkTrainingConfig {
             training: TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler),
             decoder,
-            num_negatives: 8,
+            num_negatives: NUM_NEGATIVES,
             shared_negatives: true,
             in_batch_negatives: true,
-            loss: LinkLoss::Softmax,
+            log_q_correction,
+            loss: LinkLoss::Softmax(Softmax {}),
             eval_negatives: LinkEvaluation::Filtered,
             ..LinkTrainingConfig::default()
         };
@@ -241,11 +262,22 @@ mod tests {
         let task = LinkTask::<Cpu>::new(&graph, &config, &model_config, &Default::default(), &mut world);
         let task = task.expect("a task");
         let epoch = Task::<Cpu, LinkModel<Cpu>>::epoch(&task, 0, &world).expect("an epoch");
-        let mut found = (0, 0);
         for batch in epoch.batches {
-            let batch = batch.expect("a batch").expect("tensors");
-            let NegativeRows::Shared(groups) = &batch.negatives else { panic!("shared negatives were requested") };
-            for group in groups {
+            visit(&graph, &batch.expect("a batch").expect("tensors"));
+        }
+    }
+
+    fn groups(batch: &LinkTensorBatch<Cpu>) -> &[SharedRows] {
+        let NegativeRows::Shared(groups) = &batch.negatives else { panic!("shared negatives were requested") };
+        groups
+    }
+
+    /// Returns the number of edges of an epoch, and the number of their own sources among the negatives.
+    fn own_sources(decoder: DecoderKind) -> (usize, usize) {
+        let mut found = (0, 0);
+        in_batches(decoder, false, |_, batch| {
+            for group in groups(batch) {
+                assert!(group.log_probabilities.is_none());
                 found.0 += group.edges.len();
                 for (edge, &position) in group.edges.iter().enumerate() {
                     let own = |row: &u32| *row == batch.src[position as usize];
@@ -253,16 +285,44 @@ mod tests {
                     found.1 += usize::from(!group.masked.contains(&(edge as u32, source as u32)));
                 }
             }
-        }
+        });
         found
+    }
+
+    /// The probabilities are those of the model in the documentation of `Popularity`, and their sum over all nodes is about
+    /// the number of nodes in a batch.
+    #[test]
+    fn candidates_have_the_probability_to_be_in_the_batch() {
+        let mut num_batches = 0;
+        in_batches(DecoderKind::Dot(Dot {}), true, |graph, batch| {
+            let csc = &graph.part().edges(EdgeTypeId(0)).csc;
+            let num_nodes = csc.num_rows();
+            let mut probabilities = Vec::new();
+            for row in 0..num_nodes {
+                let share = csc.degree(row).max(1) as f64 / csc.num_edges() as f64;
+                let num_ends = 2.0 * batch.src.len() as f64;
+                probabilities.push(1.0 - (-(num_ends * share + NUM_NEGATIVES as f64 / num_nodes as f64)).exp());
+            }
+            let [group] = groups(batch) else { panic!("one type") };
+            let found = group.log_probabilities.as_ref().expect("corrected scores");
+            assert_eq!(found.len(), group.rows.len());
+            for &found in found {
+                assert!(probabilities.iter().any(|allowed| (f64::from(found) - allowed.ln()).abs() < 1e-5), "{found}");
+            }
+            let expected: f64 = probabilities.iter().sum();
+            let actual = group.rows.len() as f64;
+            assert!((0.8..1.25).contains(&(actual / expected)), "{actual} candidates, {expected} expected");
+            num_batches += 1;
+        });
+        assert!(num_batches > 0);
     }
 
     /// A ranking against all nodes contains the edge's own source. A relation has to learn how to score it, while a dot
     /// product of a node with itself is never low.
     #[test]
     fn own_sources_are_negatives_of_relations_alone() {
-        let (edges, sources) = own_sources(DecoderKind::DistMult);
+        let (edges, sources) = own_sources(DecoderKind::DistMult(DistMult {}));
         assert!(edges > 500 && sources == edges, "{sources} of {edges}");
-        assert_eq!(own_sources(DecoderKind::Dot), (edges, 0));
+        assert_eq!(own_sources(DecoderKind::Dot(Dot {})), (edges, 0));
     }
 }

@@ -10,7 +10,7 @@ use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
-use crate::nn::{DecoderKind, LinkDecoder, Mode, WeightInit};
+use crate::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
 use crate::ops::{GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
@@ -21,12 +21,12 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 /// ```
 /// use edgecut_graph::NodeTypeId;
 /// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput, SageSettings};
-/// use edgecut_trainer::nn::DecoderKind;
+/// use edgecut_trainer::nn::{DecoderKind, DistMult};
 /// let kind = ConvKind::Sage(SageSettings::default());
 /// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
 /// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);
 /// let encoder = NetworkConfig { outputs: Vec::new(), ..encoder };
-/// let config = LinkModelConfig { encoder, decoder: DecoderKind::DistMult };
+/// let config = LinkModelConfig { encoder, decoder: DecoderKind::DistMult(DistMult {}) };
 /// assert!(config.validate().is_ok());
 /// // The decoder has a row of 8 values for the only edge type.
 /// assert_eq!(config.num_parameters(), config.encoder.num_parameters().map(|encoder| encoder + 8));
@@ -36,7 +36,7 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 pub struct LinkModelConfig {
     /// Settings of the encoder, which has encoders of features and no outputs.
     pub encoder: NetworkConfig,
-    /// Kind of the decoder.
+    /// The decoder.
     pub decoder: DecoderKind,
 }
 
@@ -46,7 +46,7 @@ pub struct LinkModel<B: Backend> {
     /// The network that computes the nodes' rows.
     pub encoder: Network<B>,
     /// The decoder that scores pairs of rows.
-    pub decoder: LinkDecoder<B>,
+    pub decoder: AnyLinkDecoder<B>,
 }
 
 impl LinkModelConfig {
@@ -71,13 +71,15 @@ impl LinkModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// The errors of [`NetworkConfig::validate`].
+    /// The errors of [`NetworkConfig::validate`], and a number of channels that the decoder does not support.
     pub fn validate(&self) -> Result<(), ModelError> {
         if !self.encoder.outputs.is_empty() || !self.encoder.encoders || self.encoder.pooling.is_some() {
             let what = "the encoder of a model for links has encoders of features, and neither outputs nor pooling";
             return Err(ModelError::Settings { what: what.into() });
         }
-        self.encoder.validate()
+        self.encoder.validate()?;
+        let checked = self.decoder.check_channels(self.encoder.hidden_channels);
+        checked.map_err(|what| ModelError::Settings { what })
     }
 
     /// Makes the model with its initial weights, which depend on the seed only.
@@ -87,20 +89,22 @@ impl LinkModelConfig {
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
         self.validate()?;
         let encoder = self.encoder.init(seed, device)?;
-        let edge_types = self.encoder.graph.edge_types.len();
-        let channels = self.encoder.hidden_channels;
-        let decoder =
-            LinkDecoder::new(self.decoder, edge_types, channels, &mut WeightInit::new(seed ^ DECODER), device);
+        let mut init = WeightInit::new(seed ^ DECODER);
+        let decoder = AnyLinkDecoder::new(self.decoder, self.decoder_shape(), &mut init, device);
         Ok(LinkModel { encoder, decoder })
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        let relations = match self.decoder {
-            DecoderKind::Dot => 0,
-            DecoderKind::DistMult => self.encoder.graph.edge_types.len().checked_mul(self.encoder.hidden_channels)?,
-        };
-        self.encoder.num_parameters()?.checked_add(relations)
+        let decoder = WeightInit::count(|init| {
+            let device = Default::default();
+            AnyLinkDecoder::<burn::backend::NdArray>::new(self.decoder, self.decoder_shape(), init, &device);
+        });
+        self.encoder.num_parameters()?.checked_add(decoder?)
+    }
+
+    fn decoder_shape(&self) -> LinkDecoderShape {
+        LinkDecoderShape { edge_types: self.encoder.graph.edge_types.len(), channels: self.encoder.hidden_channels }
     }
 }
 

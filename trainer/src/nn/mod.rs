@@ -16,7 +16,11 @@ pub use edge_decoder::{
     AnyEdgeDecoder, BilinearEdgeDecoder, DotEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows,
     MlpEdgeDecoder,
 };
-pub use link_decoder::{DecoderKind, LinkDecoder};
+pub use link_decoder::{
+    AnyLinkDecoder, Bilinear, BilinearDecoder, ComplEx, ComplExDecoder, DecoderKind, DecoderSettings, DistMult,
+    DistMultDecoder, Dot, DotDecoder, EdgeEnd, LinkDecoder, LinkDecoderShape, LinkQueries, MlpDecoder, MlpLink, RotatE,
+    RotatEDecoder, TransE, TransEDecoder,
+};
 pub use mlp::Mlp;
 pub use mode::Mode;
 pub use weight_init::WeightInit;

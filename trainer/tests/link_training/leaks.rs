@@ -8,7 +8,7 @@ use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};
 use edgecut_partition::Method;
 use edgecut_trainer::TrainingConfig;
-use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, train_link};
+use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, Softmax, train_link};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::nn::Aggregation;
 
@@ -53,7 +53,7 @@ fn edges_of_a_random_graph_cannot_be_predicted_unless_they_are_trained_on() {
     let mut training =
         TrainingConfig { hidden_channels: 64, batch_size: 128, embedding_lr: Some(0.05), ..base.training.clone() };
     training.fit.num_epochs = 20;
-    let loss = LinkLoss::Softmax;
+    let loss = LinkLoss::Softmax(Softmax {});
     let config = LinkTrainingConfig { training, num_negatives: 32, shared_negatives: true, loss, ..base };
     let seen = test_mrr(&read(OverlapPolicy::Allow).expect("a graph"), &config);
     let clean = test_mrr(&read(OverlapPolicy::Remove).expect("a graph"), &config);
@@ -112,7 +112,7 @@ fn what_comes_after_a_held_out_edge_does_not_help_to_predict_it() {
     let sampler = base.training.sampler.clone().with_times(Some(temporal));
     let mut training = TrainingConfig { sampler, batch_size: 32, ..base.training.clone() };
     training.fit.num_epochs = 30;
-    let config = LinkTrainingConfig { training, num_negatives: 4, loss: LinkLoss::Softmax, ..base };
+    let config = LinkTrainingConfig { training, num_negatives: 4, loss: LinkLoss::Softmax(Softmax {}), ..base };
     let after = test_mrr(&mentions(1000), &config);
     let before = test_mrr(&mentions(50), &config);
     assert!(after > 2.0 * CHANCE_MRR, "mentions that came before tell: {after}");

@@ -10,10 +10,10 @@ use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{
-    LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, evaluate_link, train_link,
+    Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, Softmax, evaluate_link, train_link,
 };
 use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, DistMult};
 use edgecut_trainer::{TrainError, TrainingConfig};
 use std::path::Path;
 
@@ -115,9 +115,9 @@ fn rgcn_and_distmult_learn_typed_edges() {
     let base = config(rgcn, "5".parse().expect("fan-outs"));
     let mut training = base.training.clone();
     training.fit.num_epochs = 8;
-    let decoder = DecoderKind::DistMult;
+    let decoder = DecoderKind::DistMult(DistMult {});
     let metric = LinkMetric::RocAuc;
-    let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, metric, ..base };
+    let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax(Softmax {}), metric, ..base };
     let config = LinkTrainingConfig { num_negatives: 4, n3_weight: 1e-4, ..config };
     assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
 }
@@ -128,7 +128,9 @@ fn embeddings_alone_learn_communities() {
     let mut training = TrainingConfig { batch_size: 128, embedding_lr: Some(0.05), ..base.training.clone() };
     training.fit.num_epochs = 16;
     let base = LinkTrainingConfig { training, num_negatives: 64, shared_negatives: true, ..base };
-    for (loss, num_negatives, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
+    for (loss, num_negatives, in_batch_negatives) in
+        [(LinkLoss::Softmax(Softmax {}), 64, true), (LinkLoss::Bce(Bce {}), 2, false)]
+    {
         let config = LinkTrainingConfig { loss, num_negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
         // The ROC AUC is computed only if it is the metric.
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, None);
@@ -139,7 +141,7 @@ fn embeddings_alone_learn_communities() {
     let config = LinkTrainingConfig {
         eval_negatives: LinkEvaluation::Filtered,
         metric: LinkMetric::HitsAt(10),
-        loss: LinkLoss::Softmax,
+        loss: LinkLoss::Softmax(Softmax {}),
         ..base
     };
     assert_learned(&learned(&communities(0), &config), 0.04, None);

@@ -8,9 +8,9 @@ use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeDat
 use edgecut_partition::Method;
 use edgecut_trainer::gradients::flatten_parameters;
 
-use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkScores, LinkTrainingConfig, train_link};
+use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, train_link};
 use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::{EpochReport, TrainingConfig};
 use std::path::Path;
 
@@ -57,7 +57,9 @@ fn graph() -> Dataset {
     };
     let values: Vec<f32> = (0..PEOPLE * 4).map(|i| (i as f32 * 0.37).sin()).collect();
     let features = Features::F32 { values: values.into(), dim: 4 };
-    let likes = EdgeData { held_out, ..EdgeData::new(NodeTypeId(0), "likes", NodeTypeId(1), likes.src, likes.dst) };
+    let mut likes = EdgeData { held_out, ..EdgeData::new(NodeTypeId(0), "likes", NodeTypeId(1), likes.src, likes.dst) };
+    let weights = (0..likes.src.len()).map(|edge| (edge % 5) as f32 / 2.0);
+    likes.attributes.weights = Some(weights.collect::<Vec<_>>().into());
     Dataset {
         name: "likes".into(),
         node_types: vec![nodes("person", PEOPLE, Some(features)), nodes("thing", THINGS, None)],
@@ -107,10 +109,15 @@ fn ranks_together_train_like_one() {
     let rgcn = ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None });
     let one_layer = || -> NumNeighbors { "likes=0;-1".parse().expect("fan-outs") };
     for (kind, num_neighbors, decoder, loss, n3_weight) in [
-        (sage, no_layers(), DecoderKind::Dot, LinkLoss::Bce, 0.0),
-        (sage, no_layers(), DecoderKind::DistMult, LinkLoss::Softmax, 0.01),
-        (sage, one_layer(), DecoderKind::Dot, LinkLoss::Softmax, 0.01),
-        (rgcn, one_layer(), DecoderKind::DistMult, LinkLoss::Bce, 0.0),
+        (sage, no_layers(), "dot", "bce", 0.0),
+        (sage, no_layers(), "distmult", "softmax", 0.01),
+        (sage, one_layer(), "dot", "softmax", 0.01),
+        (rgcn, one_layer(), "distmult", "bce", 0.0),
+        (sage, no_layers(), "complex", "self-adversarial:temperature=0.5", 0.01),
+        (sage, no_layers(), "rotate:margin=2", "bpr", 0.0),
+        (sage, no_layers(), "transe:margin=2", "margin", 0.0),
+        (sage, no_layers(), "bilinear", "bpr", 0.0),
+        (sage, one_layer(), "mlp", "self-adversarial", 0.0),
     ] {
         let base = config(kind, num_neighbors);
         // Each epoch has one step, so the steps can be compared by epoch, and the model after the last one.
@@ -120,9 +127,10 @@ fn ranks_together_train_like_one() {
         let edge_types = vec!["likes".to_owned()];
         let config = LinkTrainingConfig {
             training,
-            decoder,
-            loss,
+            decoder: decoder.parse().expect("a decoder"),
+            loss: loss.parse().expect("a loss"),
             n3_weight,
+            weighted_loss: loss.starts_with("bpr") || loss == "softmax",
             num_negatives: THINGS - LIKED,
             exclude_positives: true,
             edge_types,

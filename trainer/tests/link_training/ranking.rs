@@ -1,6 +1,8 @@
 //! Tests of the filtered ranking against plain loops over all pairs.
 
 use super::{Cpu, config, no_layers};
+use crate::decoder_tensors::tensors_of;
+use crate::plain_scores::plain_score;
 use crate::support::{on_ranks, write_parts};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -9,9 +11,11 @@ use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NodeFields, Num
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
-use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, evaluate_link, link_model_config};
+use edgecut_trainer::link::{
+    LinkEvaluation, LinkScores, LinkTrainingConfig, RankedEnds, evaluate_link, link_model_config,
+};
 use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::nn::{Aggregation, AnyLinkDecoder, ComplEx, DecoderKind, Decomposition, DistMult, Dot};
 use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -42,43 +46,72 @@ fn written(graph: &Dataset, dir: &Path) -> Vec<(PathBuf, usize)> {
     JOBS.iter().map(part).collect()
 }
 
-/// Returns the ranks of the edges `list` of one edge type against all destinations without a known edge from the same
-/// source. `rows` holds the rows of all nodes by type.
-fn ranks(edges: &EdgeData, list: &EdgeList, relation: &[f64], rows: &[Vec<Vec<f64>>]) -> Vec<f64> {
-    let valid = &edges.held_out.valid;
-    let test = &edges.held_out.test;
-    let lists = [(&edges.src, &edges.dst), (&valid.src, &valid.dst), (&test.src, &test.dst)];
-    let known: HashSet<(u32, u32)> =
-        lists.iter().flat_map(|(src, dst)| src.iter().copied().zip(dst.iter().copied())).collect();
-    let score = |src: u32, dst: u32| -> f64 {
-        let (src, dst) = (&rows[edges.src_type.index()][src as usize], &rows[edges.dst_type.index()][dst as usize]);
-        (0..relation.len()).map(|i| src[i] * relation[i] * dst[i]).sum()
-    };
-    let rank = |(&src, &dst): (&u32, &u32)| {
-        let own = score(src, dst);
-        let others: Vec<f64> =
-            (0..NODES as u32).filter(|&other| !known.contains(&(src, other))).map(|other| score(src, other)).collect();
-        let above = others.iter().filter(|&&other| other > own).count();
-        let tied = others.iter().filter(|&&other| other == own).count();
-        1.0 + above as f64 + tied as f64 / 2.0
-    };
-    list.src.iter().zip(&list.dst[..]).map(rank).collect()
+/// The ranks of the held-out edges of one type by plain loops.
+struct PlainRanks<'a> {
+    edge_type: usize,
+    edges: &'a EdgeData,
+    decoder: DecoderKind,
+    tensors: &'a [Vec<f64>],
+    /// The rows of all nodes by type.
+    rows: &'a [Vec<Vec<f64>>],
+}
+
+impl PlainRanks<'_> {
+    fn score(&self, src: u32, dst: u32) -> f64 {
+        let src = &self.rows[self.edges.src_type.index()][src as usize];
+        let dst = &self.rows[self.edges.dst_type.index()][dst as usize];
+        plain_score(self.decoder, self.tensors, self.edge_type, src, dst)
+    }
+
+    /// Returns the ranks of the edges `list` among all destinations without a known edge from the same source, and with
+    /// `both` among all sources without a known edge to the same destination.
+    fn ranks(&self, list: &EdgeList, both: bool) -> Vec<f64> {
+        let held_out = &self.edges.held_out;
+        let lists = [
+            (&self.edges.src, &self.edges.dst),
+            (&held_out.valid.src, &held_out.valid.dst),
+            (&held_out.test.src, &held_out.test.dst),
+        ];
+        let known: HashSet<(u32, u32)> =
+            lists.iter().flat_map(|(src, dst)| src.iter().copied().zip(dst.iter().copied())).collect();
+        let rank = |own: f64, pair: &dyn Fn(u32) -> (u32, u32)| {
+            let others = (0..NODES as u32).map(pair).filter(|pair| !known.contains(pair));
+            let others: Vec<f64> = others.map(|(src, dst)| self.score(src, dst)).collect();
+            let above = others.iter().filter(|&&other| other > own).count();
+            let tied = others.iter().filter(|&&other| other == own).count();
+            1.0 + above as f64 + tied as f64 / 2.0
+        };
+        let mut ranks = Vec::new();
+        for (&src, &dst) in list.src.iter().zip(&list.dst[..]) {
+            let own = self.score(src, dst);
+            ranks.push(rank(own, &|other| (src, other)));
+            if both {
+                ranks.push(rank(own, &|other| (other, dst)));
+            }
+        }
+        ranks
+    }
 }
 
 /// Returns the expected evaluation of a model.
-fn expected(graph: &Dataset, valid: bool, model: &LinkModel<Cpu>, rows: &[Vec<Vec<f64>>]) -> LinkScores {
-    let channels = model.encoder.config().hidden_channels;
-    let relations: Option<Vec<f64>> =
-        model.decoder.relations.as_ref().map(|relations| relations.val().into_data().iter::<f64>().collect());
+fn expected(
+    graph: &Dataset,
+    valid: bool,
+    config: &LinkTrainingConfig,
+    model: &LinkModel<Cpu>,
+    rows: &[Vec<Vec<f64>>],
+) -> LinkScores {
+    let tensors = tensors_of(&model.decoder);
+    let both = config.rank == RankedEnds::Both;
     let mut all = Vec::new();
-    for (e, edges) in graph.edge_types.iter().enumerate() {
+    for (edge_type, edges) in graph.edge_types.iter().enumerate() {
         let list = if valid { &edges.held_out.valid } else { &edges.held_out.test };
-        let relation = relations.as_ref().map_or(vec![1.0; channels], |all| all[e * channels..][..channels].to_vec());
-        all.extend(ranks(edges, list, &relation, rows));
+        let plain = PlainRanks { edge_type, edges, decoder: config.decoder, tensors: &tensors, rows };
+        all.extend(plain.ranks(list, both));
     }
     let share = |depth: f64| Some(all.iter().filter(|&&rank| rank <= depth).count() as f64 / all.len() as f64);
     LinkScores {
-        edges: all.len() as u64,
+        edges: (all.len() / if both { 2 } else { 1 }) as u64,
         mrr: Some(all.iter().map(|rank| 1.0 / rank).sum::<f64>() / all.len() as f64),
         hits_at_1: share(1.0),
         hits_at_3: share(3.0),
@@ -115,7 +148,7 @@ fn assert_ranked(
     rows: &[Vec<Vec<f64>>],
     swaps: f64,
 ) {
-    let [valid, test] = [true, false].map(|valid| expected(graph, valid, model, rows));
+    let [valid, test] = [true, false].map(|valid| expected(graph, valid, config, model, rows));
     assert!(valid.edges > 50 && test.mrr > Some(0.01) && valid != test, "{valid:?}");
     for (path, ranks) in jobs {
         let results = on_ranks(path, *ranks, &DistGraphConfig::default(), |graph, world| {
@@ -150,17 +183,37 @@ fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
     let row = |row: &[f32]| row.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
     let rows: Vec<Vec<Vec<f64>>> =
         tables.iter().map(|table| table.values.chunks_exact(dim).map(row).collect()).collect();
-    for decoder in [DecoderKind::Dot, DecoderKind::DistMult] {
+    for decoder in [DecoderKind::Dot(Dot {}), DecoderKind::DistMult(DistMult {}), DecoderKind::ComplEx(ComplEx {})] {
         let mut config = filtered(kind, no_layers(), decoder);
         config.training.hidden_channels = dim;
+        config.rank = RankedEnds::Both;
         let meta = edgecut_graph::Meta::read(&jobs[0].0).expect("read META.json");
         let model_config = link_model_config(&meta, &config).expect("a model");
         let mut model: LinkModel<Cpu> = model_config.init(0, &device).expect("a model");
-        if decoder == DecoderKind::DistMult {
-            let values = TensorData::new(relations.clone(), [graph.edge_types.len(), dim]);
-            model.decoder.relations = Some(Param::from_tensor(Tensor::from_data(values, &device)));
+        let values = TensorData::new(relations.clone(), [graph.edge_types.len(), dim]);
+        let values = Param::from_tensor(Tensor::from_data(values, &device));
+        match &mut model.decoder {
+            AnyLinkDecoder::DistMult(decoder) => decoder.relations = values,
+            AnyLinkDecoder::ComplEx(decoder) => decoder.relations = values,
+            _ => {}
         }
         assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows, 0.0);
+    }
+}
+
+/// Both ends of each edge are ranked with every decoder, which needs queries of destinations.
+#[test]
+fn every_decoder_ranks_both_ends_like_plain_loops() {
+    let graph = graph(true);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let jobs = written(&graph, dir.path());
+    let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
+    for decoder in DecoderKind::all() {
+        let mut config = filtered(kind, "-1".parse().expect("fan-outs"), decoder);
+        config.training.residual = true;
+        config.rank = RankedEnds::Both;
+        let (model, model_config, tables, rows) = encoded(&jobs[0].0, &config);
+        assert_ranked(&graph, &jobs[1..3], &config, (&model, &model_config), &tables, &rows, 1.0);
     }
 }
 
@@ -171,8 +224,8 @@ fn ranks_of_encoded_nodes_are_those_of_plain_loops() {
     let jobs = written(&graph, dir.path());
     let all = || -> NumNeighbors { "-1,-1".parse().expect("fan-outs") };
     for (kind, decoder) in [
-        (ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), DecoderKind::Dot),
-        (ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }), DecoderKind::DistMult),
+        (ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), DecoderKind::Dot(Dot {})),
+        (ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }), DecoderKind::DistMult(DistMult {})),
     ] {
         let mut config = filtered(kind, all(), decoder);
         // Without residuals, the rows of layers that end in a ReLU would often be all zeros.

@@ -3,6 +3,8 @@
 mod aggregate;
 mod attention;
 mod convolutions;
+#[path = "../decoder_tensors.rs"]
+mod decoder_tensors;
 mod dropout;
 mod edge_features;
 mod flat_vectors;
@@ -18,6 +20,8 @@ mod model_file;
 mod number_losses;
 mod ogb;
 mod parameter_counts;
+#[path = "../plain_scores.rs"]
+mod plain_scores;
 mod precision;
 mod relational_layers;
 mod relational_net;

@@ -8,7 +8,7 @@ use edgecut_trainer::models::{
     ConvKind, GatSettings, GcnSettings, GinSettings, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput,
     RgcnSettings, SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, Dot};
 use edgecut_trainer::ops::{AttentionVersion, Precision};
 use std::fmt::Debug;
 
@@ -54,7 +54,7 @@ fn all_layers_multiply_in_the_precision_of_the_model() {
         }
         if kind.check(typed.form(), 4).is_ok() {
             let encoder = NetworkConfig { outputs: Vec::new(), ..typed };
-            let config = LinkModelConfig { encoder, decoder: DecoderKind::Dot };
+            let config = LinkModelConfig { encoder, decoder: DecoderKind::Dot(Dot {}) };
             let mut model = config.init::<Grad>(0, &device).expect("a valid model");
             model.set_precision(Precision::Bf16);
             assert_stays_bf16(model);

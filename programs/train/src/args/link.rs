@@ -11,6 +11,7 @@ use crate::settings::flags::{Flags, Profile};
 use crate::settings::given_flags::GivenFlags;
 use anyhow::bail;
 use clap::Args;
+use edgecut_graph::HoldOut;
 use edgecut_trainer::DeviceMemory;
 use edgecut_trainer::link::{LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds};
 use serde::Serialize;
@@ -78,6 +79,28 @@ impl LinkArgs {
             bail!(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
         }
         let training = self.training.config(&self.sampling, num_workers, device_memory)?;
-        Ok(LinkTrainingConfig { training, ..links.clone() })
+        let without_validation = self.part.whole.hold_out_edges == Some(HoldOut::NOTHING);
+        if without_validation {
+            self.check_without_validation()?;
+        }
+        Ok(LinkTrainingConfig { training, without_validation, ..links.clone() })
+    }
+
+    /// Rejects flags of an evaluation, which training on all edges does not have.
+    fn check_without_validation(&self) -> anyhow::Result<()> {
+        for flag in ["patience", "metric", "eval_negatives", "rank"] {
+            if self.given.is_given(flag) {
+                let flag = flag.replace('_', "-");
+                bail!(UsageError(format!(
+                    "--{flag} has no effect with --hold-out-edges 0, which leaves no edges to evaluate on: leave one of \
+                     them out"
+                )));
+            }
+        }
+        if !self.given.is_given("num_epochs") {
+            let what = "--hold-out-edges 0 leaves no edges whose metric could end the training: give --num-epochs";
+            bail!(UsageError(what.into()));
+        }
+        Ok(())
     }
 }

@@ -255,8 +255,9 @@ pub(crate) struct WholeArgs {
     #[arg(long)]
     pub(crate) add_reverse_edges: bool,
     /// Hold out these fractions of the edges for validation and test of link prediction. They are chosen at random, as
-    /// partition-graph does with --seed 0; with the prefix `latest:`, the latest edges by edge time are held out
-    #[arg(long, value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
+    /// partition-graph does with --seed 0; with the prefix `latest:`, the latest edges by edge time are held out. 0 trains
+    /// on all edges without validation, and keeps the model of the last epoch
+    #[arg(long, value_name = "[latest:]VALID,TEST|0", value_parser = hold_out)]
     #[serde(serialize_with = "hold_out_text")]
     pub(crate) hold_out_edges: Option<HoldOut>,
     /// Action if a held-out edge is also a training edge, or a node is in two splits: fail (error), drop those training

@@ -57,21 +57,25 @@ impl ObjectiveArgs {
 }
 
 /// The error of a value.
-type ParseError = Box<dyn Error + Send + Sync>;
+pub(crate) type ParseError = Box<dyn Error + Send + Sync>;
 
 /// A parser of values that a list describes, which help and errors show.
 #[derive(Clone)]
-struct Named<T> {
+pub(crate) struct Named<P> {
     /// The names and descriptions.
-    all: Vec<(&'static str, &'static str)>,
-    parse: fn(String) -> Result<T, ParseError>,
+    pub(crate) all: Vec<(&'static str, &'static str)>,
+    pub(crate) parse: P,
 }
 
-impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
+impl<T, P> TypedValueParser for Named<P>
+where
+    T: Clone + Send + Sync + 'static,
+    P: Fn(String) -> Result<T, ParseError> + Clone + Send + Sync + 'static,
+{
     type Value = T;
 
     fn parse_ref(&self, command: &clap::Command, flag: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
-        StringValueParser::new().try_map(self.parse).parse_ref(command, flag, value)
+        StringValueParser::new().try_map(self.parse.clone()).parse_ref(command, flag, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
 use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset};
-use edgecut_graph::{META_FILE, Meta, Provenance};
+use edgecut_graph::{HoldOut, META_FILE, Meta, Provenance};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -123,7 +123,7 @@ fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
     source.split = args.split.clone();
     source.to_undirected = args.to_undirected;
     source.add_reverse_edges = args.add_reverse_edges;
-    source.hold_out_edges = args.hold_out_edges;
+    source.hold_out_edges = args.hold_out_edges.and_then(HoldOut::if_any);
     source.overlap = args.overlap.unwrap_or_default();
     Ok(source)
 }
@@ -137,7 +137,7 @@ fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
         ("--split", whole.split.is_some(), MADE),
         ("--to-undirected", whole.to_undirected, MADE),
         ("--add-reverse-edges", whole.add_reverse_edges, MADE),
-        ("--hold-out-edges", whole.hold_out_edges.is_some(), MADE),
+        ("--hold-out-edges", whole.hold_out_edges.and_then(HoldOut::if_any).is_some(), MADE),
         ("--overlap", whole.overlap.is_some(), MADE),
         ("--feature-dtype", args.feature_dtype.is_some(), OF_SERVERS),
         ("--map-edges", args.map_edges, OF_SERVERS),
@@ -155,11 +155,13 @@ fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
     let shares = |shares: [f64; 2]| text_of_hold_out(made.hold_out_choice, shares);
     let overlap = Some(made.overlap.to_string());
+    // Parts that hold out no edges are trained on as they are.
+    let holds_out = args.hold_out_edges.is_some_and(|given| given.if_any().is_some() || made.hold_out_edges.is_some());
     for (flag, is_given, value) in [
         ("--split", args.split.is_some(), made.split.clone()),
         ("--to-undirected", args.to_undirected, made.to_undirected.then(String::new)),
         ("--add-reverse-edges", args.add_reverse_edges, made.add_reverse_edges.then(String::new)),
-        ("--hold-out-edges", args.hold_out_edges.is_some(), made.hold_out_edges.map(shares)),
+        ("--hold-out-edges", holds_out, made.hold_out_edges.map(shares)),
         ("--overlap", args.overlap.is_some(), overlap),
     ] {
         if is_given {

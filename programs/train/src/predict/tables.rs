@@ -111,9 +111,9 @@ fn write_relations<B: TrainingBackend>(
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();
-    let Some(rows) = model.decoder.relation_rows(&types, device) else {
+    let Some(rows) = model.decoder.relation_rows(&types) else {
         bail!(
-            "--output relation: the decoder of {} is {}, which has no relation vectors: only distmult has",
+            "--output relation: the decoder of {} is {}, which has no relation vectors",
             args.load_model.display(),
             config.decoder
         );
@@ -121,7 +121,8 @@ fn write_relations<B: TrainingBackend>(
     if world.rank() != 0 {
         return Ok(num_types);
     }
-    let columns = Columns::of_numbers(&["edge_type_id"], "relation", config.encoder.hidden_channels);
+    let [_, width] = rows.dims();
+    let columns = Columns::of_numbers(&["edge_type_id"], "relation", width);
     let mut file = RowsFile::create(args, columns, num_types)?;
     let ids: Vec<u32> = types.iter().map(|&edge_type| u32::from(edge_type)).collect();
     file.push(&ids, Values::Numbers(rows.into_data().iter::<f32>().collect()))?;

@@ -137,6 +137,8 @@ mod tests {
             "node --cache-ratio 0.2 --time-attr edge_time --temporal-strategy last --hold-out-edges latest:0.1,0.2",
             "link --eval-negatives all --edge-types a,b --reverse-types a=b,c=d --decoder distmult --n3-weight 0.1",
             "link --eval-negatives 7 --loss softmax --metric hits@10 --shared-negatives --in-batch-negatives",
+            "link --decoder transe:norm=2,margin=3 --loss self-adversarial:temperature=0.5 --hold-out-edges 0 --num-epochs 4",
+            "link --loss softmax --shared-negatives --in-batch-negatives --log-q-correction --weighted-loss",
             "edge --edge-type a__b__c --decoder bilinear --no-edge-features --target-edges include --reverse-types a=b",
             "graph --dataset x --split 0.5,0.25,0.25 --readout last --no-batch-norm --max-nodes 9 --lr-step 3",
             "graph --dataset x --folds 3 --protocol best-mean-epoch --pooling max",

@@ -1,5 +1,6 @@
 //! The flags of settings of the libraries.
 
+use crate::args::objective::{Named, ParseError};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -79,6 +80,13 @@ fn arg<S: Settings, P: Profile<S>>(field: &Field<'_>) -> Arg {
     }
     arg = arg.value_name(field.flag.value_name);
     let words = field.value.words();
+    if field.value.shape() == Shape::Named {
+        let all = words.iter().map(|word| (word.name, word.about)).collect();
+        return arg.value_parser(Named {
+            all,
+            parse: move |text: String| checked(P::defaults(), name, &text).map_err(ParseError::from),
+        });
+    }
     if words.iter().any(|word| !word.about.is_empty()) {
         let values = words.iter().map(|word| PossibleValue::new(word.name).help(word.about));
         return arg.value_parser(PossibleValuesParser::new(values));

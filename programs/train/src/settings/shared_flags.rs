@@ -80,7 +80,14 @@ pub(crate) fn or_default<T: Copy + Default + Display, S: Serializer>(
 
 /// Serialises `--hold-out-edges` as text.
 pub(crate) fn hold_out_text<S: Serializer>(hold_out: &Option<HoldOut>, serializer: S) -> Result<S::Ok, S::Error> {
-    hold_out.map(|h| text_of_hold_out(h.choice, [h.valid_fraction, h.test_fraction])).serialize(serializer)
+    hold_out.map(text_of_choice).serialize(serializer)
+}
+
+fn text_of_choice(given: HoldOut) -> String {
+    match given.if_any() {
+        Some(given) => text_of_hold_out(given.choice, [given.valid_fraction, given.test_fraction]),
+        None => "0".to_owned(),
+    }
 }
 
 /// Formats the value of `--hold-out-edges`.

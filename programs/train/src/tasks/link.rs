@@ -47,6 +47,11 @@ pub(crate) fn run<B: TrainingBackend>(
         say_resumed(&reporter, checkpoints);
         let has_features = has_edge_features(job.graph.part().meta());
         note_unread_edge_features(&reporter, config.training.kind, has_features);
+        if config.without_validation {
+            reporter.say(&format!(
+                "note: training uses all edges: there is no validation, and the model of epoch {num_epochs}, the last one, is kept"
+            ));
+        }
         reporter.watch(&job.graph);
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.

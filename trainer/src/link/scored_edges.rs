@@ -1,0 +1,243 @@
+//! The scores of edges and of their negatives.
+
+use super::loss::LinkLoss;
+use burn::tensor::activation::log_sigmoid;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+
+/// The score of a masked pair: so low that its loss and gradient are 0, but finite, because infinity could cause NaN.
+pub(super) const NO_SCORE: f32 = -1e30;
+
+/// The scores of a group of edges and of their negatives.
+pub(super) struct ScoredEdges<B: Backend> {
+    /// The score of each edge, `[edges, 1]`.
+    pub(super) positive: Tensor<B, 2>,
+    /// The scores of its negatives, `[edges, columns]`; [`NO_SCORE`] for masked pairs.
+    pub(super) negatives: Tensor<B, 2>,
+    /// The logarithms of the candidates' probabilities to be in the batch, `[1, columns]`; `None` if they are not
+    /// corrected.
+    pub(super) log_probabilities: Option<Tensor<B, 2>>,
+    /// The number of unmasked negatives of each edge; `None` if no pair is masked.
+    pub(super) unmasked: Option<Vec<u32>>,
+    /// The weight of each edge in the loss; `None` if all weigh 1.
+    pub(super) weights: Option<Vec<f32>>,
+}
+
+impl<B: Backend> ScoredEdges<B> {
+    /// Returns the sum of the losses of the edges times their weights, `[1]`.
+    pub(super) fn loss(&self, kind: LinkLoss) -> Tensor<B, 1> {
+        let [_, columns] = self.negatives.dims();
+        // Without negatives, edges cannot be ranked. Their scores can only grow.
+        let losses = if columns == 0 { log_sigmoid(self.positive.clone()).neg() } else { kind.of_edges(self) };
+        let losses = match &self.weights {
+            Some(weights) => losses * self.column(weights.clone()),
+            None => losses,
+        };
+        losses.sum()
+    }
+
+    /// Returns the scores of negatives as estimates over all nodes: a candidate that is in the batch with probability `p`
+    /// stands for `1 / p` nodes, so that the logarithm of `p` is subtracted.
+    pub(super) fn corrected_negatives(&self) -> Tensor<B, 2> {
+        match &self.log_probabilities {
+            Some(log_probabilities) => self.negatives.clone() - log_probabilities.clone(),
+            None => self.negatives.clone(),
+        }
+    }
+
+    /// Returns the number of unmasked negatives of each edge, `[edges, 1]`.
+    pub(super) fn num_negatives(&self) -> Tensor<B, 2> {
+        let [edges, columns] = self.negatives.dims();
+        self.column(match &self.unmasked {
+            Some(unmasked) => unmasked.iter().map(|&num| num as f32).collect(),
+            None => vec![columns as f32; edges],
+        })
+    }
+
+    /// Returns the mean of terms, `[edges, columns]`, over the unmasked negatives of each edge, `[edges, 1]`. The terms of
+    /// masked pairs must be 0. The mean of an edge without negatives is 0.
+    pub(super) fn mean_of_negatives(&self, terms: Tensor<B, 2>) -> Tensor<B, 2> {
+        terms.sum_dim(1) / self.num_negatives().clamp_min(1.0)
+    }
+
+    fn column(&self, values: Vec<f32>) -> Tensor<B, 2> {
+        let shape = [values.len(), 1];
+        Tensor::from_data(TensorData::new(values, shape), &self.positive.device())
+    }
+
+    /// Returns the number of edges that score above all of their negatives, `[1]`. Edges without negatives do not
+    /// count.
+    pub(super) fn correct(&self) -> Option<Tensor<B, 1>> {
+        let [_, columns] = self.negatives.dims();
+        if columns == 0 {
+            return None;
+        }
+        let best = self.negatives.clone().max_dim(1);
+        let above = self.positive.clone().greater(best.clone()).float();
+        // If all pairs of an edge are masked, its best negative is `NO_SCORE`.
+        let judged = best.greater_elem(NO_SCORE / 2.0).float();
+        Some((above * judged).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::step::mask;
+    use super::*;
+    use crate::backend_types::Cpu;
+    use burn::backend::Autodiff;
+
+    type Grad = Autodiff<Cpu>;
+
+    const MASKED: [(u32, u32); 6] = [(0, 1), (1, 0), (1, 3), (2, 0), (2, 1), (2, 2)];
+    const WEIGHTS: [f32; 3] = [1.0, 0.5, 2.0];
+    const LOG_PROBABILITIES: [f64; 4] = [-0.5, -1.0, -0.25, -2.0];
+
+    fn is_masked(edge: usize, column: usize) -> bool {
+        MASKED.contains(&(edge as u32, column as u32))
+    }
+
+    /// Returns the scores of three edges, and of four columns of negatives.
+    fn numbers() -> (Vec<f64>, Vec<f64>) {
+        let negatives = vec![0.1, 9.0, -0.7, 0.3, 8.0, -1.5, -0.5, 7.0, 6.0, 5.0, 4.0, 0.9];
+        (vec![0.5, -0.75, 2.0], negatives)
+    }
+
+    /// Makes tensors of scores, whose masked pairs have no score.
+    fn scored<B: Backend>(positive: Tensor<B, 2>, negatives: Tensor<B, 2>) -> ScoredEdges<B> {
+        let device = positive.device();
+        let unmasked = (0..3).map(|edge| (0..4).filter(|&at| !is_masked(edge, at)).count() as u32);
+        let log_probabilities = TensorData::new(LOG_PROBABILITIES.to_vec(), [1, 4]);
+        ScoredEdges {
+            positive,
+            negatives: negatives.mask_fill(mask::<B>(&MASKED, [3, 4], &device), NO_SCORE),
+            log_probabilities: Some(Tensor::from_data(log_probabilities, &device)),
+            unmasked: Some(unmasked.collect()),
+            weights: Some(WEIGHTS.to_vec()),
+        }
+    }
+
+    fn matrix<B: Backend>(values: &[f64], columns: usize) -> Tensor<B, 2> {
+        Tensor::from_data(TensorData::new(values.to_vec(), [values.len() / columns, columns]), &Default::default())
+    }
+
+    fn log_sigmoid_of(x: f64) -> f64 {
+        -(1.0 + (-x).exp()).ln()
+    }
+
+    /// Computes the loss of an edge by the formulas of the documentation. `held` are the scores that weights are computed
+    /// of, without gradients.
+    fn loss_of(kind: LinkLoss, score: f64, others: &[(usize, f64)], held: &[f64]) -> f64 {
+        let count = others.len() as f64;
+        let scores = others.iter().map(|&(_, other)| other);
+        match kind {
+            LinkLoss::Bce(_) => {
+                -(log_sigmoid_of(score) + scores.map(|other| log_sigmoid_of(-other)).sum::<f64>()) / (1.0 + count)
+            }
+            LinkLoss::Softmax(_) => {
+                let all: f64 = others.iter().map(|&(at, other)| (other - LOG_PROBABILITIES[at]).exp()).sum();
+                -(score.exp() / (score.exp() + all)).ln()
+            }
+            LinkLoss::Bpr(_) => -scores.map(|other| log_sigmoid_of(score - other)).sum::<f64>() / count,
+            LinkLoss::Margin(loss) => scores.map(|other| (loss.margin - score + other).max(0.0)).sum::<f64>() / count,
+            LinkLoss::SelfAdversarial(loss) => {
+                let weights: Vec<f64> = held.iter().map(|other| (loss.temperature * other).exp()).collect();
+                let all: f64 = weights.iter().sum();
+                let terms = others.iter().zip(&weights).map(|(&(_, other), w)| w / all * log_sigmoid_of(-other));
+                -0.5 * (log_sigmoid_of(score) + terms.sum::<f64>())
+            }
+        }
+    }
+
+    /// Computes the sum of the losses with plain loops.
+    fn expected(kind: LinkLoss, positive: &[f64], negatives: &[f64]) -> f64 {
+        let (_, held) = numbers();
+        let mut sum = 0.0;
+        for (edge, &score) in positive.iter().enumerate() {
+            let columns: Vec<usize> = (0..4).filter(|&at| !is_masked(edge, at)).collect();
+            let others: Vec<(usize, f64)> = columns.iter().map(|&at| (at, negatives[edge * 4 + at])).collect();
+            let held: Vec<f64> = columns.iter().map(|&at| held[edge * 4 + at]).collect();
+            sum += f64::from(WEIGHTS[edge]) * loss_of(kind, score, &others, &held);
+        }
+        sum
+    }
+
+    /// Returns the derivatives of a function by each value, as differences.
+    fn slopes(values: &[f64], function: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+        let step = 1e-6;
+        let mut values = values.to_vec();
+        let mut slopes = Vec::new();
+        for at in 0..values.len() {
+            let value = values[at];
+            values[at] = value + step;
+            let above = function(&values);
+            values[at] = value - step;
+            slopes.push((above - function(&values)) / (2.0 * step));
+            values[at] = value;
+        }
+        slopes
+    }
+
+    fn kinds() -> Vec<LinkLoss> {
+        let mut kinds = LinkLoss::all();
+        kinds.extend(
+            ["margin:margin=0.25", "self-adversarial:temperature=0.5"]
+                .map(|kind| kind.parse::<LinkLoss>().expect("a loss")),
+        );
+        kinds
+    }
+
+    #[test]
+    fn losses_and_their_gradients_are_those_of_plain_loops() {
+        let (positive, negatives) = numbers();
+        for kind in kinds() {
+            let edges = matrix::<Grad>(&positive, 1).require_grad();
+            let others = matrix::<Grad>(&negatives, 4).require_grad();
+            let loss = scored(edges.clone(), others.clone()).loss(kind);
+            let found = f64::from(loss.clone().into_scalar());
+            assert!((found - expected(kind, &positive, &negatives)).abs() < 1e-5, "{kind}: {found}");
+            let gradients = loss.backward();
+            let of_edges = slopes(&positive, |positive| expected(kind, positive, &negatives));
+            let of_negatives = slopes(&negatives, |negatives| expected(kind, &positive, negatives));
+            for (tensor, slopes) in [(edges, of_edges), (others, of_negatives)] {
+                let found = tensor.grad(&gradients).expect("a gradient").into_data();
+                for (at, (found, slope)) in found.iter::<f64>().zip(slopes).enumerate() {
+                    assert!((found - slope).abs() < 1e-5, "{kind}, {at}: {found}, expected {slope}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn masked_pairs_are_in_no_accuracy() {
+        let (positive, negatives) = numbers();
+        let group = scored::<Cpu>(matrix(&positive, 1), matrix(&negatives, 4));
+        let wins =
+            |edge: usize| (0..4).filter(|&at| !is_masked(edge, at)).all(|at| positive[edge] > negatives[edge * 4 + at]);
+        let expected = (0..3).filter(|&edge| wins(edge)).count();
+        assert_eq!(group.correct().expect("negatives").into_scalar(), expected as f32);
+    }
+
+    #[test]
+    fn an_edge_without_negatives_is_not_judged() {
+        let (positive, negatives) = numbers();
+        let group = scored::<Cpu>(matrix(&positive, 1), matrix(&negatives, 4));
+        let device = Default::default();
+        let all: Vec<(u32, u32)> = (0..3).flat_map(|edge| (0..4).map(move |column| (edge, column))).collect();
+        let group = ScoredEdges {
+            negatives: group.negatives.mask_fill(mask::<Cpu>(&all, [3, 4], &device), NO_SCORE),
+            unmasked: Some(vec![0; 3]),
+            log_probabilities: None,
+            positive: group.positive,
+            weights: None,
+        };
+        assert_eq!(group.correct().expect("columns").into_scalar(), 0.0);
+        for kind in LinkLoss::all() {
+            let loss = group.loss(kind).into_scalar();
+            match kind {
+                LinkLoss::Bce(_) | LinkLoss::SelfAdversarial(_) => assert!(loss > 0.0, "{kind}: {loss}"),
+                _ => assert!(loss.abs() < 1e-6, "{kind}: {loss}"),
+            }
+        }
+    }
+}
