@@ -2,10 +2,10 @@
 
 use crate::edge_type_name::edge_type;
 use crate::models::{LinkModelConfig, ModelError};
-use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_gnn::nn::DecoderKind;
 use edgecut_graph::{EdgeTypeId, Meta};
 use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -6,12 +6,12 @@ use crate::embeddings::Embeddings;
 use crate::fit::{AutodiffTurn, Forward, StepGradients, backward_and_all_reduce};
 use crate::loss::LossSum;
 use crate::models::{LinkModel, Mode, ModelInput};
-use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
 use burn::tensor::activation::{log_sigmoid, log_softmax};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
+use edgecut_gnn::ops::{GnnBackend, matmul};
 use std::time::Instant;
 
 /// The score of a masked pair: so low that its loss and gradient are 0, but finite, because infinity could cause NaN.
@@ -209,7 +209,7 @@ fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend_types::Cpu;
+    use edgecut_gnn::Cpu;
 
     const MASKED: [(u32, u32); 6] = [(0, 1), (1, 0), (1, 3), (2, 0), (2, 1), (2, 2)];
 

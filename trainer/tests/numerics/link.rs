@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use burn::backend::NdArray;
+use edgecut_gnn::nn::{Aggregation, DecoderKind, Decomposition, LinkDecoder, RelationAggregation, WeightInit};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
@@ -12,7 +13,6 @@ use edgecut_trainer::models::{
     ConvKind, EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, NetworkConfig, NetworkOutput, NodeTypeSchema,
     RgcnSettings, SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, LinkDecoder, RelationAggregation, WeightInit};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 
