@@ -30,9 +30,10 @@ never edgecut-launch 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-s
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
 never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
+never edgecut-gnn 'tokio.*' 'metis.*' 'tarpc' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
 # Libraries have no command lines, progress bars and formats of tables; `tables` reads tables.
-for library in edgecut-settings edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-trainer; do
+for library in edgecut-settings edgecut-graph edgecut-partition edgecut-cluster edgecut-dist-sampler edgecut-dist-loader edgecut-gnn edgecut-trainer; do
     never "$library" 'clap.*' 'indicatif' 'parquet' 'edgecut-(cli|status|report|train|partition-graph)'
 done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'

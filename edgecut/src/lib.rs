@@ -198,6 +198,7 @@ pub use burn;
 pub use edgecut_cluster as cluster;
 pub use edgecut_dist_loader as dist_loader;
 pub use edgecut_dist_sampler as dist_sampler;
+pub use edgecut_gnn as gnn;
 pub use edgecut_graph as graph;
 pub use edgecut_partition as partition;
 pub use edgecut_trainer as trainer;
@@ -214,6 +215,8 @@ pub mod prelude {
     pub use edgecut_dist_sampler::{
         DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, NumNeighbors, SamplerConfig, share_dataset,
     };
+    pub use edgecut_gnn::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
+    pub use edgecut_gnn::ops::{Activation, GnnBackend};
     pub use edgecut_graph::readers::{self, DatasetSource, FakeOptions};
     pub use edgecut_graph::{Dataset, DiskPartId, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
     pub use edgecut_partition::{PartitionOptions, partition};
@@ -224,8 +227,6 @@ pub mod prelude {
     pub use edgecut_trainer::models::{
         ConvKind, GraphSchema, Mode, ModelError, ModelInput, NodeClassifier, SageSettings,
     };
-    pub use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
-    pub use edgecut_trainer::ops::{Activation, GnnBackend};
     pub use edgecut_trainer::{
         BatchOptions, Cpu, FitConfig, NodeTask, NodeTrainingConfig, TrainingConfig, fit, tensor_batches,
     };

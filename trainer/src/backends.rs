@@ -1,9 +1,5 @@
 //! The training functions, compiled for each backend.
 
-#[cfg(not(test))]
-use crate::backend_types::Cpu;
-#[cfg(all(feature = "cuda", not(test)))]
-use crate::backend_types::Cuda;
 use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel};
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
@@ -12,7 +8,6 @@ use crate::inference::{
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelFileError, ModelTask, SavedEmbeddings};
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
-use crate::ops::GnnBackend;
 use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]
 use crate::{edge, graph, inference, link, model_file};
@@ -21,6 +16,11 @@ use burn::backend::Autodiff;
 use burn::tensor::Device;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, DistRows};
+#[cfg(not(test))]
+use edgecut_gnn::Cpu;
+#[cfg(all(feature = "cuda", not(test)))]
+use edgecut_gnn::Cuda;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::small_graphs::Fold;
 use edgecut_graph::{EdgeTypeId, GraphDataset};
 use std::path::Path;

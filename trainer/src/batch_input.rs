@@ -4,13 +4,13 @@ use crate::loss::Target;
 use crate::memory::feature_cache::FeatureCache;
 use crate::memory::feature_rows::{normalize_rows, place_rows};
 use crate::models::{GraphSchema, ModelInput, NetworkConfig, NodeInput};
-use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::NodeFields;
+use edgecut_gnn::nn::GcnNorm;
+use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degre
 pub struct BatchOptions {
     /// True to include the targets of the seeds.
     pub labels: bool,
-    /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv). The loader must then fetch
+    /// True to compute the normalization weights of [`GcnConv`](edgecut_gnn::nn::GcnConv). The loader must then fetch
     /// degrees, and sample neighbors uniformly: neither by weight nor by time.
     pub gcn_norm: bool,
     /// True to divide feature rows by their sums.

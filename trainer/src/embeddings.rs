@@ -3,11 +3,11 @@
 use crate::batch_input::TensorBatch;
 use crate::model_file::{EmbeddingTable, FreshTable, NamedTable, SavedEmbeddings, WantedRows, WarmStartReport};
 use crate::models::GraphSchema;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

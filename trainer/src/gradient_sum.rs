@@ -6,8 +6,8 @@ use burn::tensor::backend::Backend;
 use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 #[cfg(feature = "cuda")]
 use {
-    crate::backend_types::Cuda,
     burn::tensor::TensorData,
+    edgecut_gnn::Cuda,
     edgecut_gpu::{NcclConfig, NcclGroup},
     std::any::Any,
     std::fmt,

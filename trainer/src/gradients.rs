@@ -5,11 +5,11 @@
 //! Values are in the order of the module's fields, which is the same in every process. burn's parameter ids are random
 //! in each process, so they are never exchanged.
 
-use crate::ops::consumed;
 use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::ops::consumed;
 use thiserror::Error;
 
 /// The error for a flat vector whose length differs from the number of parameters.
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// ```
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::gradients::{FlatLengthError, load_parameters};
-/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// use edgecut_gnn::nn::{Dense, WeightInit};
 /// let layer = Dense::<Cpu>::new(2, 1, &mut WeightInit::new(0), &Default::default());
 /// let error = load_parameters(layer, &[1.0, 2.0]).err();
 /// assert_eq!(error, Some(FlatLengthError { given: 2, expected: 3 }));
@@ -36,7 +36,7 @@ pub struct FlatLengthError {
 /// ```
 /// use burn::backend::{Autodiff, NdArray};
 /// use edgecut_trainer::gradients::{num_parameters};
-/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// use edgecut_gnn::nn::{Dense, WeightInit};
 /// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
 /// assert_eq!(num_parameters(&layer), 3 * 2 + 2);
 /// ```
@@ -50,7 +50,7 @@ pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
 /// use burn::backend::Autodiff;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::gradients::num_trained_parameters;
-/// use edgecut_trainer::nn::BatchNorm;
+/// use edgecut_gnn::nn::BatchNorm;
 /// let norm = BatchNorm::<Autodiff<Cpu>>::new(8, &Default::default());
 /// assert_eq!(num_trained_parameters(&norm), 2 * 8);
 /// ```
@@ -84,8 +84,8 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 /// ```
 /// use burn::{backend::{Autodiff, NdArray}, optim::GradientsParams, tensor::Tensor};
 /// use edgecut_trainer::gradients::flatten_gradients;
-/// use edgecut_trainer::nn::{Dense, WeightInit};
-/// use edgecut_trainer::ops::Activation;
+/// use edgecut_gnn::nn::{Dense, WeightInit};
+/// use edgecut_gnn::ops::Activation;
 /// let device = Default::default();
 /// let layer = Dense::<Autodiff<NdArray>>::new(1, 1, &mut WeightInit::new(42), &device);
 /// let loss = layer.forward(Tensor::from_data([[5.0]], &device), Activation::Identity).sum();
@@ -146,7 +146,7 @@ pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
 /// ```
 /// use burn::backend::{Autodiff, NdArray};
 /// use edgecut_trainer::gradients::{flatten_gradients, unflatten_gradients};
-/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// use edgecut_gnn::nn::{Dense, WeightInit};
 /// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
 /// let values: Vec<f32> = (0..8).map(|n| n as f32).collect();
 /// let gradients = unflatten_gradients(&layer, &values)?;
@@ -213,7 +213,7 @@ pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
 /// ```
 /// use burn::backend::{Autodiff, NdArray};
 /// use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
-/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// use edgecut_gnn::nn::{Dense, WeightInit};
 /// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
 /// let layer = load_parameters(layer, &[0.5; 8])?;
 /// assert_eq!(flatten_parameters(&layer), [0.5; 8]);
@@ -243,7 +243,7 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
 /// use burn::backend::Autodiff;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::gradients::flatten_statistics;
-/// use edgecut_trainer::nn::BatchNorm;
+/// use edgecut_gnn::nn::BatchNorm;
 /// let norm = BatchNorm::<Autodiff<Cpu>>::new(2, &Default::default());
 /// // The running means, then the running variances.
 /// assert_eq!(flatten_statistics(&norm), [0.0, 0.0, 1.0, 1.0]);
@@ -274,7 +274,7 @@ pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) 
 /// use burn::backend::Autodiff;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::gradients::{flatten_statistics, load_statistics};
-/// use edgecut_trainer::nn::BatchNorm;
+/// use edgecut_gnn::nn::BatchNorm;
 /// let norm = BatchNorm::<Autodiff<Cpu>>::new(1, &Default::default());
 /// let norm = load_statistics(norm, &[0.5, 2.0])?;
 /// assert_eq!(flatten_statistics(&norm), [0.5, 2.0]);

@@ -1,8 +1,5 @@
 //! Graph neural networks in burn with data-parallel training.
 //!
-//! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed
-//!   dropout, all with gradients;
-//! - [`nn`]: the layers of models: convolutions, dense layers and decoders;
 //! - [`loss`]: the losses of nodes and of whole graphs, and their targets;
 //! - [`metrics`]: evaluation metrics over all ranks;
 //! - [`models`]: complete networks for predictions of nodes, links, edges and graphs;
@@ -18,7 +15,6 @@
 //! Everything numeric is generic over the burn backend.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod backend_types;
 mod backends;
 mod batch_input;
 pub mod checkpoint;
@@ -37,20 +33,18 @@ mod memory;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
-pub mod nn;
 mod node;
 mod objective;
-pub mod ops;
 mod optimizer;
 mod step_options;
 mod train_error;
 mod training_config;
 
-pub use backend_types::Cpu;
-#[cfg(feature = "cuda")]
-pub use backend_types::{Cuda, CudaDevice};
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
+pub use edgecut_gnn::Cpu;
+#[cfg(feature = "cuda")]
+pub use edgecut_gnn::{Cuda, CudaDevice};
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use fit::{
     BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer, Outputs,

@@ -2,7 +2,7 @@
 
 use crate::gradient_sum::GradientSum;
 use crate::loss::AnyLoss;
-use crate::ops::Precision;
+use edgecut_gnn::ops::Precision;
 
 /// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
 ///

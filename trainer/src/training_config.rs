@@ -5,10 +5,10 @@ use crate::inference::LayerWiseConfig;
 use crate::memory::cpu_cache::CpuCache;
 use crate::memory::device_memory::DeviceMemory;
 use crate::models::{ConvKind, GraphSchema, ModelError, NetworkConfig, NetworkOutput, Readout, SageSettings};
-use crate::nn::RelationAggregation;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig};
+use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_settings::{Flag, at_least_1, below_1, not_negative, settings};
 
@@ -22,7 +22,7 @@ settings! {
     /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
     /// use edgecut_trainer::TrainingConfig;
     /// use edgecut_trainer::models::{ConvKind, SageSettings};
-    /// use edgecut_trainer::nn::Aggregation;
+    /// use edgecut_gnn::nn::Aggregation;
     /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     /// let sampler = SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]);
     /// let config = TrainingConfig { hidden_channels: 64, batch_size: 32, ..TrainingConfig::new(kind, sampler) };

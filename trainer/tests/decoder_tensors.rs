@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use edgecut_trainer::nn::AnyLinkDecoder;
+use edgecut_gnn::nn::AnyLinkDecoder;
 
 /// Returns the values of a decoder's tensors, in the order of its fields.
 pub(crate) fn tensors_of<B: Backend>(decoder: &AnyLinkDecoder<B>) -> Vec<Vec<f64>> {

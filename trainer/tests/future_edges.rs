@@ -12,11 +12,11 @@ use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConf
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
+use edgecut_gnn::nn::{Aggregation, Decomposition};
+use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, Decomposition};
-use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
     BatchOptions, FitConfig, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
 };

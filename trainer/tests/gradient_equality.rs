@@ -8,6 +8,8 @@ use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
+use edgecut_gnn::nn::{Aggregation, Decomposition};
+use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
@@ -15,8 +17,6 @@ use edgecut_trainer::models::{
     ConvKind, GatSettings, GcnSettings, GraphSchema, Mode, Network, NetworkConfig, NetworkOutput, RgcnSettings,
     SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, Decomposition};
-use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, adam, step_gradients};
 use std::path::Path;
 use std::sync::Arc;

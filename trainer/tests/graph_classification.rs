@@ -7,6 +7,7 @@ use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
+use edgecut_gnn::ops::DropoutKey;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, Fold, fake_graphs, split_dataset, stratified_folds};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
@@ -15,7 +16,6 @@ use edgecut_trainer::graph::{
     train_graph,
 };
 use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings, Mode, Network, NetworkConfig};
-use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BestModel, EpochReport, LrSchedule, Observer, SeedScores, StepGradients, adam, average_statistics, evaluate,
     step_gradients,

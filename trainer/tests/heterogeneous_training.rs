@@ -5,12 +5,12 @@ use crate::support;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors, SamplerConfig};
+use edgecut_gnn::nn::{Aggregation, Decomposition, RelationAggregation};
+use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
-use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
     EpochReport, FitConfig, Fitted, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
     evaluate_node, train_node,

@@ -9,13 +9,13 @@ use burn::backend::Autodiff;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::Cluster;
-use edgecut_trainer::Cpu;
-use edgecut_trainer::loss::{OutputKind, Target};
-use edgecut_trainer::metrics::{Metric, OutputRows};
-use edgecut_trainer::ops::{
+use edgecut_gnn::ops::{
     Activation, BatchGraph, Block, DropoutKey, DropoutMask, GnnBackend, Reduce, Segments, aggregate,
     aggregate_with_self, cross_entropy_sum, linear, pool,
 };
+use edgecut_trainer::Cpu;
+use edgecut_trainer::loss::{OutputKind, Target};
+use edgecut_trainer::metrics::{Metric, OutputRows};
 
 const NAN: f32 = f32::NAN;
 

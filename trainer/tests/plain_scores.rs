@@ -1,6 +1,6 @@
 //! The formulas of the decoders of links, as plain loops over 64-bit floats.
 
-use edgecut_trainer::nn::DecoderKind;
+use edgecut_gnn::nn::DecoderKind;
 
 /// Returns the score of a pair of rows. `tensors` are the values of the decoder's tensors, in the order of its fields.
 pub(crate) fn plain_score(kind: DecoderKind, tensors: &[Vec<f64>], edge_type: usize, src: &[f64], dst: &[f64]) -> f64 {

@@ -6,13 +6,13 @@ use crate::support;
 use burn_ndarray::NdArray;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NumNeighbors, SamplerConfig};
+use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_partition::Method;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
 };
 use edgecut_trainer::models::{ConvKind, GraphSchema, Network, NetworkConfig, SageSettings};
-use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     BestModel, EmbeddingTable, Embeddings, NodeTrainingConfig, Selection, TrainError, TrainingConfig, model_config,
 };

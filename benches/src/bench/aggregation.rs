@@ -12,7 +12,7 @@ use crate::work::slow_aggregation::SlowMean;
 use crate::work::synthetic::{Cpu, Grad, random_block, random_tensor, random_values};
 use anyhow::Context;
 use burn::tensor::Tensor;
-use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey, EdgeWeights, Reduce, aggregate, dropout};
+use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey, EdgeWeights, Reduce, aggregate, dropout};
 use std::path::Path;
 use std::sync::Arc;
 

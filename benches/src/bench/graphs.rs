@@ -9,11 +9,11 @@ use burn::backend::{Autodiff, NdArray};
 use burn::optim::Optimizer;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
+use edgecut_gnn::ops::{DropoutKey, Precision};
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 use edgecut_trainer::models::{ConvKind, GinSettings, Mode, Network, NetworkConfig};
-use edgecut_trainer::ops::{DropoutKey, Precision};
 use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
 

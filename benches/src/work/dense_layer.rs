@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
-use edgecut_trainer::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
+use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
 
 /// A dense layer with ReLU and dropout with this probability.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
-use edgecut_trainer::ops::Block;
+use edgecut_gnn::ops::Block;
 
 /// The mean over each destination's neighbors by a gather of one row per edge and a scatter-add. The index tensors of
 /// the block are made in advance.
@@ -49,7 +49,7 @@ impl<B: Backend> SlowMean<B> {
 mod tests {
     use super::*;
     use crate::work::synthetic::{Cpu, random_block, random_tensor};
-    use edgecut_trainer::ops::{Reduce, aggregate};
+    use edgecut_gnn::ops::{Reduce, aggregate};
 
     #[test]
     fn both_ways_give_the_same() {

@@ -7,9 +7,9 @@ use burn::optim::Optimizer;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
+use edgecut_gnn::nn::Aggregation;
+use edgecut_gnn::ops::DropoutKey;
 use edgecut_trainer::models::{ConvKind, GraphSchema, Mode, Network, NetworkConfig, SageSettings};
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, adam, model_config, step_gradients,
     tensor_batches,

@@ -6,8 +6,8 @@ use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
+use edgecut_gnn::nn::Aggregation;
 use edgecut_trainer::models::{ConvKind, SageSettings};
-use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{
     Cpu, EpochReport, FitConfig, NodeTrainingConfig, Observer, SeedScores, TrainingBackend, TrainingConfig,
 };

@@ -3,9 +3,9 @@
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{Tensor, backend::Backend};
+use edgecut_gnn::nn::{Aggregation, GinConv, GinConvConfig, WeightInit};
+use edgecut_gnn::ops::{GnnBackend, pool};
 use edgecut_trainer::models::{GraphClassifier, GraphInput, Mode, ModelError};
-use edgecut_trainer::nn::{Aggregation, GinConv, GinConvConfig, WeightInit};
-use edgecut_trainer::ops::{GnnBackend, pool};
 
 /// A two-layer GIN.
 #[derive(Module, Debug)]

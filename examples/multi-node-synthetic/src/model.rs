@@ -2,9 +2,9 @@
 
 use burn::module::Module;
 use burn::tensor::{Tensor, backend::Backend};
+use edgecut_gnn::nn::{GcnConv, GcnConvConfig, WeightInit};
+use edgecut_gnn::ops::{Activation, GnnBackend};
 use edgecut_trainer::models::{Mode, ModelError, ModelInput, NodeClassifier};
-use edgecut_trainer::nn::{GcnConv, GcnConvConfig, WeightInit};
-use edgecut_trainer::ops::{Activation, GnnBackend};
 
 const DROPOUT: f64 = 0.5;
 

@@ -2,9 +2,9 @@
 
 use burn::module::Module;
 use burn::tensor::{Tensor, backend::Backend};
+use edgecut_gnn::nn::{SageConv, SageConvConfig, WeightInit};
+use edgecut_gnn::ops::{Activation, GnnBackend};
 use edgecut_trainer::models::{Mode, ModelError, ModelInput, NodeClassifier};
-use edgecut_trainer::nn::{SageConv, SageConvConfig, WeightInit};
-use edgecut_trainer::ops::{Activation, GnnBackend};
 
 /// A two-layer GraphSAGE.
 #[derive(Module, Debug)]

@@ -4,11 +4,11 @@
 use crate::plain_scores::plain_score;
 use crate::programs;
 
+use edgecut_gnn::nn::DecoderKind;
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{
     Dataset, DiskPartId, EdgeData, EdgeTypeId, HoldOut, Meta, NodeData, NodeTypeId, Part, map_npy, write_npy,
 };
-use edgecut_trainer::nn::DecoderKind;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{

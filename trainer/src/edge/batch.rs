@@ -5,12 +5,12 @@ use crate::embeddings::Embeddings;
 use crate::fit::{Outputs, SeedBatch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
-use crate::nn::EdgeRows;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_dist_loader::LabeledEdgeBatch;
+use edgecut_gnn::nn::EdgeRows;
+use edgecut_gnn::ops::GnnBackend;
 use std::sync::Arc;
 
 /// The input of a training step: edges, the neighborhoods of their ends, and their labels. Nodes are identified by their row

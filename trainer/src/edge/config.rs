@@ -6,10 +6,10 @@ use crate::link::is_pair;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{EdgeModelConfig, GraphSchema, ModelError, TargetEdges};
-use crate::nn::EdgeDecoderKind;
 use crate::objective::Objective;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
+use edgecut_gnn::nn::EdgeDecoderKind;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 use edgecut_settings::{Flag, settings};
 

@@ -24,12 +24,12 @@ use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{EdgeModel, EdgeModelConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::check_fit;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
+use edgecut_gnn::ops::GnnBackend;
 use std::sync::Arc;
 use task::EdgeData;
 

@@ -7,11 +7,11 @@ use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::SeedBatch;
 use crate::metrics::host_rows;
 use crate::models::{EdgeModel, EdgeModelConfig, Mode};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, LoaderConfig};
 use edgecut_dist_sampler::{DistGraph, SamplerConfig};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
 

@@ -9,7 +9,6 @@ use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch, backward_and_al
 use crate::model_file::SavedLoss;
 use crate::models::{EdgeModel, EdgeModelConfig, Mode, TargetEdges};
 use crate::objective::Objective;
-use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -17,6 +16,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 

@@ -7,7 +7,6 @@ use crate::gradient_sum::Summed;
 use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
 use crate::loss::{AnyLoss, LossSum, SeedTotals, Target};
 use crate::models::{Mode, NodeClassifier};
-use crate::ops::{GnnBackend, Precision};
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -16,6 +15,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::LoaderError;
+use edgecut_gnn::ops::{GnnBackend, Precision};
 use std::time::{Duration, Instant};
 
 /// The gradients of one step, averaged over the seeds of all ranks.

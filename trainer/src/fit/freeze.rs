@@ -89,8 +89,8 @@ mod tests {
     use super::*;
     use crate::gradients::{flatten_parameters, num_trained_parameters};
     use crate::models::{ConvKind, GraphSchema, Network, NetworkConfig, NetworkOutput, SageSettings};
-    use crate::nn::Aggregation;
     use burn::backend::{Autodiff, NdArray};
+    use edgecut_gnn::nn::Aggregation;
     use edgecut_graph::NodeTypeId;
 
     type Grad = Autodiff<NdArray>;

@@ -6,13 +6,13 @@ use crate::loss::SeedTotals;
 use crate::metrics::Selection;
 use crate::model_file::SavedLoss;
 use crate::models::Mode;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::DistNeighborSampler;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
 

@@ -4,17 +4,17 @@ use crate::fit::{Outputs, SeedBatch};
 use crate::loss::Target;
 use crate::memory::feature_rows::place_rows;
 use crate::models::{GraphClassifier, GraphInput, Mode, NetworkConfig};
-use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, GraphBatch, GraphDataLoader};
+use edgecut_gnn::nn::GcnNorm;
+use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
 use std::sync::Arc;
 
 /// The parts of a batch of graphs to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphBatchOptions {
-    /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv).
+    /// True to compute the normalization weights of [`GcnConv`](edgecut_gnn::nn::GcnConv).
     pub gcn_norm: bool,
     /// True to include the features of edges.
     pub edge_features: bool,

@@ -4,11 +4,11 @@ use crate::fit::{FitConfig, LrSchedule};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{ConvKind, GinSettings, GraphSchema, NetworkConfig, Pooling, Readout};
-use crate::nn::Aggregation;
 use crate::objective::Objective;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
+use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::GraphDataset;
 use edgecut_settings::{Flag, at_least_1, below_1, settings};
 

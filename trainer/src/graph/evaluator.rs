@@ -9,11 +9,11 @@ use crate::models::GraphClassifier;
 use crate::objective::Objective;
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::GraphDataLoader;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{GraphDataset, Split};
 use std::sync::Arc;
 

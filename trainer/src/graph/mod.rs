@@ -20,10 +20,10 @@ use crate::memory::parameter_count::check_model_memory;
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 

@@ -8,13 +8,13 @@ use crate::embeddings::Embeddings;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::model_file::SavedLoss;
 use crate::models::{GraphClassifier, Mode};
-use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{EpochSegment, GraphDataLoader, Packing};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use crate::graph::{GraphBatchOptions, graph_batches};
 use crate::models::{GraphClassifier, Mode, Network, NetworkConfig};
-use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
+use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 

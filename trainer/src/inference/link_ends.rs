@@ -5,11 +5,11 @@ use super::predict::{PredictionJob, Trained};
 use crate::edge_type_name::edge_type;
 use crate::embeddings::EmbeddingSource;
 use crate::models::{LayeredModel, LinkModel, LinkModelConfig};
-use crate::nn::{EdgeEnd, LinkQueries};
-use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_gnn::nn::{EdgeEnd, LinkQueries};
+use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
 use std::sync::Arc;
 

@@ -7,12 +7,12 @@ use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::models::{
     GraphSchema, LayeredModel, LinkModel, LinkModelConfig, Mode, Network, NetworkConfig, NodeClassifier,
 };
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter, SamplerConfig};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 

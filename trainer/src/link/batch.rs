@@ -4,10 +4,10 @@ use super::popularity::Popularity;
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates, SharedNegatives};
+use edgecut_gnn::ops::GnnBackend;
 use std::sync::Arc;
 
 /// The input of a training step: a batch of edges as tensors. Nodes are identified by their row in the encoder's

@@ -3,10 +3,10 @@
 use super::loss::{Bce, LinkLoss};
 use crate::edge_type_name::edge_type;
 use crate::models::{LinkModelConfig, ModelError};
-use crate::nn::{DecoderKind, Dot};
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_gnn::nn::{DecoderKind, Dot};
 use edgecut_graph::{EdgeTypeId, Meta};
 use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -14,7 +14,6 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, Selection};
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
-use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -23,6 +22,7 @@ use edgecut_dist_loader::{
     NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
+use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::{EdgeTypeId, Split};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -39,11 +39,11 @@ use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{LinkModel, LinkModelConfig};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
+use edgecut_gnn::ops::GnnBackend;
 use std::sync::Arc;
 use task::batch_options;
 

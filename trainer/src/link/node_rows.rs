@@ -7,13 +7,13 @@ use crate::inference::{
     InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled, write_rows,
 };
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::nn::EdgeEnd;
-use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, RowsWriter};
+use edgecut_gnn::nn::EdgeEnd;
+use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -8,12 +8,12 @@ use crate::embeddings::Embeddings;
 use crate::fit::{AutodiffTurn, Forward, StepGradients, backward_and_all_reduce};
 use crate::loss::LossSum;
 use crate::models::{LinkModel, Mode, ModelInput};
-use crate::nn::EdgeEnd;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
+use edgecut_gnn::nn::EdgeEnd;
+use edgecut_gnn::ops::GnnBackend;
 use std::time::Instant;
 
 /// The scores of a batch's edges and of their negatives.

@@ -11,12 +11,12 @@ use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, NodeFields};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -219,11 +219,11 @@ mod tests {
     use super::super::loss::{LinkLoss, Softmax};
     use super::*;
     use crate::models::{ConvKind, SageSettings};
-    use crate::nn::{Aggregation, DecoderKind, DistMult, Dot};
     use crate::training_config::TrainingConfig;
     use burn::backend::Autodiff;
     use edgecut_cluster::Cluster;
     use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig, share_dataset};
+    use edgecut_gnn::nn::{Aggregation, DecoderKind, DistMult, Dot};
     use edgecut_graph::readers::{FakeOptions, fake};
     use edgecut_graph::{EdgeTypeId, HoldOut};
 

@@ -3,9 +3,9 @@
 use super::numbers::Numbers;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
 use crate::loss::SeedTotals;
-use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
 use burn::tensor::activation::log_sigmoid;
+use edgecut_gnn::ops::GnnBackend;
 
 /// The binary cross entropy of each known label, as `torch.nn.BCEWithLogitsLoss`. Each output is the logit of a label.
 ///

@@ -3,11 +3,11 @@
 use super::class_weights::ClassWeights;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
 use crate::loss::SeedTotals;
-use crate::ops::{GnnBackend, cross_entropy_sum};
 use crate::train_error::TrainError;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
+use edgecut_gnn::ops::{GnnBackend, cross_entropy_sum};
 
 /// The loss of classification: a cross entropy whose classes may have weights and whose targets may be smoothed. It equals
 /// `torch.nn.CrossEntropyLoss(weight, label_smoothing)`.

@@ -4,10 +4,10 @@ use super::class_weights::ClassWeights;
 use super::cross_entropy::{check_labels, classes_of};
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
 use crate::loss::SeedTotals;
-use crate::ops::{GnnBackend, cross_entropy_sum};
 use crate::train_error::TrainError;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::ops::{GnnBackend, cross_entropy_sum};
 
 /// The focal loss of classes, `-w[y] (1 - p[y])^gamma log p[y]` for a seed of class `y` with the probabilities `p`: seeds
 /// that are predicted well weigh less, so that rare classes count (Lin et al., "Focal loss for dense object detection",

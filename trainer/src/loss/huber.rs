@@ -2,8 +2,8 @@
 
 use super::numbers::Numbers;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
-use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
+use edgecut_gnn::ops::GnnBackend;
 
 /// The Huber loss of known numbers, as `torch.nn.HuberLoss`: quadratic for errors up to `delta` and linear beyond, so
 /// that outliers weigh less (Huber, "Robust estimation of a location parameter", 1964).

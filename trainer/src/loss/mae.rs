@@ -2,8 +2,8 @@
 
 use super::numbers::Numbers;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
-use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
+use edgecut_gnn::ops::GnnBackend;
 
 /// The mean absolute error of known numbers, as `torch.nn.L1Loss`.
 ///

@@ -25,9 +25,9 @@ pub use seed_totals::SeedTotals;
 pub use settings::LossSettings;
 pub use target::{OutputKind, Target};
 
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
+use edgecut_gnn::ops::GnnBackend;
 use std::fmt;
 
 /// A loss of the outputs for seeds, compared with their targets.

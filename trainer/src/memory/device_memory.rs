@@ -1,10 +1,10 @@
 //! The graph data that a device with its own memory keeps there.
 
 use crate::memory::feature_cache::FeatureCache;
-use crate::ops::{GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::{DistGraph, Hotness};
+use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision};
 use std::sync::Arc;
 
 /// The number of batches that are sampled to find the most frequently sampled nodes.
@@ -14,7 +14,7 @@ const BATCHES_TO_COUNT: usize = 64;
 ///
 /// ```
 /// use edgecut_trainer::DeviceMemory;
-/// use edgecut_trainer::ops::Precision;
+/// use edgecut_gnn::ops::Precision;
 /// // Keep up to 8 GiB of edges and of the most frequently sampled features on the GPU, the features in half precision.
 /// let memory = DeviceMemory { cache_bytes: 8 << 30, graph: true, precision: Precision::F16 };
 /// # let _ = memory;

@@ -1,12 +1,12 @@
 //! A cache of the features of frequently sampled nodes in device memory.
 
 use crate::memory::feature_rows::normalize_rows;
-use crate::ops::{GnnBackend, GnnKernels, Precision, constant};
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::CachedRows;
 use edgecut_dist_sampler::{DistGraph, Hotness};
+use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision, constant};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Feature rows on their way to a device.
 
-use crate::ops::{GnnBackend, GnnKernels, Precision, constant};
 use burn::tensor::Tensor;
+use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision, constant};
 use rayon::prelude::*;
 
 /// Returns a batch's features on `device`: the given rows, copied in `precision`, combined with the cached rows that

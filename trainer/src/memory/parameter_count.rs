@@ -2,10 +2,10 @@
 
 use crate::memory::available_memory::available_memory_bytes;
 use crate::models::GraphSchema;
-use crate::ops::{GnnBackend, GnnKernels};
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
+use edgecut_gnn::ops::{GnnBackend, GnnKernels};
 use serde::Serialize;
 use std::fmt;
 

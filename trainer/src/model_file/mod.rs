@@ -65,7 +65,7 @@ pub use write::{ModelView, save_model};
 #[cfg(doc)]
 use crate::models::{EdgeModelConfig, LinkModelConfig, NetworkConfig};
 #[cfg(doc)]
-use crate::nn::PygLayer;
+use edgecut_gnn::nn::PygLayer;
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";

@@ -2,9 +2,9 @@
 
 use super::saved_task::ModelTask;
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, ModelError, Network, NetworkConfig};
-use crate::nn::PygLayer;
 use burn::module::Module;
 use burn::tensor::backend::Backend;
+use edgecut_gnn::nn::PygLayer;
 use serde::Serialize;
 
 /// The settings of a model that its file stores as JSON.

@@ -12,8 +12,8 @@ use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
-use crate::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
-use crate::ops::{GnnBackend, Precision};
+use edgecut_gnn::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
+use edgecut_gnn::ops::{GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from that of the encoder ("edges" in ASCII).
 const DECODER: u64 = 0x6564_6765_7300_0000;
@@ -24,7 +24,7 @@ const DECODER: u64 = 0x6564_6765_7300_0000;
 /// use edgecut_trainer::models::{
 ///     ConvKind, EdgeModelConfig, GraphSchema, NetworkConfig, NetworkOutput, SageSettings, TargetEdges,
 /// };
-/// use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
+/// use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind};
 /// use edgecut_graph::{EdgeTypeId, NodeTypeId};
 /// let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };

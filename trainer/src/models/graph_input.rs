@@ -5,9 +5,9 @@ use burn::tensor::backend::Backend;
 
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use crate::nn::{GcnNorm, Mode};
-use crate::ops::{Block, GnnBackend, Segments};
 use burn::module::Module;
+use edgecut_gnn::nn::{GcnNorm, Mode};
+use edgecut_gnn::ops::{Block, GnnBackend, Segments};
 
 /// A batch of whole graphs as tensors: one graph of several components. Cloning is cheap.
 ///
@@ -19,7 +19,7 @@ use burn::module::Module;
 /// use burn::tensor::Tensor;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::GraphInput;
-/// use edgecut_trainer::ops::{BatchGraph, Block, Segments};
+/// use edgecut_gnn::ops::{BatchGraph, Block, Segments};
 /// // Two graphs: nodes 0 and 1 with an edge in both directions, and node 2 alone.
 /// let graph = BatchGraph::new(vec![0, 1, 2, 2], vec![1, 0], 3)?;
 /// let block = Block::new(Arc::new(graph), 3, 3)?;
@@ -99,7 +99,7 @@ impl<B: Backend> GraphInput<B> {
         self.segments.num_segments()
     }
 
-    /// Returns the normalisation that a [`GcnConv`](crate::nn::GcnConv) needs.
+    /// Returns the normalisation that a [`GcnConv`](edgecut_gnn::nn::GcnConv) needs.
     ///
     /// # Errors
     /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
@@ -122,8 +122,8 @@ impl<B: Backend> GraphInput<B> {
 /// use burn::module::Module;
 /// use burn::tensor::{Tensor, backend::Backend};
 /// use edgecut_trainer::models::{GraphClassifier, GraphInput, Mode, ModelError};
-/// use edgecut_trainer::nn::Dense;
-/// use edgecut_trainer::ops::{Activation, GnnBackend, Reduce, pool};
+/// use edgecut_gnn::nn::Dense;
+/// use edgecut_gnn::ops::{Activation, GnnBackend, Reduce, pool};
 ///
 /// /// A model that ignores the edges.
 /// #[derive(Module, Debug)]

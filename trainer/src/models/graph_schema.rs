@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::model_error::ModelError;
-use crate::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
+use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 ///

@@ -2,8 +2,8 @@
 
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use crate::ops::GnnBackend;
 use burn::tensor::Tensor;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;
 
 /// A model that consists of passes over all nodes. Each pass computes the rows of a node from the rows that the pass

@@ -10,8 +10,8 @@ use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
-use crate::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
-use crate::ops::{GnnBackend, Precision};
+use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
+use edgecut_gnn::ops::{GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
 const DECODER: u64 = 0x6465_636f_6465_7200;
@@ -21,7 +21,7 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 /// ```
 /// use edgecut_graph::NodeTypeId;
 /// use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput, SageSettings};
-/// use edgecut_trainer::nn::{DecoderKind, DistMult};
+/// use edgecut_gnn::nn::{DecoderKind, DistMult};
 /// let kind = ConvKind::Sage(SageSettings::default());
 /// let output = NetworkOutput { node_type: NodeTypeId(0), channels: 1 };
 /// let encoder = NetworkConfig::typed(kind, GraphSchema::homogeneous(16), output, 8, 2);

@@ -15,8 +15,8 @@ mod network_config;
 mod node_model;
 mod old_settings;
 
-pub use crate::nn::{ConvKind, GatSettings, GcnSettings, GinSettings, Mode, RgcnSettings, SageSettings};
 pub use edge_model::{EdgeModel, EdgeModelConfig, TargetEdges};
+pub use edgecut_gnn::nn::{ConvKind, GatSettings, GcnSettings, GinSettings, Mode, RgcnSettings, SageSettings};
 pub use graph_input::{GraphClassifier, GraphInput};
 pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
 pub use layered_model::LayeredModel;

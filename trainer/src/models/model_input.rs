@@ -8,8 +8,8 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
-use crate::nn::{EdgeData, GcnNorm, prefix};
-use crate::ops::Block;
+use edgecut_gnn::nn::{EdgeData, GcnNorm, prefix};
+use edgecut_gnn::ops::Block;
 
 /// The nodes of one type in a batch.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct NodeInput<B: Backend> {
 /// use burn::tensor::Tensor;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::ModelInput;
-/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// use edgecut_gnn::ops::{BatchGraph, Block};
 /// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
 /// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
 /// let blocks = Block::layers(&graph, &[1, 3, 4])?;
@@ -91,7 +91,7 @@ impl<B: Backend> ModelInput<B> {
     /// use edgecut_graph::NodeTypeId;
     /// use edgecut_trainer::Cpu;
     /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, ModelInput, NodeInput, NodeTypeSchema};
-    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// use edgecut_gnn::ops::{BatchGraph, Block};
     /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
     /// let schema = GraphSchema {
     ///     node_types: vec![node_type("author", 4), node_type("paper", 8)],
@@ -159,8 +159,8 @@ impl<B: Backend> ModelInput<B> {
     /// use burn::tensor::Tensor;
     /// use edgecut_trainer::Cpu;
     /// use edgecut_trainer::models::ModelInput;
-    /// use edgecut_trainer::nn::GcnNorm;
-    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// use edgecut_gnn::nn::GcnNorm;
+    /// use edgecut_gnn::ops::{BatchGraph, Block};
     /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
     /// let features = Tensor::<Cpu, 2>::ones([3, 8], &Default::default());
     /// let input = ModelInput::new(features, vec![Block::new(Arc::clone(&graph), 1, 3)?])?;
@@ -192,7 +192,7 @@ impl<B: Backend> ModelInput<B> {
     /// use edgecut_graph::NodeTypeId;
     /// use edgecut_trainer::Cpu;
     /// use edgecut_trainer::models::{GraphSchema, ModelInput, NodeInput};
-    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// use edgecut_gnn::ops::{BatchGraph, Block};
     /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
     /// let nodes = NodeInput::<Cpu> { features: None, within_hop: vec![1, 3] };
     /// let input = ModelInput::typed(Arc::new(GraphSchema::homogeneous(0)), vec![nodes], vec![vec![block]])?;
@@ -258,7 +258,7 @@ impl<B: Backend> ModelInput<B> {
         features.map(Tensor::device).unwrap_or_default()
     }
 
-    /// Returns the normalisation that a [`GcnConv`](crate::nn::GcnConv) needs.
+    /// Returns the normalisation that a [`GcnConv`](edgecut_gnn::nn::GcnConv) needs.
     ///
     /// # Errors
     /// [`ModelError::MissingNorm`] if the batch was made without normalisation.

@@ -12,11 +12,11 @@ use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network_config::{NetworkConfig, Pooling, Readout};
 use super::node_model::NodeClassifier;
-use crate::nn::{
+use edgecut_gnn::nn::{
     AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TypedConv,
     TypedConvInput, WeightInit, prefix,
 };
-use crate::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
+use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
 
 // The numbers of dropout masks. The mask after layer `l`, counted from 0, adds `l` to a number that follows them.
 const INPUT: u64 = 0;
@@ -39,7 +39,7 @@ const POOLED: u64 = 1;
 /// use burn::tensor::Tensor;
 /// use edgecut_trainer::Cpu;
 /// use edgecut_trainer::models::{ConvKind, Mode, ModelInput, NetworkConfig, NodeClassifier, SageSettings};
-/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// use edgecut_gnn::ops::{BatchGraph, Block};
 /// let device = Default::default();
 /// let kind = ConvKind::Sage(SageSettings::default());
 /// let model = NetworkConfig::stack(kind, 8, 16, 3, 2).init::<Cpu>(42, &device)?;

@@ -10,7 +10,7 @@ use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
 use super::network::Network;
 use super::old_settings::current;
-use crate::nn::{
+use edgecut_gnn::nn::{
     Aggregation, ConvKind, ConvRole, ConvShape, HeteroConv, HiddenActivation, LayerForm, PygLayer, RelationAggregation,
     WeightInit,
 };
@@ -447,8 +447,8 @@ impl NetworkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::{Decomposition, GatSettings, GcnSettings, GinSettings, RgcnSettings};
-    use crate::ops::AttentionVersion;
+    use edgecut_gnn::nn::{Decomposition, GatSettings, GcnSettings, GinSettings, RgcnSettings};
+    use edgecut_gnn::ops::AttentionVersion;
 
     const GCN: ConvKind = ConvKind::Gcn(GcnSettings);
 

@@ -6,8 +6,8 @@ use burn::tensor::Tensor;
 use super::layered_model::LayeredModel;
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
-use crate::nn::Mode;
-use crate::ops::GnnBackend;
+use edgecut_gnn::nn::Mode;
+use edgecut_gnn::ops::GnnBackend;
 
 /// A model that classifies the seeds of a batch. Training and evaluation take any implementation.
 ///
@@ -15,8 +15,8 @@ use crate::ops::GnnBackend;
 /// use burn::module::Module;
 /// use burn::tensor::{Tensor, backend::Backend};
 /// use edgecut_trainer::models::{Mode, ModelError, ModelInput, NodeClassifier};
-/// use edgecut_trainer::nn::SageConv;
-/// use edgecut_trainer::ops::{Activation, GnnBackend};
+/// use edgecut_gnn::nn::SageConv;
+/// use edgecut_gnn::ops::{Activation, GnnBackend};
 ///
 /// /// A model with a single layer.
 /// #[derive(Module, Debug)]

@@ -61,7 +61,7 @@ fn object(value: Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::super::{NetworkConfig, Pooling, Readout};
-    use crate::nn::{Aggregation, ConvKind, GcnSettings, GinSettings};
+    use edgecut_gnn::nn::{Aggregation, ConvKind, GcnSettings, GinSettings};
 
     #[test]
     fn settings_of_earlier_versions_are_read() {

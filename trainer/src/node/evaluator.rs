@@ -10,12 +10,12 @@ use crate::models::{GraphSchema, NodeClassifier};
 use crate::objective::Objective;
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::{ScoreState, SeedScores, scores_of_batches};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::DistNeighborLoader;
 use edgecut_dist_sampler::DistRows;
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
 

@@ -7,13 +7,13 @@ use crate::fit::{BatchResult, Outputs, SeedBatch};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::loss::Target;
 use crate::models::{GraphSchema, Mode};
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, DistRows, NodeFields};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 

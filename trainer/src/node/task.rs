@@ -9,7 +9,6 @@ use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::objective::Objective;
-use crate::ops::GnnBackend;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -17,6 +16,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistNeighborLoader, EpochSegment, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 

@@ -4,10 +4,10 @@ use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
 use crate::loss::OutputKind;
 use crate::metrics::{ConfusionMatrix, Metric, MetricState, OutputRows, host_rows};
 use crate::objective::Objective;
-use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::{ClusterError, ProcessGroup};
+use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::Split;
 use serde::Serialize;
 

@@ -108,10 +108,10 @@ pub(crate) fn clip_norm(gradients: &mut [f32], max_norm: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::{Dense, WeightInit};
     use burn::backend::{Autodiff, NdArray};
     use burn::module::Param;
     use burn::tensor::Tensor;
+    use edgecut_gnn::nn::{Dense, WeightInit};
     use std::fs;
     use std::path::{Path, PathBuf};
 

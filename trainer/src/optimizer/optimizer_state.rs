@@ -231,9 +231,9 @@ where
 mod tests {
     use super::*;
     use crate::gradients::{flatten_parameters, load_parameters, unflatten_gradients};
-    use crate::nn::{Dense, WeightInit};
     use crate::optimizer::OptimizerKind;
     use burn::backend::{Autodiff, NdArray};
+    use edgecut_gnn::nn::{Dense, WeightInit};
 
     type Grad = Autodiff<NdArray>;
     type Optimizer = AnyOptimizer<Grad, Dense<Grad>>;

@@ -5,6 +5,7 @@ use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
+use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind};
 use edgecut_graph::{
     Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NodeData, NodeTypeId, Split, TargetKind, Targets,
 };
@@ -14,7 +15,6 @@ use edgecut_trainer::edge::{
 };
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, SageSettings, TargetEdges};
-use edgecut_trainer::nn::{Aggregation, EdgeDecoderKind};
 use edgecut_trainer::{
     EmbeddingTable, EpochReport, FitConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{Int, Tensor, TensorData};
-use edgecut_trainer::ops::{
+use edgecut_gnn::ops::{
     Activation, Attention, AttentionVersion, BatchNormalization, Block, DropoutKey, DropoutMask, EdgeWeights,
     GnnBackend, Linear, Precision, Reduce, Segments, aggregate, aggregate_with_self, batch_norm, cross_entropy_sum,
     dropout, gat_attention, gatv2_attention, linear, pool,

@@ -4,13 +4,13 @@ use super::{Cpu, Log, config, no_layers};
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};
+use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy};
 use edgecut_partition::Method;
 use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::link::{LinkLoss, LinkTrainingConfig, Softmax, train_link};
 use edgecut_trainer::models::{ConvKind, SageSettings};
-use edgecut_trainer::nn::Aggregation;
 
 const SAGE: ConvKind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 /// The mean reciprocal rank of a random model with twenty negatives.

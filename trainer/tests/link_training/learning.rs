@@ -6,6 +6,7 @@ use burn::backend::Autodiff;
 use edgecut_cluster::with_causes;
 use edgecut_dist_loader::NegativeDistribution;
 use edgecut_dist_sampler::DistGraphConfig;
+use edgecut_gnn::nn::{Aggregation, DecoderKind, Decomposition, DistMult};
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
@@ -13,7 +14,6 @@ use edgecut_trainer::link::{
     Bce, LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, Softmax, evaluate_link, train_link,
 };
 use edgecut_trainer::models::{ConvKind, GcnSettings, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, DistMult};
 use edgecut_trainer::{TrainError, TrainingConfig};
 use std::path::Path;
 

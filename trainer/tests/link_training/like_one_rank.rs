@@ -8,9 +8,9 @@ use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeDat
 use edgecut_partition::Method;
 use edgecut_trainer::gradients::flatten_parameters;
 
+use edgecut_gnn::nn::{Aggregation, Decomposition};
 use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, train_link};
 use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::{EpochReport, TrainingConfig};
 use std::path::Path;
 

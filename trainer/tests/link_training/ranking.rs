@@ -8,6 +8,7 @@ use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors};
+use edgecut_gnn::nn::{Aggregation, AnyLinkDecoder, ComplEx, DecoderKind, Decomposition, DistMult, Dot};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
@@ -15,7 +16,6 @@ use edgecut_trainer::link::{
     LinkEvaluation, LinkScores, LinkTrainingConfig, RankedEnds, evaluate_link, link_model_config,
 };
 use edgecut_trainer::models::{ConvKind, GraphSchema, LinkModel, LinkModelConfig, Mode, RgcnSettings, SageSettings};
-use edgecut_trainer::nn::{Aggregation, AnyLinkDecoder, ComplEx, DecoderKind, Decomposition, DistMult, Dot};
 use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

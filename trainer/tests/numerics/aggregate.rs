@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::{Tensor, TensorData};
-use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend, Reduce, aggregate, aggregate_with_self};
+use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, Reduce, aggregate, aggregate_with_self};
 use proptest::prelude::*;
 
 type Plain = NdArray<f64>;

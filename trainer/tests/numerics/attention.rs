@@ -7,7 +7,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::tensor::activation::{leaky_relu, softmax};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
-use edgecut_trainer::ops::{
+use edgecut_gnn::ops::{
     Attention, AttentionVersion, BatchGraph, Block, DropoutKey, DropoutMask, GnnBackend, dropout, gat_attention,
     gatv2_attention,
 };

@@ -6,17 +6,17 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
+use edgecut_gnn::nn::{
+    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
+    GraphConvSettings, LayerForm, LayerPass, Mode, ModelName, WeightInit,
+};
+use edgecut_gnn::ops::{Activation, BatchGraph, Block, DropoutKey, Segments};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::num_parameters;
 use edgecut_trainer::models::{
     ConvKind, GraphClassifier, GraphInput, GraphSchema, LayeredModel, ModelInput, NetworkConfig, NetworkOutput,
     NodeClassifier, NodeInput, Readout,
 };
-use edgecut_trainer::nn::{
-    Aggregation, Conv, ConvInput, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GcnNorm, GraphConv,
-    GraphConvSettings, LayerForm, LayerPass, Mode, ModelName, WeightInit,
-};
-use edgecut_trainer::ops::{Activation, BatchGraph, Block, DropoutKey, Segments};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -174,7 +174,7 @@ fn graph_convolution_equals_its_formula_forward_and_backward() {
             ConvShape { in_channels: 4, out_channels: 3, edge_channels: 0, role: ConvRole::Hidden, batch_norm: false };
         let kind = ConvKind::GraphConv(GraphConvSettings { aggregation });
         let any = kind.init::<Grad>(shape, &mut WeightInit::new(9), &device);
-        let edgecut_trainer::nn::AnyConv::GraphConv(layer) = &any else { unreachable!("a GraphConv was made") };
+        let edgecut_gnn::nn::AnyConv::GraphConv(layer) = &any else { unreachable!("a GraphConv was made") };
         let run = |is_slow: bool| {
             let x = x.clone().detach().require_grad();
             let output = if is_slow {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::Tensor;
-use edgecut_trainer::ops::{DropoutKey, dropout};
+use edgecut_gnn::ops::{DropoutKey, dropout};
 
 type Grad = Autodiff<NdArray>;
 

@@ -7,11 +7,11 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::activation::{leaky_relu, relu, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
-use edgecut_trainer::nn::{
+use edgecut_gnn::nn::{
     AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GatConv, GineConv,
     LayerForm, LayerPass, Mode, TransformerConv, WeightInit,
 };
-use edgecut_trainer::ops::{Activation, AttentionVersion, Block};
+use edgecut_gnn::ops::{Activation, AttentionVersion, Block};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -144,7 +144,7 @@ fn slow_gat(layer: &GatConv<Grad>, x: Matrix, rows: &Rows, version: AttentionVer
 
 fn slow_transformer(layer: &TransformerConv<Grad>, x: Matrix, rows: &Rows, heads: usize) -> Matrix {
     let x_dst = rows.of_destinations(&x);
-    let dense = |x: Matrix, dense: &edgecut_trainer::nn::Dense<Grad>| x.matmul(dense.weight.val()) + row(&dense.bias);
+    let dense = |x: Matrix, dense: &edgecut_gnn::nn::Dense<Grad>| x.matmul(dense.weight.val()) + row(&dense.bias);
     let of_edges = rows.edges.clone().matmul(layer.weight_edge.as_ref().expect("edge features").val());
     let query = rows.by_destination(dense(x_dst.clone(), &layer.query));
     let key = rows.by_source(dense(x.clone(), &layer.key)) + of_edges.clone();

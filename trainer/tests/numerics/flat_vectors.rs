@@ -5,14 +5,14 @@ use std::sync::Arc;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::list_param_ids;
 use burn::optim::{GradientsParams, Optimizer};
+use edgecut_gnn::nn::Aggregation;
+use edgecut_gnn::ops::Block;
 use edgecut_trainer::adam;
 use edgecut_trainer::gradients::*;
 use edgecut_trainer::loss::cross_entropy;
 use edgecut_trainer::models::{
     ConvKind, GcnSettings, Mode, ModelInput, Network, NetworkConfig, NodeClassifier, SageSettings,
 };
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::ops::Block;
 
 use crate::support::*;
 

@@ -10,6 +10,11 @@ use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
+use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
+use edgecut_gnn::ops::{
+    Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
+    dropout, pool,
+};
 use edgecut_graph::{GraphData, GraphDataset};
 use edgecut_trainer::gradients::{
     FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_statistics, num_parameters,
@@ -20,11 +25,6 @@ use edgecut_trainer::model_file::{ModelTask, parse_model, save_model};
 use edgecut_trainer::models::{
     ConvKind, GcnSettings, GinSettings, GraphClassifier, Mode, ModelError, Network, NetworkConfig, Pooling, Readout,
     SageSettings,
-};
-use edgecut_trainer::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
-use edgecut_trainer::ops::{
-    Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
-    dropout, pool,
 };
 use edgecut_trainer::{Cpu, TrainingBackend, adam};
 

@@ -1,9 +1,9 @@
 //! The tables of losses and metrics in the guide, compared with the lists of the code.
 
+use edgecut_gnn::nn::DecoderKind;
 use edgecut_trainer::link::LinkLoss;
 use edgecut_trainer::loss::AnyLoss;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::nn::DecoderKind;
 use std::path::Path;
 
 /// Returns the first two cells of each row of the table whose head begins with `head`.

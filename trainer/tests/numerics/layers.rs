@@ -6,10 +6,10 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::nn::{Aggregation, GcnConv, GcnConvConfig, GcnNorm, Order, SageConv, SageConvConfig, WeightInit};
+use edgecut_gnn::ops::{Activation, BatchGraph, Block};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig, SageSettings};
-use edgecut_trainer::nn::{Aggregation, GcnConv, GcnConvConfig, GcnNorm, Order, SageConv, SageConvConfig, WeightInit};
-use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;

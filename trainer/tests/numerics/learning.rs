@@ -6,6 +6,8 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
 use burn::optim::{GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
+use edgecut_gnn::nn::{Aggregation, GcnNorm};
+use edgecut_gnn::ops::{AttentionVersion, BatchGraph, Block, DropoutKey};
 use edgecut_trainer::adam;
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::loss::cross_entropy;
@@ -13,8 +15,6 @@ use edgecut_trainer::models::{
     ConvKind, GatSettings, GcnSettings, Mode, ModelError, ModelInput, Network, NetworkConfig, NodeClassifier,
     SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, GcnNorm};
-use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
 

@@ -4,7 +4,7 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, activation::relu};
-use edgecut_trainer::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
+use edgecut_gnn::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;

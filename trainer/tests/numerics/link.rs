@@ -7,6 +7,10 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::nn::{
+    Aggregation, AnyLinkDecoder, DecoderKind, Decomposition, DistMult, EdgeEnd, LinkDecoderShape, RelationAggregation,
+    WeightInit,
+};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
@@ -14,10 +18,6 @@ use edgecut_trainer::model_file::{ModelFileError, load_model, parse_model, save_
 use edgecut_trainer::models::{
     ConvKind, EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, NetworkConfig, NetworkOutput, NodeTypeSchema,
     RgcnSettings, SageSettings,
-};
-use edgecut_trainer::nn::{
-    Aggregation, AnyLinkDecoder, DecoderKind, Decomposition, DistMult, EdgeEnd, LinkDecoderShape, RelationAggregation,
-    WeightInit,
 };
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};

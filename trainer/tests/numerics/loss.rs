@@ -3,11 +3,11 @@
 use burn::backend::{Autodiff, NdArray};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use edgecut_gnn::nn::{Aggregation, GcnNorm};
+use edgecut_gnn::ops::{BatchGraph, Block, DropoutKey};
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
 use edgecut_trainer::loss::{ClassWeights, CrossEntropy, Focal, Loss, Target, TargetError, cross_entropy};
 use edgecut_trainer::models::{ConvKind, GcnSettings, Mode, ModelInput, NetworkConfig, NodeClassifier, SageSettings};
-use edgecut_trainer::nn::{Aggregation, GcnNorm};
-use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use burn::backend::{Autodiff, NdArray};
+use edgecut_gnn::nn::Aggregation;
+use edgecut_gnn::ops::AttentionVersion;
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::model_file::{ModelFileError, load_model, save_model};
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, Network, NetworkConfig, SageSettings};
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::ops::AttentionVersion;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 

@@ -1,13 +1,13 @@
 //! The number of trained parameters of each model, compared with the shapes in the documentation of PyG's layers.
 
 use burn::backend::{Autodiff, NdArray};
+use edgecut_gnn::nn::{Aggregation, Decomposition};
+use edgecut_gnn::ops::AttentionVersion;
 use edgecut_trainer::gradients::num_trained_parameters;
 use edgecut_trainer::models::{
     ConvKind, GatSettings, GcnSettings, GinSettings, GraphSchema, NetworkConfig, NetworkOutput, Readout, RgcnSettings,
     SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, Decomposition};
-use edgecut_trainer::ops::AttentionVersion;
 
 use edgecut_graph::NodeTypeId;
 

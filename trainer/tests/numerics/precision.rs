@@ -2,14 +2,14 @@
 
 use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
+use edgecut_gnn::nn::{Aggregation, DecoderKind, Decomposition, Dot};
+use edgecut_gnn::ops::{AttentionVersion, Precision};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
 use edgecut_trainer::models::{
     ConvKind, GatSettings, GcnSettings, GinSettings, GraphSchema, LinkModelConfig, NetworkConfig, NetworkOutput,
     RgcnSettings, SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, Dot};
-use edgecut_trainer::ops::{AttentionVersion, Precision};
 use std::fmt::Debug;
 
 type Grad = Autodiff<NdArray>;

@@ -7,12 +7,12 @@ use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::Param;
 use burn::tensor::Tensor;
-use edgecut_trainer::nn::{
+use edgecut_gnn::nn::{
     Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, EdgeData, EdgeShape, GatConv, GatConvConfig,
     GatSettings, HeteroShape, Incoming, LayerPass, Mode, RelationAggregation, RgcnConv, RgcnConvConfig, SageSettings,
     TypedConv, TypedConvInput, WeightInit,
 };
-use edgecut_trainer::ops::{Activation, AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
+use edgecut_gnn::ops::{Activation, AttentionVersion, BatchGraph, Block, DropoutMask, Reduce};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;

@@ -8,6 +8,8 @@ use burn::backend::{Autodiff, NdArray};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
+use edgecut_gnn::nn::{Aggregation, Decomposition, RelationAggregation};
+use edgecut_gnn::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, Reduce};
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
@@ -16,8 +18,6 @@ use edgecut_trainer::models::{
     ConvKind, EdgeTypeSchema, GatSettings, GcnSettings, GraphSchema, Mode, ModelError, ModelInput, Network,
     NetworkConfig, NetworkOutput, NodeClassifier, NodeInput, NodeTypeSchema, RgcnSettings, SageSettings,
 };
-use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
-use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, Reduce};
 
 use crate::support::*;
 

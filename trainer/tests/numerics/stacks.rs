@@ -5,12 +5,12 @@ use std::sync::Arc;
 use burn::backend::NdArray;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
+use edgecut_gnn::nn::Aggregation;
+use edgecut_gnn::ops::{Activation, BatchGraph, Block};
 use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
 use edgecut_trainer::models::{
     ConvKind, GcnSettings, Mode, ModelError, ModelInput, NetworkConfig, NodeClassifier, SageSettings,
 };
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
 use crate::support::*;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::module::Param;
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
-use edgecut_trainer::nn::{AnyConv, AnyTypedConv, HeteroConv, SageConv};
-use edgecut_trainer::ops::{BatchGraph, Block, EdgeWeights, Reduce};
+use edgecut_gnn::nn::{AnyConv, AnyTypedConv, HeteroConv, SageConv};
+use edgecut_gnn::ops::{BatchGraph, Block, EdgeWeights, Reduce};
 
 /// A small random generator, so that the data of tests does not depend on a library.
 pub(crate) struct Draws(pub(crate) u64);

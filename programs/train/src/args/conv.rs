@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use edgecut_trainer::nn::{ConvFlag, ConvKind, FlagKind, FlagValues, LayerForm, ModelName};
+use edgecut_gnn::nn::{ConvFlag, ConvKind, FlagKind, FlagValues, LayerForm, ModelName};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;

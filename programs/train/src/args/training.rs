@@ -11,10 +11,10 @@ use crate::tasks::saved_model::Setting;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
+use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::models::NetworkConfig;
-use edgecut_trainer::nn::RelationAggregation;
 use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
 use serde::Serialize;
 

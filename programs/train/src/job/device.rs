@@ -7,8 +7,8 @@ use anyhow::bail;
 use clap::Args;
 use edgecut_cli::message;
 pub(crate) use edgecut_cli::parse_bytes as bytes;
+use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision};
 use edgecut_gpu::{DeviceChoice, Resolved, resolve};
-use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
 use edgecut_trainer::{DeviceMemory, GradientSum, StepOptions};
 
 /// Flags of the compute device; may differ between nodes.

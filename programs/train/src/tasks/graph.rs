@@ -14,6 +14,7 @@ use anyhow::{Context, anyhow, ensure};
 use edgecut_cli::result;
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::share_graphs;
+use edgecut_gnn::ops::Precision;
 use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
@@ -21,7 +22,6 @@ use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingCon
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::NetworkConfig;
-use edgecut_trainer::ops::Precision;
 use edgecut_trainer::{EpochCost, EpochReport, SeedResult, SeedScores, StepOptions, TrainingBackend};
 use serde::Serialize;
 use std::sync::Arc;

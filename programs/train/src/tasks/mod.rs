@@ -1,9 +1,9 @@
 //! The commands that train.
 
 use crate::progress::reporter::Reporter;
+use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 use edgecut_graph::Meta;
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 
 pub(crate) mod edge;
 pub(crate) mod graph;

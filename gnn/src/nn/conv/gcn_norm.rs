@@ -1,0 +1,163 @@
+//! The symmetric normalisation of a graph convolution.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::ops::{BatchGraph, EdgeWeights, Reduce};
+
+/// The weights `D^-1/2 (A + I) D^-1/2` of a batch, with the degrees of the *full* graph.
+///
+/// If all neighbors are sampled, the result is exact: edge `u -> v` has weight `1 / sqrt((deg_v + 1) (deg_u + 1))`, and
+/// node `v` itself has weight `1 / (deg_v + 1)` (Kipf and Welling, "Semi-supervised classification with graph
+/// convolutional networks", ICLR 2017; degrees count in-edges, as in PyG). If only `k_v` of the `deg_v` neighbors are
+/// sampled, edge weights are multiplied by `deg_v / k_v`. The expectation of the sum over uniformly sampled neighbors
+/// is then the full sum.
+///
+/// Weighted sampling would bias this sum, and the degrees of the full graph count edges of all times. Therefore
+/// training rejects a GCN with weighted or temporal sampling.
+///
+/// PyG's `GCNConv` drops self loops of the data before it adds its own. Here a self loop among the edges is kept as an
+/// ordinary edge.
+///
+/// ```
+/// use edgecut_gnn::nn::GcnNorm;
+/// use edgecut_gnn::ops::BatchGraph;
+/// // Node 0 has two of its three neighbors in the batch. They have no neighbors of their own.
+/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
+/// let norm = GcnNorm::new(&graph, &[3, 0, 0])?;
+/// assert_eq!(norm.weights().self_loops(), Some(&[0.25f32][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct GcnNorm {
+    weights: Arc<EdgeWeights>,
+}
+
+impl GcnNorm {
+    /// Computes the weights of a batch. All layers share them.
+    ///
+    /// # Shapes
+    /// - `degrees`: `[num_nodes]`, the in-degree in the full graph of every node of the batch
+    ///
+    /// # Errors
+    /// [`GcnNormError`] if the number of degrees is wrong, if a node with neighbors has degree 0, or if the graph has
+    /// more rows than nodes, as it can between two node types.
+    pub fn new(graph: &BatchGraph, degrees: &[u32]) -> Result<Self, GcnNormError> {
+        let num_rows = graph.num_rows();
+        let num_nodes = graph.num_nodes();
+        if num_rows > num_nodes {
+            return Err(GcnNormError::RowsWithoutNodes { num_rows, num_nodes });
+        }
+        if degrees.len() != graph.num_nodes() {
+            return Err(GcnNormError::DegreeCount { given: degrees.len(), expected: graph.num_nodes() });
+        }
+        let inverse_roots: Vec<f64> = degrees.iter().map(|&degree| (f64::from(degree) + 1.0).sqrt().recip()).collect();
+        let mut edges = Vec::with_capacity(graph.num_edges());
+        for (row, range) in graph.indptr().windows(2).enumerate() {
+            let sources = &graph.indices()[range[0] as usize..range[1] as usize];
+            if sources.is_empty() {
+                continue;
+            }
+            if degrees[row] == 0 {
+                return Err(GcnNormError::NeighborsWithoutDegree { node: row, neighbors: sources.len() });
+            }
+            let of_row = f64::from(degrees[row]) / sources.len() as f64 * inverse_roots[row];
+            edges.extend(sources.iter().map(|&source| (of_row * inverse_roots[source as usize]) as f32));
+        }
+        let self_loops = inverse_roots[..graph.num_rows()].iter().map(|root| (root * root) as f32).collect();
+        let weights = EdgeWeights::new(graph, edges, Some(self_loops)).expect("one weight per edge and row");
+        Ok(Self { weights: Arc::new(weights) })
+    }
+
+    /// Returns the weighted sum with these weights.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::{Tensor, TensorData};
+    /// use edgecut_gnn::Cpu;
+    /// use edgecut_gnn::nn::GcnNorm;
+    /// use edgecut_gnn::ops::{BatchGraph, Block, aggregate};
+    /// // Two nodes with an edge in both directions: all weights are 1 / 2.
+    /// let graph = Arc::new(BatchGraph::new(vec![0, 1, 2], vec![1, 0], 2)?);
+    /// let norm = GcnNorm::new(&graph, &[1, 1])?;
+    /// let x = Tensor::<Cpu, 2>::from_data([[2.0], [4.0]], &Default::default());
+    /// let sums = aggregate(x, &Block::new(graph, 2, 2)?, &norm.reduce()).into_data();
+    /// assert!(sums.iter::<f32>().all(|sum| (sum - 3.0).abs() < 1e-6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reduce(&self) -> Reduce {
+        Reduce::WeightedSum(Arc::clone(&self.weights))
+    }
+
+    /// Returns the weights of edges and self loops.
+    pub fn weights(&self) -> &EdgeWeights {
+        &self.weights
+    }
+}
+
+/// An error of the degrees or the graph of a [`GcnNorm`].
+///
+/// ```
+/// use edgecut_gnn::nn::{GcnNorm, GcnNormError};
+/// use edgecut_gnn::ops::BatchGraph;
+/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
+/// let error = GcnNorm::new(&graph, &[0, 0, 7]).err();
+/// assert_eq!(error, Some(GcnNormError::NeighborsWithoutDegree { node: 0, neighbors: 2 }));
+/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+/// ```
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum GcnNormError {
+    /// A wrong number of degrees.
+    #[error("GCN normalisation: {given} degrees for a batch of {expected} nodes, expected one per node")]
+    DegreeCount {
+        /// Number of given degrees.
+        given: usize,
+        /// Nodes of the batch.
+        expected: usize,
+    },
+    /// A graph with more rows than nodes: its edges are between two node types.
+    #[error("GCN normalisation: {num_rows} rows but {num_nodes} source nodes, a GCN needs edges within one node type")]
+    RowsWithoutNodes {
+        /// Rows of the graph.
+        num_rows: usize,
+        /// Source nodes of the graph.
+        num_nodes: usize,
+    },
+    /// A degree that contradicts the edges.
+    #[error(
+        "GCN normalisation: node {node} of the batch has {neighbors} neighbors but an in-degree of 0 in the full graph"
+    )]
+    NeighborsWithoutDegree {
+        /// The node, in batch numbering.
+        node: usize,
+        /// Its neighbors in the batch.
+        neighbors: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_degrees_that_do_not_fit() {
+        let graph = BatchGraph::new(vec![0, 1], vec![1], 2).expect("a valid graph");
+        let error = GcnNorm::new(&graph, &[1]).err();
+        assert_eq!(error, Some(GcnNormError::DegreeCount { given: 1, expected: 2 }));
+        let error = GcnNorm::new(&graph, &[0, 1]).err();
+        assert_eq!(error, Some(GcnNormError::NeighborsWithoutDegree { node: 0, neighbors: 1 }));
+    }
+
+    #[test]
+    fn drawn_neighbors_stand_for_all() {
+        // Node 0 has 6 neighbors. Two of them are sampled; they have degrees 0 and 3.
+        let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3).expect("a valid graph");
+        let norm = GcnNorm::new(&graph, &[6, 0, 3]).expect("degrees that fit");
+        let expected = [3.0 / 7f32.sqrt(), 3.0 / 28f32.sqrt()];
+        for (weight, expected) in norm.weights().edges().iter().zip(expected) {
+            assert!((weight - expected).abs() < 1e-6);
+        }
+        assert_eq!(norm.weights().self_loops(), Some(&[1.0 / 7.0f32][..]));
+    }
+}

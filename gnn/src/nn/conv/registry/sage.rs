@@ -1,0 +1,215 @@
+//! The layer of GraphSAGE.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
+
+use crate::nn::conv::aggregation::Aggregation;
+use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
+use crate::nn::conv::order::Order;
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape};
+use crate::nn::weight_init::WeightInit;
+use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, aggregate_with_self, linear};
+
+/// The settings of GraphSAGE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SageSettings {
+    /// Aggregation of the neighbors.
+    pub aggregation: Aggregation,
+}
+
+impl ConvSettings for SageSettings {
+    const NAME: &'static str = "sage";
+    const MODELS: &'static [ModelName] = &[ModelName { name: "sage", help: "GraphSAGE", preset: &[] }];
+    const FLAGS: &'static [ConvFlag] = &[ConvFlag {
+        name: "aggregation",
+        help: "Neighbor aggregation of sage",
+        kind: FlagKind::Word(&["mean", "sum", "max"]),
+        default: Some("mean"),
+    }];
+}
+
+impl SageSettings {
+    pub(in crate::nn::conv) fn init<B: Backend>(
+        self,
+        shape: ConvShape,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> SageConv<B> {
+        let is_message = matches!(shape.role, ConvRole::EdgeType { .. });
+        SageConvConfig::new(shape.in_channels, shape.out_channels)
+            .with_aggregation(self.aggregation)
+            .with_bias(!is_message)
+            .with_root_weight(!is_message)
+            .init(init, device)
+    }
+}
+
+/// The settings of a [`SageConv`] as a layer of its own.
+///
+/// ```
+/// use edgecut_gnn::Cpu;
+/// use edgecut_gnn::nn::{Aggregation, SageConvConfig, WeightInit};
+/// let config = SageConvConfig::new(16, 8).with_aggregation(Aggregation::Max).with_bias(false);
+/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
+/// assert_eq!(layer.weight_neighbors.dims(), [16, 8]);
+/// assert!(layer.bias.is_none());
+/// ```
+#[derive(Config, Debug)]
+pub struct SageConvConfig {
+    /// Features of each source.
+    pub in_channels: usize,
+    /// Features of each destination.
+    pub out_channels: usize,
+    /// Aggregation of the neighbors.
+    #[config(default = "Aggregation::Mean")]
+    pub aggregation: Aggregation,
+    /// True to add a bias to the output.
+    #[config(default = true)]
+    pub bias: bool,
+    /// True to add the node's own row times `W_self`.
+    #[config(default = true)]
+    pub root_weight: bool,
+}
+
+/// A GraphSAGE layer, `out = activation(aggregated · W_neighbors + x[:num_dst] · W_self + b)` (Hamilton, Ying and
+/// Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without
+/// normalisation of the output.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_gnn::nn::{Aggregation, SageConvConfig, WeightInit};
+/// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
+/// let config = SageConvConfig::new(8, 4).with_aggregation(Aggregation::Max);
+/// let layer = config.init(&mut WeightInit::new(42), &device);
+/// assert_eq!(layer.forward(x, &block, Activation::Identity).dims(), [1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Module, Debug)]
+pub struct SageConv<B: Backend> {
+    /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_l.weight`, transposed.
+    pub weight_neighbors: Param<Tensor<B, 2>>,
+    /// Weights for the node itself, `[in_channels, out_channels]`; PyG's `lin_r.weight`, transposed. `None` for the
+    /// messages of an edge type.
+    pub weight_self: Option<Param<Tensor<B, 2>>>,
+    /// `[out_channels]`; PyG's `lin_l.bias`.
+    pub bias: Option<Param<Tensor<B, 1>>>,
+    aggregation: Aggregation,
+    precision: Precision,
+}
+
+impl SageConvConfig {
+    /// Makes the layer with weights and bias uniform in `±1 / sqrt(in_channels)`, as PyTorch and PyG initialise them.
+    pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
+        let shape = [self.in_channels, self.out_channels];
+        let bound = WeightInit::kaiming_bound(self.in_channels);
+        SageConv {
+            weight_neighbors: init.uniform(shape, bound, device),
+            weight_self: self.root_weight.then(|| init.uniform(shape, bound, device)),
+            bias: self.bias.then(|| init.uniform([self.out_channels], bound, device)),
+            aggregation: self.aggregation,
+            precision: Precision::default(),
+        }
+    }
+}
+
+impl<B: Backend> Conv<B> for SageConv<B> {
+    fn convolve(&self, input: ConvInput<'_, B>) -> Tensor<B, 2>
+    where
+        B: GnnBackend,
+    {
+        self.forward(input.x, input.block, input.activation)
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+}
+
+impl<B: GnnBackend> SageConv<B> {
+    /// Applies the layer and `activation` in the order that costs less for this block.
+    ///
+    /// # Shapes
+    /// - `x`: `[num_src, in_channels]`
+    /// - output: `[num_dst, out_channels]`
+    ///
+    /// # Panics
+    /// If `x` has another shape, or if the block has more destinations than sources.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, activation: Activation) -> Tensor<B, 2> {
+        let [fan_in, fan_out] = self.weight_neighbors.dims();
+        let order =
+            if self.aggregation.is_linear() { Order::choose(block, fan_in, fan_out) } else { Order::AggregateFirst };
+        self.forward_in_order(x, block, activation, order)
+    }
+
+    /// Applies the layer in a given order. A maximum does not commute with the weights, so it is always aggregated
+    /// first.
+    ///
+    /// # Shapes
+    /// Those of [`SageConv::forward`].
+    ///
+    /// # Panics
+    /// In the cases of [`SageConv::forward`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::{Tensor, Tolerance};
+    /// use edgecut_gnn::Cpu;
+    /// use edgecut_gnn::nn::{Order, SageConvConfig, WeightInit};
+    /// use edgecut_gnn::ops::{Activation, BatchGraph, Block};
+    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
+    /// let device = Default::default();
+    /// let layer = SageConvConfig::new(4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
+    /// let output = |order| {
+    ///     let x = Tensor::ones([3, 4], &device);
+    ///     layer.forward_in_order(x, &block, Activation::Identity, order).into_data()
+    /// };
+    /// let expected = output(Order::AggregateFirst);
+    /// output(Order::TransformFirst).assert_approx_eq::<f32>(&expected, Tolerance::default());
+    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+    /// ```
+    pub fn forward_in_order(
+        &self,
+        x: Tensor<B, 2>,
+        block: &Block,
+        activation: Activation,
+        order: Order,
+    ) -> Tensor<B, 2> {
+        let reduce = self.aggregation.reduce();
+        let [fan_in, _] = self.weight_neighbors.dims();
+        let weight_neighbors = self.weight_neighbors.val();
+        let weight_self = self.weight_self.as_ref().map(Param::val);
+        let bias = self.bias.as_ref().map(Param::val);
+        let product = Linear { activation: Activation::Identity, precision: self.precision };
+        let fused = Linear { activation, precision: self.precision };
+        let transforms_first = order == Order::TransformFirst && self.aggregation.is_linear();
+        match (weight_self, transforms_first) {
+            (Some(weight_self), true) => {
+                let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
+                let own = linear(own, weight_self, bias, product);
+                activation.apply(aggregate(linear(x, weight_neighbors, None, product), block, &reduce) + own)
+            }
+            (Some(weight_self), false) => {
+                // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
+                let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
+                linear(aggregate_with_self(x, block, &reduce), weight, bias, fused)
+            }
+            (None, true) => {
+                let neighbors = aggregate(linear(x, weight_neighbors, None, product), block, &reduce);
+                activation.apply(match bias {
+                    Some(bias) => neighbors + bias.unsqueeze(),
+                    None => neighbors,
+                })
+            }
+            (None, false) => linear(aggregate(x, block, &reduce), weight_neighbors, bias, fused),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A dense layer.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::weight_init::WeightInit;
+use crate::ops::{Activation, GnnBackend, Linear, Precision, linear};
+
+/// A dense layer, `activation(x W + b)`.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_gnn::nn::{Dense, WeightInit};
+/// use edgecut_gnn::ops::{Activation, Precision};
+/// let device = Default::default();
+/// let mut layer = Dense::<NdArray>::new(3, 2, &mut WeightInit::new(42), &device);
+/// layer.set_precision(Precision::Bf16);
+/// let output = layer.forward(Tensor::zeros([5, 3], &device), Activation::Identity);
+/// assert_eq!(output.dims(), [5, 2]);
+/// ```
+#[derive(Module, Debug)]
+pub struct Dense<B: Backend> {
+    /// `[in_channels, out_channels]`.
+    pub weight: Param<Tensor<B, 2>>,
+    /// `[out_channels]`.
+    pub bias: Param<Tensor<B, 1>>,
+    precision: Precision,
+}
+
+impl<B: Backend> Dense<B> {
+    /// Makes a layer whose weights and bias are uniform in `±1 / sqrt(in_channels)`, as PyTorch initialises them.
+    pub fn new(in_channels: usize, out_channels: usize, init: &mut WeightInit, device: &B::Device) -> Self {
+        let bound = WeightInit::kaiming_bound(in_channels);
+        let weight = init.uniform([in_channels, out_channels], bound, device);
+        Self { weight, bias: init.uniform([out_channels], bound, device), precision: Precision::default() }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+}
+
+impl<B: GnnBackend> Dense<B> {
+    /// Applies the layer.
+    ///
+    /// # Shapes
+    /// - `x`: `[rows, in_channels]`
+    /// - output: `[rows, out_channels]`
+    ///
+    /// # Panics
+    /// If `x` does not have `in_channels` columns.
+    pub fn forward(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
+        linear(x, self.weight.val(), Some(self.bias.val()), Linear { activation, precision: self.precision })
+    }
+
+    /// Returns the product of the rows with the weights, without bias and activation.
+    pub(super) fn product(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        linear(x, self.weight.val(), None, Linear { activation: Activation::Identity, precision: self.precision })
+    }
+}

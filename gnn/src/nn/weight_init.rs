@@ -1,0 +1,156 @@
+//! Initial weights that depend on a seed only.
+
+use burn::module::Param;
+use burn::nn::{LayerNorm, LayerNormConfig};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+
+use edgecut_graph::rng::{CounterRng, combine};
+
+/// The generator of the initial weights of a model.
+///
+/// The values depend only on the seed and the order of the tensors, and not on burn's process-wide generator. All ranks
+/// that build the same model from the same seed get the same bits.
+///
+/// ```
+/// use burn::{backend::NdArray, module::Param, tensor::Tensor};
+/// use edgecut_gnn::nn::WeightInit;
+/// let make = |seed| -> Param<Tensor<NdArray, 2>> {
+///     let bound = WeightInit::glorot_bound(8, 4);
+///     WeightInit::new(seed).uniform([8, 4], bound, &Default::default())
+/// };
+/// assert_eq!(make(42).val().into_data(), make(42).val().into_data());
+/// assert_ne!(make(42).val().into_data(), make(43).val().into_data());
+/// ```
+#[derive(Debug, Clone)]
+pub struct WeightInit {
+    seed: u64,
+    next_tensor: u64,
+    purpose: Purpose,
+}
+
+/// The purpose of making a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Use the model.
+    Model,
+    /// Count its values: `None` is a number that overflows. Tensors are empty.
+    Count(Option<usize>),
+}
+
+impl WeightInit {
+    /// Makes a generator that starts at the first tensor of a model.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, next_tensor: 0, purpose: Purpose::Model }
+    }
+
+    /// Returns the number of values in the tensors of the model that `make` makes, including running statistics, or
+    /// `None` if their bytes cannot be addressed. It allocates none of them.
+    ///
+    /// ```
+    /// use edgecut_gnn::Cpu;
+    /// use edgecut_gnn::nn::{Dense, WeightInit};
+    /// let count = |width| WeightInit::count(|init| {
+    ///     Dense::<Cpu>::new(width, 8, init, &Default::default());
+    /// });
+    /// assert_eq!(count(16), Some(16 * 8 + 8));
+    /// assert_eq!(count(usize::MAX), None);
+    /// ```
+    pub fn count(make: impl FnOnce(&mut Self)) -> Option<usize> {
+        let mut init = Self { seed: 0, next_tensor: 0, purpose: Purpose::Count(Some(0)) };
+        make(&mut init);
+        match init.purpose {
+            Purpose::Count(count) => count.filter(|&count| count <= isize::MAX as usize / size_of::<f32>()),
+            Purpose::Model => None,
+        }
+    }
+
+    /// Counts a tensor of this shape. Returns the shape to allocate, which is empty if the model is only counted.
+    fn allocated<const D: usize>(&mut self, shape: [usize; D]) -> [usize; D] {
+        let Purpose::Count(count) = &mut self.purpose else { return shape };
+        let size = shape.iter().try_fold(1_usize, |size, &side| size.checked_mul(side));
+        *count = match (*count, size) {
+            (Some(count), Some(size)) => count.checked_add(size),
+            _ => None,
+        };
+        [0; D]
+    }
+
+    /// Makes a tensor of equal values, which does not count as a tensor in the order.
+    pub(super) fn constant<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        value: f32,
+        device: &B::Device,
+    ) -> Tensor<B, D> {
+        Tensor::full(self.allocated(shape), value, device)
+    }
+
+    /// Makes a layer normalisation.
+    pub fn layer_norm<B: Backend>(&mut self, channels: usize, device: &B::Device) -> LayerNorm<B> {
+        // Scale and shift, which burn allocates when they are used first.
+        self.allocated([2, channels]);
+        LayerNormConfig::new(channels).init(device)
+    }
+
+    /// Makes a tensor with uniform values in `[-bound, bound)`.
+    pub fn uniform<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        bound: f32,
+        device: &B::Device,
+    ) -> Param<Tensor<B, D>> {
+        self.uniform_around(shape, 0.0, bound, device)
+    }
+
+    /// Makes a tensor with uniform values in `[centre - bound, centre + bound)`.
+    pub(super) fn uniform_around<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        centre: f32,
+        bound: f32,
+        device: &B::Device,
+    ) -> Param<Tensor<B, D>> {
+        let mut rng = CounterRng::new(combine(self.seed, self.next_tensor));
+        self.next_tensor += 1;
+        let shape = self.allocated(shape);
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| centre + (2.0 * rng.unit() - 1.0) as f32 * bound).collect();
+        Param::from_data(TensorData::new(values, shape), device)
+    }
+
+    /// Makes a tensor of zeros. It counts as one tensor in the order.
+    ///
+    /// ```
+    /// use edgecut_gnn::Cpu;
+    /// use edgecut_gnn::nn::WeightInit;
+    /// let bias = WeightInit::new(0).zeros::<Cpu, 1>([4], &Default::default());
+    /// assert_eq!(bias.val().into_data().to_vec::<f32>().expect("numbers"), [0.0; 4]);
+    /// ```
+    pub fn zeros<B: Backend, const D: usize>(&mut self, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
+        self.next_tensor += 1;
+        Param::from_tensor(self.constant(shape, 0.0, device))
+    }
+
+    /// Returns PyTorch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al.,
+    /// "Delving deep into rectifiers", ICCV 2015, with a negative slope of `sqrt(5)`).
+    ///
+    /// ```
+    /// use edgecut_gnn::nn::WeightInit;
+    /// assert_eq!(WeightInit::kaiming_bound(16), 0.25);
+    /// ```
+    pub fn kaiming_bound(fan_in: usize) -> f32 {
+        1.0 / (fan_in.max(1) as f32).sqrt()
+    }
+
+    /// Returns the bound `sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, "Understanding the difficulty of training
+    /// deep feedforward neural networks", AISTATS 2010).
+    ///
+    /// ```
+    /// use edgecut_gnn::nn::WeightInit;
+    /// assert_eq!(WeightInit::glorot_bound(4, 2), 1.0);
+    /// ```
+    pub fn glorot_bound(fan_in: usize, fan_out: usize) -> f32 {
+        (6.0 / fan_in.saturating_add(fan_out).max(1) as f32).sqrt()
+    }
+}

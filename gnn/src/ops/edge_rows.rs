@@ -1,0 +1,163 @@
+//! Operations on tensors with one row per edge of a block.
+//!
+//! Convolutions whose messages depend on edge features need a row per edge, `[num_edges, features]`. The operations are
+//! aggregations over blocks with as many rows or nodes as the block has edges, so they run wherever
+//! [`aggregate`](super::aggregate()) runs, and their backward passes are those of it.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::aggregate::{Reduce, aggregate};
+use super::batch_graph::BatchGraph;
+use super::block::Block;
+use super::gnn_backend::GnnBackend;
+
+/// The blocks between the edges of a block and their ends.
+#[derive(Debug)]
+pub(super) struct EdgeEnds {
+    /// Each edge reads its source.
+    from_sources: Block,
+    /// Each edge reads its destination.
+    from_destinations: Block,
+    /// Each destination reads its edges.
+    to_destinations: Block,
+}
+
+impl EdgeEnds {
+    pub(super) fn new(block: &Block) -> Self {
+        let num_edges = block.num_edges();
+        let edges = || (0..num_edges as u32).collect::<Vec<u32>>();
+        let one_per_edge: Vec<u32> = (0..=num_edges as u32).collect();
+        let mut destinations = Vec::with_capacity(num_edges);
+        for (row, ends) in block.indptr().windows(2).enumerate() {
+            destinations.resize(ends[1] as usize, row as u32);
+        }
+        Self {
+            from_sources: whole(one_per_edge.clone(), block.indices().to_vec(), block.num_src()),
+            from_destinations: whole(one_per_edge, destinations, block.num_dst()),
+            to_destinations: whole(block.indptr().to_vec(), edges(), num_edges),
+        }
+    }
+
+    /// Returns all blocks, which a loader prepares for the passes.
+    pub(super) fn blocks(&self) -> [&Block; 3] {
+        [&self.from_sources, &self.from_destinations, &self.to_destinations]
+    }
+}
+
+/// Makes a block of all rows and nodes of a graph.
+fn whole(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Block {
+    let num_rows = indptr.len() - 1;
+    let graph = BatchGraph::new(indptr, indices, num_nodes).expect("edges of a valid block");
+    Block::new(Arc::new(graph), num_rows, num_nodes).expect("a block of all rows")
+}
+
+/// Returns the row of each edge's source.
+///
+/// # Shapes
+/// - `x`: `[num_src, features]`
+/// - output: `[num_edges, features]`
+///
+/// # Panics
+/// If `x` does not have `num_src` rows.
+pub fn gather_sources<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+    aggregate(x, &block.edge_ends().from_sources, &Reduce::Sum)
+}
+
+/// Returns the row of each edge's destination.
+///
+/// # Shapes
+/// - `x`: `[num_dst, features]`
+/// - output: `[num_edges, features]`
+///
+/// # Panics
+/// If `x` does not have `num_dst` rows.
+pub fn gather_destinations<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+    aggregate(x, &block.edge_ends().from_destinations, &Reduce::Sum)
+}
+
+/// Reduces the rows of each destination's edges to one row. A destination without edges gets zeros.
+///
+/// # Shapes
+/// - `messages`: `[num_edges, features]`
+/// - output: `[num_dst, features]`
+///
+/// # Panics
+/// If `messages` does not have `num_edges` rows, or for [`Reduce::WeightedSum`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_gnn::ops::{BatchGraph, Block, Reduce, gather_sources, scatter_edges};
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
+/// let messages = gather_sources(x, &block) * 2.0;
+/// assert_eq!(scatter_edges(messages, &block, &Reduce::Sum).into_data(), TensorData::from([[8.0f32]]));
+/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+/// ```
+pub fn scatter_edges<B: GnnBackend>(messages: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
+    aggregate(messages, &block.edge_ends().to_destinations, reduce)
+}
+
+/// The attention weights of a layer whose destinations may attend to themselves.
+#[derive(Debug, Clone)]
+pub struct AttentionWeights<B: GnnBackend> {
+    /// `[num_edges, heads]`.
+    pub edges: Tensor<B, 2>,
+    /// `[num_dst, heads]`, if destinations attend to themselves.
+    pub own: Option<Tensor<B, 2>>,
+}
+
+/// Computes the softmax of scores over the edges of each destination, and over its own score if there is one.
+///
+/// # Shapes
+/// - `scores`: `[num_edges, heads]`
+/// - `own`: `[num_dst, heads]`
+///
+/// # Panics
+/// If the shapes do not match the block.
+pub fn edge_softmax<B: GnnBackend>(
+    scores: Tensor<B, 2>,
+    own: Option<Tensor<B, 2>>,
+    block: &Block,
+) -> AttentionWeights<B> {
+    // The greatest score keeps `exp` from overflowing. The result does not depend on it, so it has no gradient.
+    let mut greatest = scatter_edges(scores.clone().detach(), block, &Reduce::Max);
+    if let Some(own) = &own {
+        greatest = greatest.max_pair(own.clone().detach());
+    }
+    let edges = (scores - gather_destinations(greatest.clone(), block)).exp();
+    let own = own.map(|own| (own - greatest).exp());
+    let mut total = scatter_edges(edges.clone(), block, &Reduce::Sum);
+    if let Some(own) = &own {
+        total = total + own.clone();
+    }
+    let edges = edges / gather_destinations(total.clone(), block);
+    AttentionWeights { edges, own: own.map(|own| own / total) }
+}
+
+/// Multiplies the columns of each head by the weight of the head.
+///
+/// # Shapes
+/// - `rows`: `[rows, heads * channels]`
+/// - `weights`: `[rows, heads]`
+/// - output: `[rows, heads * channels]`
+pub fn scale_heads<B: GnnBackend>(rows: Tensor<B, 2>, weights: Tensor<B, 2>) -> Tensor<B, 2> {
+    let [num_rows, width] = rows.dims();
+    let [_, heads] = weights.dims();
+    let by_head = rows.reshape([num_rows, heads, width / heads]);
+    (by_head * weights.reshape([num_rows, heads, 1])).reshape([num_rows, width])
+}
+
+/// Returns the inner product of each head's columns with those of a second tensor, which may have a single row.
+///
+/// # Shapes
+/// - `a`: `[rows, heads * channels]`
+/// - `b`: `[rows, heads * channels]` or `[1, heads * channels]`
+/// - output: `[rows, heads]`
+pub fn dot_heads<B: GnnBackend>(a: Tensor<B, 2>, b: Tensor<B, 2>, heads: usize) -> Tensor<B, 2> {
+    let [num_rows, width] = a.dims();
+    (a * b).reshape([num_rows, heads, width / heads]).sum_dim(2).reshape([num_rows, heads])
+}

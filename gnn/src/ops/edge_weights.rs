@@ -1,0 +1,99 @@
+//! Constant weights for a weighted sum over neighbors.
+
+use super::batch_graph::{BatchGraph, BlockError};
+
+/// One constant weight per edge of a batch, and optionally one weight per row for the node itself (a self loop that is
+/// not among the edges). Weights have no gradient.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_gnn::ops::{BatchGraph, Block, EdgeWeights, Reduce, aggregate};
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let weights = EdgeWeights::new(&graph, vec![0.5, 2.0], None)?;
+/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
+/// let sum = aggregate(x, &Block::new(graph, 1, 3)?, &Reduce::WeightedSum(Arc::new(weights)));
+/// assert_eq!(sum.into_data(), TensorData::from([[6.5f32]]));
+/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct EdgeWeights {
+    edges: Vec<f32>,
+    self_loops: Option<Vec<f32>>,
+    #[cfg(feature = "cuda")]
+    on_device: super::cube::DeviceCopy<edgecut_gpu::kernels::DeviceWeights>,
+}
+
+impl EdgeWeights {
+    /// Checks and takes the weights of a batch.
+    ///
+    /// # Shapes
+    /// - `edges`: `[num_edges]`, in the order of [`BatchGraph::indices`]
+    /// - `self_loops`: `[num_rows]`
+    ///
+    /// # Errors
+    /// [`BlockError::WeightCount`] if a length is wrong, [`BlockError::MoreRowsThanNodes`] for self loops of a graph
+    /// that has more rows than nodes.
+    pub fn new(graph: &BatchGraph, edges: Vec<f32>, self_loops: Option<Vec<f32>>) -> Result<Self, BlockError> {
+        let check = |what, given, expected| {
+            if given == expected { Ok(()) } else { Err(BlockError::WeightCount { what, given, expected }) }
+        };
+        check("edge", edges.len(), graph.num_edges())?;
+        if let Some(weights) = &self_loops {
+            check("self-loop", weights.len(), graph.num_rows())?;
+            let num_rows = graph.num_rows();
+            let num_nodes = graph.num_nodes();
+            if num_rows > num_nodes {
+                return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
+            }
+        }
+        Ok(Self {
+            edges,
+            self_loops,
+            #[cfg(feature = "cuda")]
+            on_device: Default::default(),
+        })
+    }
+
+    /// Returns the weights on the device. The first call copies them there. A process uses one device.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceWeights {
+        self.on_device.get(|| edgecut_gpu::kernels::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
+    }
+
+    /// Returns the weight of each edge, `[num_edges]`.
+    pub fn edges(&self) -> &[f32] {
+        &self.edges
+    }
+
+    /// Returns the self-loop weight of each row, `[num_rows]`, if there are self loops.
+    pub fn self_loops(&self) -> Option<&[f32]> {
+        self.self_loops.as_deref()
+    }
+
+    /// Returns whether the numbers of weights match the numbers of edges and rows of `graph`.
+    pub fn fits(&self, graph: &BatchGraph) -> bool {
+        self.edges.len() == graph.num_edges()
+            && self.self_loops.as_ref().is_none_or(|weights| weights.len() == graph.num_rows())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_wrong_counts() -> Result<(), BlockError> {
+        let graph = BatchGraph::new(vec![0, 2], vec![0, 1], 2)?;
+        assert!(EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![1.0])).is_ok());
+        let edges = EdgeWeights::new(&graph, vec![1.0; 3], None);
+        assert_eq!(edges, Err(BlockError::WeightCount { what: "edge", given: 3, expected: 2 }));
+        let loops = EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![]));
+        assert_eq!(loops, Err(BlockError::WeightCount { what: "self-loop", given: 0, expected: 1 }));
+        let between_types = BatchGraph::new(vec![0, 1, 1], vec![0], 1)?;
+        let loops = EdgeWeights::new(&between_types, vec![1.0], Some(vec![1.0; 2]));
+        assert_eq!(loops, Err(BlockError::MoreRowsThanNodes { num_rows: 2, num_nodes: 1 }));
+        assert!(EdgeWeights::new(&between_types, vec![1.0], None).is_ok());
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Pooling: combines the node rows of each graph of a batch into one row.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use super::aggregate::{Reduce, aggregate};
+use super::batch_graph::{BatchGraph, BlockError};
+use super::block::Block;
+use super::gnn_backend::GnnBackend;
+
+/// The contiguous row ranges of the graphs of a batch. Cloning is cheap.
+///
+/// Pooling is computed as an aggregation whose destinations are the graphs and whose sources are their nodes.
+///
+/// ```
+/// use edgecut_gnn::ops::Segments;
+/// // Graphs of two, zero and one nodes.
+/// assert!(Segments::new(vec![0, 2, 2, 3]).is_ok());
+/// assert!(Segments::new(vec![0, 2, 1]).is_err());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Segments(Block);
+
+impl Segments {
+    /// Makes the segments `offsets[i]..offsets[i + 1]`. Segments may be empty.
+    ///
+    /// # Shapes
+    /// - `offsets`: `[num_segments + 1]`, from 0 to the number of rows
+    ///
+    /// # Errors
+    /// [`BlockError`] if `offsets` is empty, does not start at 0 or decreases.
+    pub fn new(offsets: Vec<u32>) -> Result<Self, BlockError> {
+        let rows = offsets.last().copied().unwrap_or(0);
+        let num_segments = offsets.len().saturating_sub(1);
+        let graph = BatchGraph::new(offsets, (0..rows).collect(), rows as usize)?;
+        Ok(Self(Block::new(Arc::new(graph), num_segments, rows as usize)?))
+    }
+
+    /// Returns the number of segments.
+    pub fn num_segments(&self) -> usize {
+        self.0.num_dst()
+    }
+
+    /// Returns the number of rows of all segments.
+    pub fn num_rows(&self) -> usize {
+        self.0.num_src()
+    }
+
+    /// Returns the block whose destinations are the segments and whose sources are the rows.
+    pub fn block(&self) -> &Block {
+        &self.0
+    }
+}
+
+/// Computes the sum, mean or maximum of the rows of each segment. Empty segments get zeros.
+///
+/// # Shapes
+/// - `x`: `[num_rows, features]`
+/// - output: `[num_segments, features]`
+///
+/// # Panics
+/// If `x` does not have `num_rows` rows, or if `reduce` is [`Reduce::WeightedSum`]: segments have no weights.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_gnn::ops::{Reduce, Segments, pool};
+/// let segments = Segments::new(vec![0, 2, 2, 3])?;
+/// let x = Tensor::<NdArray, 2>::from_data([[1.0], [3.0], [5.0]], &Default::default());
+/// assert_eq!(pool(x, &segments, &Reduce::Mean).into_data(), TensorData::from([[2.0f32], [0.0], [5.0]]));
+/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+/// ```
+pub fn pool<B: GnnBackend>(x: Tensor<B, 2>, segments: &Segments, reduce: &Reduce) -> Tensor<B, 2> {
+    assert!(!matches!(reduce, Reduce::WeightedSum(_)), "pool: segments have no weights");
+    aggregate(x, &segments.0, reduce)
+}

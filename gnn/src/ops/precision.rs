@@ -1,0 +1,35 @@
+//! Float types that GPUs store features in and multiply in.
+
+use edgecut_settings::words;
+use serde::{Deserialize, Serialize};
+
+/// A float type in which a GPU copies, stores or multiplies numbers. Sums are always accumulated in `f32`.
+///
+/// ```
+/// use edgecut_gnn::ops::Precision;
+/// assert_eq!("bf16".parse(), Ok(Precision::Bf16));
+/// assert_eq!(Precision::F16.size(), 2);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// 16 bits: 11 bits of precision, values up to 65,504.
+    F16,
+    /// 16 bits: 8 bits of precision, the range of `f32`.
+    Bf16,
+}
+
+impl Precision {
+    /// Returns the number of bytes per number.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+}
+
+words!(Precision, "float type", F32 = "f32", F16 = "f16", Bf16 = "bf16");
