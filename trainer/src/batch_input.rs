@@ -15,6 +15,10 @@ use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
+/// The error message for a GCN with temporal sampling.
+pub(crate) const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are \
+    later than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
+
 /// The error message for a GCN with weighted sampling.
 pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of sampled \
     neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (`weighted`), or \
@@ -101,10 +105,17 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
     let device = device.clone();
     let schema = Arc::clone(schema);
     let cache = cache.cloned();
-    let biased = options.gcn_norm && loader.sampler().is_weighted();
+    let sampler = loader.sampler();
+    let fault = if options.gcn_norm && sampler.temporal().is_some() {
+        Some(TEMPORAL_GCN)
+    } else if options.gcn_norm && sampler.is_weighted() {
+        Some(WEIGHTED_GCN)
+    } else {
+        None
+    };
     loader.epoch_map_from(epoch, first_step, move |batch| {
-        if biased {
-            return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+        if let Some(what) = fault {
+            return Err(TrainError::Config { what: what.into() });
         }
         TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device)
     })

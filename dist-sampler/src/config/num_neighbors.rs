@@ -25,6 +25,7 @@ use std::str::FromStr;
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Lists")]
 pub struct NumNeighbors {
     /// Fan-outs of the edge types without a name in the list.
     others: Option<Vec<Fanout>>,
@@ -34,6 +35,21 @@ pub struct NumNeighbors {
 impl From<Vec<Fanout>> for NumNeighbors {
     fn from(fanouts: Vec<Fanout>) -> Self {
         Self { others: Some(fanouts), named: Vec::new() }
+    }
+}
+
+/// Fan-outs as files store them.
+#[derive(Deserialize)]
+struct Lists {
+    others: Option<Vec<Fanout>>,
+    named: Vec<(String, Vec<Fanout>)>,
+}
+
+impl TryFrom<Lists> for NumNeighbors {
+    type Error = String;
+
+    fn try_from(lists: Lists) -> Result<Self, String> {
+        Self { others: lists.others, named: lists.named }.checked()
     }
 }
 
@@ -55,13 +71,7 @@ impl FromStr for NumNeighbors {
             }
             fanouts.named.push((name.to_owned(), list));
         }
-        let hops = fanouts.num_hops();
-        let agree = fanouts.lengths().all(|length| length == hops);
-        if agree {
-            Ok(fanouts)
-        } else {
-            Err(format!("{text:?} has lists of different lengths: give each edge type one fan-out per hop"))
-        }
+        fanouts.checked().map_err(|error| format!("{text:?} {error}"))
     }
 }
 
@@ -72,6 +82,15 @@ fn looks_like_fan_outs(text: &str) -> bool {
 }
 
 impl NumNeighbors {
+    /// Checks that all lists have the same number of hops.
+    fn checked(self) -> Result<Self, String> {
+        let hops = self.num_hops();
+        if self.lengths().any(|length| length != hops) {
+            return Err("has lists of different lengths: give each edge type one fan-out per hop".to_owned());
+        }
+        Ok(self)
+    }
+
     /// Returns the number of hops.
     pub fn num_hops(&self) -> usize {
         self.lengths().next().unwrap_or(0)

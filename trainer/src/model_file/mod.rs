@@ -57,7 +57,7 @@ pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub use saved_task::{ModelTask, SavedLoss, SavedTask};
 pub use settings::{LoadableConfig, ModelSettings};
 pub(crate) use tensor_name::{ModulePath, tensor_names};
-pub use trained_on::TrainedOn;
+pub use trained_on::{ReadData, TrainedOn};
 pub use warm_start::WarmStart;
 pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};

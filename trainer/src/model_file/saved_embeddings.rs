@@ -4,7 +4,7 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, TableEntry, shard_folder};
 use super::file_header::FileHeader;
 use super::shard_writer::SHARD_FORMAT;
-use super::{ModelFileError, TrainedOn, embedding_name, original_ids_name};
+use super::{ModelFileError, ReadData, TrainedOn, embedding_name, original_ids_name};
 use edgecut_dist_sampler::SetRow;
 use edgecut_graph::Meta;
 use safetensors::Dtype;
@@ -90,7 +90,7 @@ impl SavedEmbeddings {
 
     /// Describes the first difference between the features of the training and those of a graph.
     pub(crate) fn other_data(&self, meta: &Meta) -> Option<String> {
-        self.trained_on.as_ref().and_then(|trained_on| trained_on.difference(meta, false))
+        self.trained_on.as_ref().and_then(|trained_on| trained_on.difference(meta, ReadData::default()))
     }
 
     /// Returns true if the nodes of a type are not those of the training.

@@ -115,7 +115,7 @@ impl EdgeModelConfig {
     /// # Errors
     /// The errors of [`NetworkConfig::validate`], and an edge type that does not exist.
     pub fn validate(&self) -> Result<(), ModelError> {
-        self.encoder.validate()?;
+        self.encoder.validate_encoder("edges")?;
         if self.num_outputs == 0 {
             return Err(ModelError::Zero { setting: "num_outputs" });
         }

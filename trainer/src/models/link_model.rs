@@ -73,11 +73,7 @@ impl LinkModelConfig {
     /// # Errors
     /// The errors of [`NetworkConfig::validate`].
     pub fn validate(&self) -> Result<(), ModelError> {
-        if !self.encoder.outputs.is_empty() || !self.encoder.encoders || self.encoder.pooling.is_some() {
-            let what = "the encoder of a model for links has encoders of features, and neither outputs nor pooling";
-            return Err(ModelError::Settings { what: what.into() });
-        }
-        self.encoder.validate()
+        self.encoder.validate_encoder("links")
     }
 
     /// Makes the model with its initial weights, which depend on the seed only.

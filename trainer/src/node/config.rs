@@ -1,6 +1,6 @@
 //! The settings of predictions for nodes, and their checks against the graph.
 
-use crate::batch_input::WEIGHTED_GCN;
+use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{ModelError, NetworkConfig, NetworkOutput};
@@ -40,10 +40,6 @@ impl NodeTrainingConfig {
         Ok(objective(meta, self)?.metric)
     }
 }
-
-/// The error message for a GCN with temporal sampling.
-const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
-    than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
 
 /// Returns the node type of the seeds: the only type with classes or other targets and with training nodes, or else the
 /// only type with targets.

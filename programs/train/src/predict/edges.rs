@@ -100,10 +100,14 @@ fn write<B: TrainingBackend>(
         return Err(error);
     }
     done?;
-    file.commit()?;
     let mut total = [num_edges];
-    // All files are complete, or the job fails.
     job.world.all_reduce(&mut total, ReduceOp::Sum)?;
+    if total[0] == 0 {
+        bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");
+    }
+    file.commit()?;
+    // All files are complete, or the job fails.
+    job.world.barrier()?;
     Ok(total[0])
 }
 

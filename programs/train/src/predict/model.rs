@@ -80,7 +80,7 @@ pub(super) fn open<B: TrainingBackend>(
         ModelTask::Graph => {
             let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
             if let Data::Graphs(graphs) = data {
-                check_graphs(&bytes, path, graphs, config.num_outputs())?;
+                check_graphs(&bytes, path, graphs, &config)?;
             }
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs());

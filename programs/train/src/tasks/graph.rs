@@ -146,7 +146,7 @@ fn evaluate<B: TrainingBackend>(
     let bytes = read_on_rank_0(path, world)?;
     let (mut model, model_config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
     check_flags(&args.given, path, &settings_of(&args.training.conv, config, &model_config))?;
-    check_graphs(&bytes, path, graphs, model_config.num_outputs())?;
+    check_graphs(&bytes, path, graphs, &model_config)?;
     model.set_precision(config.step.precision);
     let mut config = config.clone();
     config.step.loss = loss_of_model(&bytes, path, config.step.loss.take())?;

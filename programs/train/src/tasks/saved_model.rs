@@ -8,7 +8,8 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
-use edgecut_trainer::model_file::{ModelFileError, ModelTask, SavedTask, TrainedOn};
+use edgecut_trainer::model_file::{ModelFileError, ModelTask, ReadData, SavedTask, TrainedOn};
+use edgecut_trainer::models::NetworkConfig;
 use std::path::Path;
 
 /// A setting of a model: the id of its flag, the value that the flags give it, and the saved value.
@@ -109,9 +110,13 @@ pub(crate) fn check_data(
 ) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
     let task = SavedTask::of_file(bytes, path)?;
-    let has_outputs = matches!(task.task, ModelTask::Node | ModelTask::Edge);
-    let is_classifier = has_outputs && matches!(task.outputs_or_classes(0), OutputKind::Classes(_));
-    if let Some(what) = trained_on.as_ref().and_then(|trained| trained.difference(meta, is_classifier)) {
+    let has_classes = matches!(task.outputs_or_classes(0), OutputKind::Classes(_));
+    let reads = ReadData {
+        classes: has_classes && task.task == ModelTask::Node,
+        edge_classes: has_classes && task.task == ModelTask::Edge,
+        ..ReadData::default()
+    };
+    if let Some(what) = trained_on.as_ref().and_then(|trained| trained.difference(meta, reads)) {
         bail!(ModelFileError::OtherData { path: path.to_owned(), what });
     }
     if world.rank() == 0 {
@@ -120,15 +125,24 @@ pub(crate) fn check_data(
     Ok(())
 }
 
-/// Checks that the columns of nodes and the classes of a set of graphs are those that a saved model was trained on. A set
-/// with another number of classes, such as one without known classes, has none in common with the model.
+/// Checks that a set of graphs has the columns and the classes that a saved model was trained on. A set with another number
+/// of classes, such as one without known classes, has none in common with the model.
 ///
 /// # Errors
 /// Other columns than in the training, or as many classes, but others.
-pub(crate) fn check_graphs(bytes: &[u8], path: &Path, graphs: &GraphDataset, num_classes: usize) -> anyhow::Result<()> {
+pub(crate) fn check_graphs(
+    bytes: &[u8],
+    path: &Path,
+    graphs: &GraphDataset,
+    model: &NetworkConfig,
+) -> anyhow::Result<()> {
     let trained_on = TrainedOn::of_file(bytes, path)?;
-    let reads_classes = graphs.classes().len() == num_classes;
-    match trained_on.as_ref().and_then(|trained| trained.difference_of_graphs(graphs, reads_classes)) {
+    let reads = ReadData {
+        classes: graphs.classes().len() == model.num_outputs(),
+        edge_features: model.graph.has_edge_features(),
+        ..ReadData::default()
+    };
+    match trained_on.as_ref().and_then(|trained| trained.difference_of_graphs(graphs, reads)) {
         Some(what) => bail!(ModelFileError::OtherData { path: path.to_owned(), what }),
         None => Ok(()),
     }
