@@ -69,8 +69,8 @@ where
         }
         if loader.total_seeds() == 0 {
             let what = format!(
-                "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give shares of a \
-                 split, and partition again",
+                "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give `split_pct` \
+                 to the labels of its table, and partition again",
                 graph.part().meta().dataset,
                 model.edge_type_name()
             );

@@ -110,6 +110,11 @@ impl EdgeModelConfig {
         serde_json::from_value(value)
     }
 
+    /// Returns true if the encoder or the decoder reads features of edges.
+    pub fn reads_edge_features(&self) -> bool {
+        self.encoder.graph.has_edge_features() || self.edge_feature_dim > 0
+    }
+
     /// Checks the settings.
     ///
     /// # Errors

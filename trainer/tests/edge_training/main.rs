@@ -357,7 +357,7 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
     let of_numbers = EdgeTrainingConfig { metric: Some("rmse".parse().expect("a metric")), ..config(1) };
     for (dataset, config, why) in [
         (&unlabeled, config(1), "no edge type has labels, which train edge needs"),
-        (&untrained, config(1), "no training edges of type user__pays__shop"),
+        (&untrained, config(1), "no training edges of type user__pays__shop: list them in edge_train_idx.npy, or give"),
         (&dataset, named("rev_pays"), "edge type rev_pays has no labels: choose one of user__pays__shop (`edge_type`)"),
         (&dataset, named("likes"), "there is no edge type likes"),
         (&dataset, of_numbers, "rmse"),

@@ -1,5 +1,6 @@
 //! Joining the job, and leaving it in an orderly way or with one clear error.
 
+pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod graph_session;
 pub(crate) mod process_role;

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
 use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset};
-use edgecut_graph::{META_FILE, Meta, Provenance};
+use edgecut_graph::{FeatureDtypes, META_FILE, Meta, Provenance};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,19 @@ pub(crate) struct DatasetFlags<'a> {
     pub(crate) dataset_root_dir: Option<PathBuf>,
     #[serde(flatten)]
     pub(crate) whole: &'a WholeArgs,
+}
+
+/// The flags of a subcommand that reads a graph.
+#[derive(Serialize)]
+pub(crate) struct SharedFlags<'a, F> {
+    /// The arguments of the subcommand.
+    #[serde(flatten)]
+    pub(crate) flags: &'a F,
+    /// The flags of a dataset that is not partitioned.
+    #[serde(flatten)]
+    pub(crate) dataset: Option<&'a DatasetFlags<'a>>,
+    /// The stored types of node features.
+    pub(crate) feature_dtype: Option<&'a FeatureDtypes>,
 }
 
 /// The graph in the folder `--dataset-root-dir`, or at `--servers`.

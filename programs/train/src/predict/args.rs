@@ -1,9 +1,10 @@
 //! The flags of `train predict`.
 
 use super::submission::Submission;
+use crate::args::device::DeviceArgs;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
-use crate::job::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
+use edgecut_cli::parse_bytes;
 use edgecut_dist_sampler::TimeAttr;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -82,7 +83,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) seed: Option<u64>,
     /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic
-    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes, help_heading = "Prediction")]
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes, help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) memory_bytes: u64,
     /// Folder for the outputs of layers, which take 4 bytes per node and column for two layers [default: the system's

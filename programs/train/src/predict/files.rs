@@ -180,18 +180,8 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// Creates the file `stem.csv` or `stem.parquet`.
-    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns) -> anyhow::Result<Self> {
-        Self::with_columns(stem, args, columns, Vec::new())
-    }
-
-    /// Like [`Table::create`], with further columns, which are empty.
-    pub(super) fn with_columns(
-        stem: &str,
-        args: &PredictArgs,
-        columns: Columns,
-        more: NamedColumns,
-    ) -> anyhow::Result<Self> {
+    /// Creates the file `stem.csv` or `stem.parquet`. `more` are further columns, which are empty.
+    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns, more: NamedColumns) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
             let path = args.out.join(format!("{stem}.parquet"));
             return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, more)?)));
@@ -199,13 +189,8 @@ impl Table {
         Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, &more)?))
     }
 
-    /// Appends rows. `ids` has the ids of all rows, column by column.
-    pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
-        self.push_with(ids, &[], values)
-    }
-
-    /// Appends rows with values of the further columns.
-    pub(super) fn push_with(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+    /// Appends rows. `ids` has the ids of all rows, column by column, and `more` the values of the further columns.
+    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         match self {
             Self::Csv(file) => file.push(ids, more, values),
             Self::Parquet(file) => file.push(ids, more, values),
@@ -264,6 +249,44 @@ impl NpyFile {
 
     pub(super) fn commit(self) -> anyhow::Result<()> {
         self.output.commit().with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+/// The only file of a request: an array or a table.
+pub(super) enum RowsFile {
+    Array(NpyFile),
+    Table(Table),
+}
+
+impl RowsFile {
+    /// Creates the file `stem.npy`, `stem.csv` or `stem.parquet`. A table has `more` columns, which are empty.
+    pub(super) fn create(
+        stem: &str,
+        args: &PredictArgs,
+        columns: Columns,
+        more: NamedColumns,
+        num_rows: usize,
+    ) -> anyhow::Result<Self> {
+        if args.format == Format::Npy {
+            let path = args.out.join(format!("{stem}.npy"));
+            return Ok(Self::Array(NpyFile::of_values(&path, columns.shape, num_rows)?));
+        }
+        Ok(Self::Table(Table::create(stem, args, columns, more)?))
+    }
+
+    /// Appends rows. A table also has the ids and the values of further columns.
+    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+        match self {
+            Self::Array(file) => file.push(values),
+            Self::Table(file) => file.push(ids, more, values),
+        }
+    }
+
+    pub(super) fn commit(self) -> anyhow::Result<()> {
+        match self {
+            Self::Array(file) => file.commit(),
+            Self::Table(file) => file.commit(),
+        }
     }
 }
 

@@ -6,11 +6,10 @@ use super::ids::{Pairs, check_ids};
 use super::links::{edge_type, encode};
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
-use super::{PredictFlags, prepare_out, scratch_dir};
+use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::job::graph_session;
 use crate::job::process_role::Rank;
 use anyhow::Context;
-use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
 use serde::Serialize;
@@ -66,12 +65,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         if job.world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
             let result = PairsResult { out: &args.out, pairs: pairs.sources.len(), compute_seconds };
-            if args.json {
-                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
-            } else {
-                let out = args.out.display();
-                result!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs)?;
-            }
+            let out = args.out.display();
+            let text = format!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs);
+            print(args, &result, &text)?;
         }
         Ok(())
     })?;

@@ -109,12 +109,17 @@ impl UserIds {
 
 /// Looks up the ids of nodes in parts whose first nodes ascend.
 fn ids_of<T: Clone>(parts: &[OfPart<T>], nodes: &[u32]) -> anyhow::Result<Vec<T>> {
-    let id_of = |node: u32| {
-        let after = parts.partition_point(|part| part.first <= node);
-        let part = parts.get(after.checked_sub(1)?)?;
-        part.ids.get((node - part.first) as usize).cloned()
-    };
-    nodes.iter().map(|&node| id_of(node).with_context(|| format!("the id of node {node} was not read"))).collect()
+    let mut ids = Vec::with_capacity(nodes.len());
+    for &node in nodes {
+        ids.push(id_of(parts, node).with_context(|| format!("the id of node {node} was not read"))?);
+    }
+    Ok(ids)
+}
+
+fn id_of<T: Clone>(parts: &[OfPart<T>], node: u32) -> Option<T> {
+    let after = parts.partition_point(|part| part.first <= node);
+    let part = parts.get(after.checked_sub(1)?)?;
+    part.ids.get((node - part.first) as usize).cloned()
 }
 
 impl UserColumn {
@@ -153,8 +158,11 @@ impl UserColumn {
             Self::Numbers(ids) => ids[row].to_string(),
             Self::Texts(ids) => {
                 let text = String::from_utf8_lossy(ids[row].data());
-                let is_special = |c: char| matches!(c, ',' | '"' | '\n' | '\r');
-                if text.contains(is_special) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
+                if text.contains([',', '"', '\n', '\r']) {
+                    format!("\"{}\"", text.replace('"', "\"\""))
+                } else {
+                    text.into_owned()
+                }
             }
         }
     }
