@@ -2,26 +2,15 @@
 
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
-from conftest import PROGRAMS, start
+from conftest import PROGRAMS, free_ports, start
 
 import edgecut
-
-
-def free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Servers:
