@@ -9,12 +9,14 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The time limit in seconds of every wait. Nothing takes that long, even on a busy machine.
+PATIENCE = 300
 PROGRAMS = pathlib.Path(os.environ.get("EDGECUT_BIN", ROOT / "target" / "release"))
 
 
 def run(program, *flags):
     """Run a program of Edgecut, and return its standard output."""
-    done = subprocess.run([PROGRAMS / program, *map(str, flags)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([PROGRAMS / program, *map(str, flags)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

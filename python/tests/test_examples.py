@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import ROOT, free_ports, start
+from conftest import PATIENCE, ROOT, free_ports, start
 
 import edgecut
 
@@ -24,7 +24,7 @@ def one_thread_per_process(monkeypatch):
 
 def outputs(ranks):
     """Wait for processes, and return what each has printed."""
-    results = [rank.communicate(timeout=120) for rank in ranks]
+    results = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     for rank, (_, errors) in zip(ranks, results):
         assert rank.returncode == 0, errors
     return [output for output, _ in results]
@@ -118,7 +118,7 @@ def test_the_program_after_dgls_example_learns(homogeneous_parts):
 
 def test_fan_outs_and_layers_must_agree(homogeneous_parts):
     rank, = start(EXAMPLES / "node_classification.py", 1, "--part_config", homogeneous_parts, "--num_layers", 3)
-    _, errors = rank.communicate(timeout=120)
+    _, errors = rank.communicate(timeout=PATIENCE)
     assert rank.returncode == 1 and "--fan_out 10,25 has 2 numbers, but --num_layers is 3" in errors
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAMS, ROOT, free_ports, start
+from conftest import PATIENCE, PROGRAMS, ROOT, free_ports, start
 
 EXAMPLE = ROOT / "python" / "examples" / "ddp_sage.py"
 
@@ -55,7 +55,7 @@ def launch(ssh, tmp_path, *command):
         flags += ["--extra-envs", f"PYTHONPATH={os.environ['PYTHONPATH']}"]
     flags += ["--master-port", free_ports(2)[0], "--workspace", tmp_path]
     flags = [PROGRAMS / "launch", *flags, "--", *command]
-    return subprocess.run(list(map(str, flags)), capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+    return subprocess.run(list(map(str, flags)), capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
 
 
 def test_launch_starts_processes_that_train_together(parts, ssh, tmp_path):
@@ -88,7 +88,7 @@ def test_torchrun_starts_processes_that_train_together(parts):
         pytest.skip("torchrun of PyTorch 1 does not run in Python 3.11")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr", "127.0.0.1"]
     command += ["--master_port", str(free_ports(2)[0]), str(EXAMPLE), str(parts[2]), "--num-epochs", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert accuracy(done.stdout) > 50, done.stdout
 
@@ -158,7 +158,7 @@ def test_the_ranks_are_those_of_pytorch(parts, tmp_path):
     program.write_text(SPAWNED)
     env = {name: value for name, value in os.environ.items() if name not in ("RANK", "MASTER_ADDR", "MASTER_PORT")}
     command = [sys.executable, program, parts[2], f"file://{tmp_path}/rendezvous", tmp_path]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -174,12 +174,12 @@ with edgecut.open(sys.argv[1], encrypt=encrypt) as store, edgecut.fake_graphs(20
 def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
     monkeypatch.setenv("EDGECUT_TOKEN", "a secret of the test")
     ranks = start(ENCRYPTED, 2, parts[2], "01")
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert sum(int(out) for out, _ in outputs) == 2000, outputs
     # All processes must agree.
     first, second = start(ENCRYPTED, 2, parts[2], "0")
-    _, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=PATIENCE)
     first.kill()
     first.communicate()
     assert second.returncode == 1 and "encrypt" in errors, errors
@@ -188,11 +188,11 @@ def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
 def test_the_port_of_rank_0_is_free_if_pytorch_can_tell_it(parts):
     pytest.importorskip("torch")
     ranks = start(AFTER_PYTORCH.replace("{arguments}", ""), 2, parts[2])
-    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert sum(int(out) for out, _ in outputs) == 2000, outputs
     # A port that is given is used.
     given = free_ports(2)[0]
     ranks = start(AFTER_PYTORCH.replace("{arguments}", f"master_port={given}"), 2, parts[2])
-    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
