@@ -22,6 +22,8 @@ LOST_SOURCE = re.compile(r"map_err\(\|[^|]*\|[^|]*to_string\(\)")
 FUNCTION = re.compile(r"\bfn \w+\s*(?:<[^(]*>)?\(([^)]*)\)", re.S)
 CLOSURE = re.compile(r"^\s*let (?:mut )?\w+ = (?:async )?(?:move )?\|")
 TUPLE_PARAMETER = re.compile(r"\bfn \w+[^{;]*?[(,]\s*&?\([\w\s,&]+\): ")
+# Functions that find a port, and statements that ask a listener for its port and close it.
+FREE_PORT = re.compile(r"\bfn (?:free|unused)_ports?\b|TcpListener::bind\([^;{}]*\)[^;{}]*\.local_addr\(\)", re.S)
 EXECUTABLE = re.compile(r"from_mode\(0o7[0-7]*[1357]")
 PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
 
@@ -47,6 +49,9 @@ LIMITS = {
     # A program that the test process itself writes cannot be started for a moment ("text file busy"), so tests write
     # programs with `edgecut_testing::write_executable`. One test opens a folder to another user.
     "files that are made executable": 1,
+    # The system gives the port of a closed listener to the next socket that asks for any, so tests take ports from
+    # `edgecut_testing::free_ports`, and jobs of one machine from `edgecut_cluster::free_port`.
+    "ports that are only free for a moment": 3,
     # Modules are the folders and files below `src`. Modules that import each other cannot be read or moved separately.
     "modules that import themselves over others": 0,
 }
@@ -89,6 +94,7 @@ def count(folder):
         "functions that take a tuple apart": 0,
         "crates that may print with println!": 0,
         "files that are made executable": 0,
+        "ports that are only free for a moment": 0,
         "modules that import themselves over others": 0,
         "public items": 0,
         "public items with an example": 0,
@@ -133,6 +139,8 @@ def count(folder):
                 note("files that are made executable", path, number)
             if LOST_SOURCE.search(line):
                 note("errors that lose their source", path, number)
+        for match in FREE_PORT.finditer(text):
+            note("ports that are only free for a moment", path, text.count("\n", 0, match.start()) + 1)
         for match in BOOL_MATCH.finditer(text):
             note("matches on a bool", path, text.count("\n", 0, match.start()) + 1)
         for function in FUNCTION.finditer(text):

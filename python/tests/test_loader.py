@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, partition, run, start
+from conftest import PATIENCE, ROOT, partition, run, start
 
 import edgecut
 
@@ -110,7 +110,7 @@ def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
     archives = sampled(parts[2], tmp_path / "sample", 2, "--seed", 3)
     ranks = start(RANKS, 2, parts[2], tmp_path / "rank")
     for rank in ranks:
-        _, errors = rank.communicate(timeout=60)
+        _, errors = rank.communicate(timeout=PATIENCE)
         assert rank.returncode == 0, errors
     made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
     assert [rank for rank, _, _ in made] == [0, 1]
@@ -241,7 +241,7 @@ with edgecut.open(sys.argv[1]) as store:
     load(1000)
     print((resident() - before) / 1e6)
 """
-    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     # The arrays of 1,000 batches have several hundred megabytes.
     assert float(done.stdout) < 20, done.stdout
@@ -253,7 +253,7 @@ def test_the_example_trains_a_model_of_pyg(tmp_path, num_processes):
     parts = partition(tmp_path / "parts", "fake", 2, "--avg-num-nodes", 1000)
     example = ROOT / "python" / "examples" / "ddp_sage.py"
     ranks = start(example, num_processes, parts, "--num-epochs", 5)
-    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * num_processes, outputs
     accuracy = float(outputs[0][0].split("test accuracy ")[1].split(" %")[0])
     assert accuracy > 80, outputs

@@ -523,7 +523,7 @@ fn gathered_ids_of_another_partitioning_are_refused() {
     // The ids of another part, and numbers in place of texts.
     for other in [map(0, "user"), map(1, "item")] {
         std::fs::copy(path("parts").join(&other), path("first").join(map(1, "user"))).expect("copy");
-        let port = programs::free_port().to_string();
+        let port = edgecut_testing::free_port().to_string();
         let start = |rank: &str, parts: &str| {
             let mut command = Command::new(TRAIN);
             command.args(["predict", "--output", "embedding", "--node-type", "user", "--format", "csv", "--gather"]);
@@ -633,7 +633,7 @@ fn a_killed_run_leaves_no_partial_file() {
     let whole = folder.path().join("whole");
     let start = Instant::now();
     predicted(&parts.path, &model, &whole, &["--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
-    let needed = start.elapsed();
+    let mut needed = start.elapsed();
     let names = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
     let complete = names.map(|name| std::fs::read(whole.join(name)).expect("a file"));
     let mut num_killed = 0;
@@ -644,10 +644,15 @@ fn a_killed_run_leaves_no_partial_file() {
         command.args(["predict", "--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
         command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).arg("--out").arg(&out);
         unplace(&mut command);
+        let start = Instant::now();
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start train");
         // The moments cover the whole run. Its end, where files are written, is as likely as its start.
         std::thread::sleep(needed * (run + 1) / RUNS);
-        num_killed += u32::from(child.try_wait().expect("wait for a child").is_none());
+        match child.try_wait().expect("wait for a child") {
+            None => num_killed += 1,
+            // Runs take less time than the first one if the caches were cold or the machine was busier.
+            Some(_) => needed = start.elapsed(),
+        }
         let _ = child.kill();
         let _ = child.wait();
         for (name, complete) in names.iter().zip(&complete) {
@@ -656,8 +661,7 @@ fn a_killed_run_leaves_no_partial_file() {
             }
         }
     }
-    // Runs may take less time than the first one, which the caches were cold for.
-    assert!(num_killed > RUNS / 4, "{num_killed} of {RUNS} were killed");
+    assert!(num_killed > 0, "none of {RUNS} runs was killed");
 }
 
 #[test]

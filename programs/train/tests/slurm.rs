@@ -35,7 +35,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     requeued(&slurm, &parts);
 }
 
-const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
+const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "100", "--json"];
 
 /// Returns the single result that the processes of a job print.
 fn result(output: &Output) -> Value {
