@@ -148,6 +148,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
         ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot or bilinear"),
         ("edge", vec!["--model", "gcn", "--weighted"], "--model gcn does not support --weighted"),
+        ("edge", vec!["--model", "gcn"], "gcn"),
     ] {
         let output = run(train(task, &parts.path).args(&flags));
         assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
@@ -164,6 +165,10 @@ fn flags_and_models_that_do_not_fit_are_named() {
     assert!(error.contains("it describes a model for nodes: use it with `train node`"), "{error}");
     let error = load("edge", &parts.path, "edges", &["--target-edges", "include"]);
     assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
+    let error = load("edge", &parts.path, "edges", &["--reverse-types", "e0=e1"]);
+    assert!(error.contains("--reverse-types e0=e1: the model") && error.contains("was saved with"), "{error}");
+    let error = load("edge", &parts.path, "edges", &["--no-edge-features"]);
+    assert!(error.contains("--no-edge-features: the model") && error.contains("was saved with false"), "{error}");
     let edges = ["--edges", "all"];
     for (parts, model, flags, why) in [
         (

@@ -175,6 +175,23 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
 }
 
 #[test]
+fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
+    let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    let parts = written_by(&graph, 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    for flags in [&["--model", "gat"][..], &["--model", "gat", "--no-edge-features"]] {
+        train(&parts.path, &model, flags);
+        let found = json(&link(&parts.path, 1, &["--json", "--load-model", text(&model)]));
+        assert!(score(&found, "test", "mrr") > 0.0, "{found}");
+    }
+    let output = link(&parts.path, 1, &["--load-model", text(&model), "--no-edge-features", "--model", "sage"]);
+    assert!(error_of(&output).contains("--model sage: the model"), "{}", stderr(&output));
+}
+
+#[test]
 fn sampled_negatives_do_not_depend_on_layout_and_batches() {
     let folder = tempfile::tempdir().expect("a folder");
     let model = folder.path().join("model.safetensors");

@@ -704,11 +704,20 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
             }
         }
     }
-    // Training selects its best epoch by it.
+    // Training selects its best epoch by it, and the model is evaluated from all neighbors later.
     let mut command = programs::node(&two.path);
     command.args(["--eval", "layer-wise", "--nproc-per-node", "2", "--num-epochs", "3", "--json"]);
+    let output = run(command.arg("--save-model").arg(&model));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let trained: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let mut command = programs::train("node", &two.path);
+    command.args(["--json", "--nproc-per-node", "1", "--load-model"]).arg(&model);
     let output = run(&mut command);
     assert!(output.status.success(), "{}", stderr(&output));
+    let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let difference = evaluated["test_acc"].as_f64().expect("a score") - trained["test_acc"].as_f64().expect("a score");
+    assert!(difference.abs() < 0.01, "{evaluated} after {trained}");
+    assert!(!stderr(&output).contains("since the graph is small"), "{}", stderr(&output));
     let output = run(programs::train("node", &two.path).args(["--eval", "layer-wise", "--eval-num-neighbors", "5,3"]));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("--eval layer-wise reads all neighbors"), "{}", stderr(&output));

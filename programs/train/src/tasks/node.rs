@@ -103,9 +103,10 @@ impl TaskProgram for NodeTask {
             saved.path,
             &args.own.training.settings_of(model_config, model_config.graph.has_edge_features()),
         )?;
-        // The files of earlier versions do not have the fan-outs of their evaluation.
+        // The flags decide, as in a training, if they give fan-outs, or if the file is of an earlier version.
         let is_old = saved.trained_on.as_ref().is_none_or(|trained_on| trained_on.sampler.is_none());
-        if is_old && let Some(all) = args.own.training.all_neighbors(&args.own.sampling, data.part().meta()) {
+        let decides = is_old || args.given.is_given("num_neighbors");
+        if decides && let Some(all) = args.own.training.all_neighbors(&args.own.sampling, data.part().meta()) {
             config.training.eval_num_neighbors = all;
         }
         args.adopt_sampler(saved, Some(*outputs), &mut config.training, data, world)?;
