@@ -76,22 +76,34 @@ class LinkNeighborLoader(Loader):
     ([1.0, 1.0, 0.0, 0.0], (2, 4))
     """
 
+    _OF_DATA = "LinkNeighborLoader"
+    _mode: str | None
+    _amount: int
+
     @checked
     def __init__(
         self,
         data: Store,
         num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
         edge_label_index: Any = None,
+        edge_label: Any = None,
         edge_label_time: Any = None,
         replace: bool = False,
+        subgraph_type: Any = "directional",
         disjoint: bool = False,
         temporal_strategy: str = "uniform",
         neg_sampling: Any = None,
+        neg_sampling_ratio: float | None = None,
         time_attr: str | None = None,
         weight_attr: str | None = None,
         transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
         *,
-        exclude_seed_edges: bool = True,
+        exclude_seed_edges: bool | None = None,
         batch_size: int = 1,
         shuffle: bool = False,
         drop_last: bool = False,
@@ -103,7 +115,13 @@ class LinkNeighborLoader(Loader):
         **kwargs: Any,
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)
-        self._mode, self._amount = _negatives(neg_sampling)
+        if neg_sampling_ratio and neg_sampling is not None:
+            raise ValueError("`neg_sampling_ratio` and `neg_sampling` exclude each other: both choose the negatives")
+        if neg_sampling_ratio:
+            self._mode, self._amount = "binary", _whole_amount("neg_sampling_ratio", neg_sampling_ratio)
+        else:
+            self._mode, self._amount = _negatives(neg_sampling)
+        self._labels = _edge_labels(edge_label, ends, self._mode)
         if edge_label_time is not None and time_attr is None:
             raise ValueError("`edge_label_time` needs `time_attr`, without which later neighbors are sampled as well")
         settings = {
@@ -118,7 +136,7 @@ class LinkNeighborLoader(Loader):
                 "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
                 "split": split,
                 "num_negatives": self._amount,
-                "exclude_seed_edges": exclude_seed_edges,
+                "exclude_seed_edges": exclude_seed_edges is not False,
             },
         }
         self._edge_type = data.edge_types[edge_type].name
@@ -147,6 +165,11 @@ class LinkNeighborLoader(Loader):
         pairs = np.stack([src, dst])
         if self._mode == "binary":
             pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
+        if self._labels is not None:
+            labels = self._labels[arrays["input_id"]]
+            num_negatives = pairs.shape[1] - len(src)
+            of_edges["edge_label"] = np.concatenate([labels, np.zeros((num_negatives, *labels.shape[1:]), labels.dtype)])
+        elif self._mode == "binary":
             of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
         of_edges["edge_label_index"] = pairs
         return by_type(store, self._edge_type, of_edges)
@@ -176,6 +199,20 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
 
 
+def _edge_labels(edge_label: Any, ends: np.ndarray | None, mode: str | None) -> np.ndarray | None:
+    """Return the labels of the listed edges, as PyG numbers them: with binary negatives, 0 is the label of these."""
+    if edge_label is None:
+        return None
+    if ends is None:
+        raise ValueError("`edge_label` needs an array in `edge_label_index`, whose edges it labels")
+    if mode == "triplet":
+        raise ValueError("`edge_label` and triplets exclude each other: a triplet has one edge and its negatives")
+    labels = array(edge_label, "edge_label")
+    if len(labels) != ends.shape[1]:
+        raise ValueError(f"`edge_label` has {len(labels)} entries for {ends.shape[1]} edges")
+    return labels + 1 if mode == "binary" and len(labels) > 0 and labels.min() == 0 else labels
+
+
 def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
     """Return the mode of the negatives and their number per edge."""
     if neg_sampling is None:
@@ -193,7 +230,11 @@ def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
     mode = getattr(mode, "value", mode)
     if mode not in ("binary", "triplet"):
         raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
+    return mode, _whole_amount("neg_sampling", amount)
+
+
+def _whole_amount(name: str, amount: Any) -> int:
     is_number = isinstance(amount, (int, float, np.integer, np.floating))
     if not is_number or not float(amount).is_integer() or amount < 1:
-        raise ValueError(f"`neg_sampling`: the amount is {amount!r}, but must be a whole number from 1")
-    return mode, int(amount)
+        raise ValueError(f"`{name}`: the amount is {amount!r}, but must be a whole number from 1")
+    return int(amount)

@@ -144,6 +144,31 @@ def test_a_listed_pair_is_not_its_own_negative(tmp_path):
                 assert [pairs(batch) for batch in loader] == [[pair, (0, negative)]]
 
 
+def test_listed_edges_can_have_labels(parts):
+    draw = np.random.default_rng(5)
+    edges, labels = draw.integers(0, 2000, (2, 90)), draw.integers(0, 3, 90)
+    with edgecut.open(parts[1]) as store:
+        load = lambda **more: edgecut.LinkNeighborLoader(store, [2], edges, batch_size=40, shuffle=True, output="numpy", **more)
+        for batch in load(edge_label=labels):
+            assert np.array_equal(batch["edge_label"], labels[batch["input_id"]])
+        # As in PyG, 0 becomes the label of negatives.
+        for given in (labels, labels + 1):
+            for batch in load(edge_label=given, neg_sampling_ratio=2.0):
+                size = batch["batch_size"]
+                assert np.array_equal(batch["edge_label"][:size], (labels + 1)[batch["input_id"]])
+                assert batch["edge_label"][size:].tolist() == [0] * (2 * size)
+        for why, arguments in [
+            ("`edge_label` has 3 entries for 90 edges", {"edge_label": [1, 2, 3]}),
+            ("`edge_label` and triplets exclude each other", {"edge_label": labels, "neg_sampling": "triplet"}),
+            ("`neg_sampling_ratio` and `neg_sampling` exclude", {"neg_sampling_ratio": 1, "neg_sampling": "binary"}),
+            ("`neg_sampling_ratio`: the amount is 0.5", {"neg_sampling_ratio": 0.5}),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                load(**arguments)
+        with pytest.raises(ValueError, match="`edge_label` needs an array in `edge_label_index`"):
+            edgecut.LinkNeighborLoader(store, [2], "train", labels)
+
+
 def test_typed_edges_are_those_of_pyg(typed_parts):
     pytest.importorskip("torch_geometric")
     from torch_geometric.sampler import NegativeSampling

@@ -203,6 +203,24 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert not np.array_equal(seeds(shuffled), ids)
 
 
+def test_input_ids_of_a_split_are_ids_and_a_loader_has_a_name(parts):
+    with edgecut.open(parts[1]) as store:
+        for nodes in (None, "valid"):
+            loader = edgecut.NeighborLoader(store, [2], nodes, batch_size=100, output="numpy")
+            assert str(loader) == "NeighborLoader()" and loader.data is store
+            for batch in loader:
+                assert np.array_equal(batch["input_id"], batch["n_id"][: batch["batch_size"]])
+
+
+@pytest.mark.parametrize("fan_outs", [[], [0], [2, 0, 2]])
+def test_fan_outs_can_be_zero_or_none(parts, fan_outs):
+    with edgecut.open(parts[1]) as store:
+        for batch in edgecut.NeighborLoader(store, fan_outs, batch_size=500, output="numpy"):
+            assert len(batch["num_sampled_nodes"]) == len(fan_outs) + 1
+            assert sum(batch["num_sampled_edges"]) == batch["edge_index"].shape[1]
+            assert (batch["edge_index"].shape[1] > 0) == (2 in fan_outs)
+
+
 def test_what_would_give_wrong_batches_is_refused(parts):
     with edgecut.open(parts[1]) as store:
         load = lambda nodes, **more: edgecut.NeighborLoader(store, [2], nodes, output="numpy", **more)

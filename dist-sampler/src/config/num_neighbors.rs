@@ -49,7 +49,7 @@ impl TryFrom<Lists> for NumNeighbors {
     type Error = String;
 
     fn try_from(lists: Lists) -> Result<Self, String> {
-        Self { others: lists.others, named: lists.named }.checked()
+        Self::new(lists.others, lists.named)
     }
 }
 
@@ -57,21 +57,17 @@ impl FromStr for NumNeighbors {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut fanouts = Self { others: None, named: Vec::new() };
+        let mut others = None;
+        let mut named = Vec::new();
         for entry in named_values(text, ';', looks_like_fan_outs) {
             let list = parse_num_neighbors(entry.value)?;
-            let Some(name) = entry.name else {
-                if fanouts.others.replace(list).is_some() {
-                    return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
-                }
-                continue;
-            };
-            if name.is_empty() || fanouts.named.iter().any(|(known, _)| known == name) {
-                return Err(format!("{text:?} names edge type {name:?} twice, or not at all"));
+            if let Some(name) = entry.name {
+                named.push((name.to_owned(), list));
+            } else if others.replace(list).is_some() {
+                return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
             }
-            fanouts.named.push((name.to_owned(), list));
         }
-        fanouts.checked().map_err(|error| format!("{text:?} {error}"))
+        Self::new(others, named).map_err(|why| format!("{text:?}: {why}"))
     }
 }
 
@@ -82,13 +78,22 @@ fn looks_like_fan_outs(text: &str) -> bool {
 }
 
 impl NumNeighbors {
-    /// Checks that all lists have the same number of hops.
-    fn checked(self) -> Result<Self, String> {
-        let hops = self.num_hops();
-        if self.lengths().any(|length| length != hops) {
-            return Err("has lists of different lengths: give each edge type one fan-out per hop".to_owned());
+    /// Makes fan-outs from the lists of edge types by name, and a list for all other edge types.
+    ///
+    /// # Errors
+    /// Describes lists of different lengths, or an edge type that is named twice or has an empty name.
+    pub fn new(others: Option<Vec<Fanout>>, named: Vec<(String, Vec<Fanout>)>) -> Result<Self, String> {
+        for (at, (name, _)) in named.iter().enumerate() {
+            if name.is_empty() || named[..at].iter().any(|(known, _)| known == name) {
+                return Err(format!("edge type {name:?} is named twice, or not at all"));
+            }
         }
-        Ok(self)
+        let fanouts = Self { others, named };
+        let hops = fanouts.num_hops();
+        if fanouts.lengths().any(|length| length != hops) {
+            return Err("the lists have different lengths: give each edge type one fan-out per hop".into());
+        }
+        Ok(fanouts)
     }
 
     /// Returns the number of hops.

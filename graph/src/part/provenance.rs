@@ -38,3 +38,22 @@ pub struct Provenance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hotness: Option<HotnessRule>,
 }
+
+impl Provenance {
+    /// Returns the record of a graph that was not partitioned. It does not tell how the graph was loaded.
+    pub(crate) fn whole() -> Self {
+        Self {
+            method: "whole".into(),
+            recursive: false,
+            seed: 0,
+            balance: Vec::new(),
+            split: None,
+            to_undirected: false,
+            add_reverse_edges: false,
+            hold_out_edges: None,
+            hold_out_choice: HoldOutChoice::default(),
+            overlap: OverlapPolicy::default(),
+            hotness: None,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+"""Loaders of PyG's graphs in memory, in place of PyG's own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch_geometric.loader
+
+from .batch_keys import SeededGenerator
+from .prefetch import ThreadedLoading
+from .pyg_data import PygGraph
+from .pyg_sampler import NeighborSampler
+
+__all__ = ["LinkNeighborLoader", "NeighborLoader"]
+
+# Arguments of loaders of a Store, and what to do instead.
+_OF_STORES = {
+    "output": "PyG's data has batches of PyG; open a folder by `edgecut.open` for dicts of arrays",
+    "even_batches": "use `sampler=torch.utils.data.DistributedSampler(…)`, or give each process input nodes of its own",
+    "edge_index": "batches of PyG's data have `e_id` without it",
+}
+
+
+class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
+    """A loader of the neighborhoods of nodes of a PyG graph. :class:`edgecut.NeighborLoader` describes its arguments."""
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        input_nodes: Any = None,
+        input_time: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
+        *,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if neighbor_sampler is None:
+            neighbor_sampler = NeighborSampler(
+                data,
+                num_neighbors,
+                _subgraph_type(subgraph_type, directed),
+                replace=replace,
+                disjoint=disjoint,
+                temporal_strategy=temporal_strategy,
+                time_attr=time_attr,
+                weight_attr=weight_attr,
+                is_sorted=is_sorted,
+            )
+        super().__init__(
+            _plain(data),
+            num_neighbors,
+            input_nodes=input_nodes,
+            input_time=input_time,
+            time_attr=time_attr,
+            neighbor_sampler=neighbor_sampler,
+            transform=transform,
+            transform_sampler_output=transform_sampler_output,
+            filter_per_worker=filter_per_worker,
+            **_of_loader(type(self).__name__, kwargs, seed),
+        )
+
+
+class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoader):
+    """A loader of the neighborhoods of edges of a PyG graph. :class:`edgecut.LinkNeighborLoader` describes its arguments."""
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        edge_label_index: Any = None,
+        edge_label: Any = None,
+        edge_label_time: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        neg_sampling: Any = None,
+        neg_sampling_ratio: float | None = None,
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
+        *,
+        exclude_seed_edges: bool | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if neighbor_sampler is None:
+            neighbor_sampler = NeighborSampler(
+                data,
+                num_neighbors,
+                _subgraph_type(subgraph_type, directed),
+                replace=replace,
+                disjoint=disjoint,
+                temporal_strategy=temporal_strategy,
+                time_attr=time_attr,
+                weight_attr=weight_attr,
+                is_sorted=is_sorted,
+                exclude_seed_edges=bool(exclude_seed_edges),
+            )
+        elif exclude_seed_edges is not None:
+            raise ValueError("`exclude_seed_edges` is a setting of the sampler: pass it to `neighbor_sampler`")
+        super().__init__(
+            _plain(data),
+            num_neighbors,
+            edge_label_index=edge_label_index,
+            time_attr=time_attr,
+            neighbor_sampler=neighbor_sampler,
+            edge_label=edge_label,
+            edge_label_time=edge_label_time,
+            neg_sampling=neg_sampling,
+            neg_sampling_ratio=neg_sampling_ratio,
+            transform=transform,
+            transform_sampler_output=transform_sampler_output,
+            filter_per_worker=filter_per_worker,
+            **_of_loader(type(self).__name__, kwargs, seed),
+        )
+
+
+def _plain(data: Any) -> Any:
+    """Return the graph as PyG has it."""
+    return data.data if isinstance(data, PygGraph) else data
+
+
+def _subgraph_type(subgraph_type: Any, directed: bool) -> Any:
+    if directed:
+        return subgraph_type
+    warnings.warn("`directed=False` is deprecated: use `subgraph_type='induced'`", stacklevel=4)
+    return "induced"
+
+
+def _of_loader(loader: str, kwargs: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """Return the arguments of PyTorch's loader."""
+    arguments = dict(kwargs)
+    for name, remedy in _OF_STORES.items():
+        if arguments.pop(name, None) is not None:
+            raise TypeError(f"{loader} of PyG's data has no argument `{name}`: {remedy}")
+    if arguments.pop("multiprocessing_context", None) is not None:
+        warnings.warn("`multiprocessing_context` has no effect: threads make the batches", stacklevel=4)
+    if seed is not None:
+        if arguments.get("generator") is not None:
+            raise ValueError("`seed` and `generator` exclude each other: both choose the random numbers")
+        arguments["generator"] = SeededGenerator()
+        arguments["generator"].manual_seed(seed)
+    return arguments
