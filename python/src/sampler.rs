@@ -8,7 +8,7 @@ use crate::graph::{Graph, OpenGraph};
 use crate::seeds::original_ids;
 use edgecut_cluster::with_causes;
 use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SampledEdges, SampledNodes, SampledSubgraph,
+    BatchKey, DistNeighborSampler, ExcludedEdge, SampleError, SampleSeeds, SampledEdges, SampledNodes, SampledSubgraph,
     SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -114,7 +114,8 @@ impl BatchSeeds<'_> {
             let edges = graph.node().part().edges(EdgeTypeId(e as u16));
             let src = original_ids(src.as_slice()?, graph, edges.src_type)?;
             let dst = original_ids(dst.as_slice()?, graph, edges.dst_type)?;
-            seeds.excluded.push(src.into_iter().zip(dst).collect());
+            let edges = src.into_iter().zip(dst).map(|(src, dst)| ExcludedEdge { src, dst, batch: None });
+            seeds.excluded.push(edges.collect());
         }
         Ok(seeds)
     }

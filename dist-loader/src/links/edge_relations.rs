@@ -41,7 +41,7 @@ impl EdgeRelations {
     pub(crate) fn excluded(&self, edges: &[SeedEdge], disjoint: bool) -> Vec<Vec<ExcludedEdge>> {
         let mut excluded = vec![Vec::new(); self.reverses.len()];
         for (number, edge) in edges.iter().enumerate() {
-            let batch = if disjoint { number as u32 } else { 0 };
+            let batch = disjoint.then_some(number as u32);
             excluded[edge.edge_type.index()].push(ExcludedEdge { src: edge.src, dst: edge.dst, batch });
             for &reverse in &self.reverses[edge.edge_type.index()] {
                 excluded[reverse.index()].push(ExcludedEdge { src: edge.dst, dst: edge.src, batch });

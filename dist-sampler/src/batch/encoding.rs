@@ -10,6 +10,13 @@ use edgecut_graph::Meta;
 /// The number of lists that a neighborhood has per node type and per edge type.
 const LISTS_PER_TYPE: usize = 3;
 
+/// The neighborhood of an edge that is excluded in all neighborhoods.
+const ALL: u32 = u32::MAX;
+
+fn excluded_edge(src: u32, dst: u32, batch: u32) -> ExcludedEdge {
+    ExcludedEdge { src, dst, batch: (batch != ALL).then_some(batch) }
+}
+
 /// Returns the lists of a batch's seeds end to end, and their lengths.
 pub(crate) fn encode_seeds(seeds: &SampleSeeds) -> (SeedLengths, Bytes) {
     let lengths = SeedLengths {
@@ -21,7 +28,7 @@ pub(crate) fn encode_seeds(seeds: &SampleSeeds) -> (SeedLengths, Bytes) {
     let mut words = Vec::new();
     seeds.nodes.iter().chain(&seeds.batch).for_each(|list| words.extend_from_slice(list));
     seeds.times.iter().for_each(|&time| words.extend([time as u32, ((time as u64) >> 32) as u32]));
-    seeds.excluded.iter().flatten().for_each(|edge| words.extend([edge.src, edge.dst, edge.batch]));
+    seeds.excluded.iter().flatten().for_each(|edge| words.extend([edge.src, edge.dst, edge.batch.unwrap_or(ALL)]));
     (lengths, bytes_of(words))
 }
 
@@ -38,7 +45,7 @@ pub(crate) fn decode_seeds(lengths: &SeedLengths, payload: &Bytes) -> Result<Sam
     let mut excluded = Vec::new();
     for &length in &lengths.excluded {
         let edges = words.take(length as usize * 3)?.chunks_exact(3);
-        excluded.push(edges.map(|edge| ExcludedEdge { src: edge[0], dst: edge[1], batch: edge[2] }).collect());
+        excluded.push(edges.map(|edge| excluded_edge(edge[0], edge[1], edge[2])).collect());
     }
     words.end()?;
     Ok(SampleSeeds { nodes, batch, times, excluded })
@@ -162,7 +169,7 @@ mod tests {
             excluded in proptest::collection::vec(proptest::collection::vec(any::<[u32; 3]>(), 0..5), 0..4),
         ) {
             let edges = |of_type: &Vec<[u32; 3]>| {
-                of_type.iter().map(|&[src, dst, batch]| ExcludedEdge { src, dst, batch }).collect()
+                of_type.iter().map(|&[src, dst, batch]| excluded_edge(src, dst, batch)).collect()
             };
             let excluded = excluded.iter().map(edges).collect();
             let seeds = SampleSeeds { batch: nodes.clone(), nodes, times, excluded };
