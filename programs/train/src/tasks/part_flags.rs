@@ -1,7 +1,7 @@
 //! The flags of tasks on a graph in parts, and what these tasks have in common.
 
 use crate::args::PartArgs;
-use crate::args::device::{DeviceMemoryArgs, MemoryFlags};
+use crate::args::device::DeviceMemoryArgs;
 use crate::args::run::RunArgs;
 use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
@@ -19,6 +19,7 @@ use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::ops::Precision;
 use serde::Serialize;
 use std::fmt::Debug;
 use std::path::Path;
@@ -54,6 +55,10 @@ where
 
     type Data = DistGraph;
     type Memory = DeviceMemoryArgs;
+
+    fn feature_precision(memory: &DeviceMemoryArgs) -> Precision {
+        memory.feature_precision
+    }
 
     fn part(&self) -> Option<&PartArgs> {
         Some(&self.part)
