@@ -23,7 +23,7 @@ use edgecut_cli::{CommandLine, message, parse_command_line};
 use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
-use job::command::JobCommand;
+use job::command::{JobCommand, JobFlags};
 use job::process_role::ProcessRole;
 use job::source::Source;
 use settings::flag_names::{set_command_line, with_flags};
@@ -75,9 +75,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
     };
-    let job = command.job();
-    let part = command.part();
-    let has_checkpoints = command.training().is_some_and(|run| run.checkpoints.checkpoint_dir.is_some());
+    let JobFlags { job, part, device, training } = command.flags();
+    let has_checkpoints = training.is_some_and(|run| run.checkpoints.checkpoint_dir.is_some());
     let place = ProcessRole::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     let mut termination = None;
     if let ProcessRole::Rank(rank) = &place {
@@ -88,7 +87,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         job::start_compute_threads(job, rank)?;
     }
     command.check()?;
-    if let (Some(device), ProcessRole::Parent(ranks)) = (command.device(), &place) {
+    if let (Some(device), ProcessRole::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
     }
     if let Some(part) = part {
@@ -96,7 +95,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Source::find(part, job)?.check(&place)?;
     }
     // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
-    if let Some(training) = command.training()
+    if let Some(training) = training
         && !place.has_other_nodes()
     {
         training.output.check()?;

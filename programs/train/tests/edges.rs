@@ -7,7 +7,7 @@ use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use programs::{edge_parts, error_of, fake_parts, predict, predicted, run, stderr, train, trained};
+use programs::{edge_parts, error_of, fake_parts, predict, predicted, run, stderr, succeeded, train, trained};
 use std::path::Path;
 
 const NUM_USERS: usize = 80;
@@ -82,8 +82,7 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     // The saved model has the same scores.
     let mut command = train("edge", &path("parts"));
     command.arg("--load-model").arg(path("model")).args(["--nproc-per-node", "2", "--json", "--metric", "roc-auc"]);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(&mut command));
     let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
     let difference =
         evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");

@@ -12,8 +12,8 @@ use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor, RowAccessor};
 use programs::{
-    TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained,
-    typed_parts, unplace,
+    TRAIN, assert_close, error_of, fake_parts, json_of, link_parts, parts, predict, predicted, program, run, stderr,
+    succeeded, trained, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -525,13 +525,12 @@ fn gathered_ids_of_another_partitioning_are_refused() {
         std::fs::copy(path("parts").join(&other), path("first").join(map(1, "user"))).expect("copy");
         let port = edgecut_testing::free_port().to_string();
         let start = |rank: &str, parts: &str| {
-            let mut command = Command::new(TRAIN);
+            let mut command = program();
             command.args(["predict", "--output", "embedding", "--node-type", "user", "--format", "csv", "--gather"]);
             command.args(["--num-nodes", "2", "--node-rank", rank, "--master-port", &port]);
             command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(path("links"));
             command.arg("--out").arg(path(&format!("out-{rank}")));
-            unplace(&mut command);
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+            command.spawn().expect("start train")
         };
         let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);
         let error = error_of(&first);
@@ -555,11 +554,10 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     trained("node", &path("parts"), &items, &[]);
     trained("link", &path("parts"), &links, &["--eval-negatives", "5"]);
     let evaluate = |task: &str, parts: &str, model: &Path, flags: &[&str]| {
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args([task, "--num-neighbors", "5,3"]).args(flags);
         command.arg("--dataset-root-dir").arg(path(parts)).arg("--load-model").arg(model);
-        unplace(&mut command);
-        run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        run(&mut command)
     };
     let predict_items = ["--output", "logit"];
     let predict_users = ["--output", "embedding", "--node-type", "user"];
@@ -578,14 +576,11 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     }
     // A training that starts from the model keeps the initial values of these embeddings.
     let start = |parts: &str| {
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
         command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
         command.arg("--dataset-root-dir").arg(path(parts));
-        unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
-        output
+        succeeded(run(&mut command))
     };
     let output = start("shuffled");
     assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));
@@ -606,8 +601,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let line = "the data is not like that of the model: the features of node type item have other transforms";
     assert!(stderr(&start("yellow")).contains(line));
     partition_tables(folder.path(), 1, Some(&path("parts")), &path("same"));
-    let output = evaluate("node", "same", &items, &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(evaluate("node", "same", &items, &[]));
     assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
 
     // The settings of the model are those of the file.
@@ -620,8 +614,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         let error = error_of(&output);
         assert!(output.status.code() == Some(2) && error.contains(what), "{error}");
     }
-    let output = evaluate("node", "parts", &items, &["--model", "sage", "--hidden-channels", "16"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(evaluate("node", "parts", &items, &["--model", "sage", "--hidden-channels", "16"]));
 }
 
 #[test]
@@ -677,7 +670,7 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
     ] {
         trained("node", &parts.path, &model, kind);
         let evaluated = |processes: &str, flags: &[&str]| -> Value {
-            let mut command = Command::new(TRAIN);
+            let mut command = program();
             command.args([
                 "node",
                 "--num-neighbors",
@@ -689,10 +682,7 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
                 metric,
             ]);
             command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).args(flags);
-            unplace(&mut command);
-            let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-            assert!(output.status.success(), "{}", stderr(&output));
-            serde_json::from_slice(&output.stdout).expect("a result")
+            json_of(run(&mut command))
         };
         let expected = evaluated("2", &["--eval-num-neighbors", "-1,-1"]);
         for processes in ["1", "2", "3"] {
@@ -707,13 +697,11 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
     // Training selects its best epoch by it, and the model is evaluated from all neighbors later.
     let mut command = programs::node(&two.path);
     command.args(["--eval", "layer-wise", "--nproc-per-node", "2", "--num-epochs", "3", "--json"]);
-    let output = run(command.arg("--save-model").arg(&model));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let trained: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let trained = succeeded(run(command.arg("--save-model").arg(&model)));
+    let trained: Value = serde_json::from_slice(&trained.stdout).expect("a result");
     let mut command = programs::train("node", &two.path);
     command.args(["--json", "--nproc-per-node", "1", "--load-model"]).arg(&model);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(&mut command));
     let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
     let difference = evaluated["test_acc"].as_f64().expect("a score") - trained["test_acc"].as_f64().expect("a score");
     assert!(difference.abs() < 0.01, "{evaluated} after {trained}");
@@ -776,8 +764,7 @@ fn a_submission_has_the_classes_in_the_order_of_the_file() {
     if !python_has(Command::new("python3"), "numpy", "a_submission_has_the_classes_in_the_order_of_the_file") {
         return;
     }
-    let output = Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python");
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python"));
 }
 
 #[test]
@@ -799,8 +786,7 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
         }
         // Evaluations take the flags from the file too.
         let load = ["--load-model", model.to_str().expect("a path"), "--json"];
-        let output = run(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"]));
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(run(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"])));
         let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
         assert_eq!(evaluated["test_acc"], result["test_acc"], "{flags:?}: {}", stderr(&output));
     }

@@ -5,13 +5,13 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use programs::{
-    TRAIN, error_of, fake_parts, link_parts, run, stderr, typed_link_parts, typed_parts, unplace, written_by,
+    error_of, fake_parts, link_parts, program, run, stderr, succeeded, typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 /// The values of a model's tensors by name.
 type Tensors = BTreeMap<String, Vec<f32>>;
@@ -58,7 +58,7 @@ fn tensors_of(path: &Path, prefix: &str) -> Tensors {
 }
 
 fn command(task: &str, parts: &Path, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
     command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "2", "--dropout", "0", "--json"]);
     if task == "node" {
@@ -66,8 +66,7 @@ fn command(task: &str, parts: &Path, flags: &[&str]) -> Output {
     }
     // Of a flag that is given twice, the last one counts.
     command.args(flags);
-    unplace(&mut command);
-    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    run(&mut command)
 }
 
 /// Trains, and returns the result and the standard error.
@@ -304,12 +303,10 @@ fn wrong_requests_are_refused_with_one_error() {
 fn frozen_batch_normalization_keeps_its_statistics() {
     let models = Models::new();
     let graph = |flags: &[&str]| {
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "200", "--num-epochs", "3", "--json"]);
         command.args(["--hidden-channels", "16", "--num-layers", "2", "--nproc-per-node", "2"]).args(flags);
-        unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(run(&mut command));
         stderr(&output)
     };
     let first = models.text("first");

@@ -7,7 +7,6 @@ use edgecut_cli::parse_bytes;
 use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision};
 use edgecut_gpu::{DeviceChoice, Resolved, resolve};
 use edgecut_trainer::{DeviceMemory, GradientSum, StepOptions};
-use std::fmt::Debug;
 
 /// Flags of the compute device; may differ between nodes.
 #[derive(Clone, Debug, Args)]
@@ -21,26 +20,6 @@ pub(crate) struct DeviceArgs {
     /// stays f32. f16 has a narrow range and may overflow
     #[arg(long, value_name = "bf16|f16")]
     pub(crate) mixed_precision: Option<Precision>,
-}
-
-/// The flags of the data that a task keeps in GPU memory.
-pub(crate) trait MemoryFlags: Args + Debug {
-    /// Checks these flags against `--device` and returns the settings.
-    fn on(&self, device: &DeviceArgs) -> anyhow::Result<DeviceMemory>;
-
-    /// Returns the data type of features on the device.
-    fn precision(&self) -> Precision;
-}
-
-/// A task that keeps no data in GPU memory.
-impl MemoryFlags for () {
-    fn on(&self, _device: &DeviceArgs) -> anyhow::Result<DeviceMemory> {
-        Ok(DeviceMemory::default())
-    }
-
-    fn precision(&self) -> Precision {
-        Precision::F32
-    }
 }
 
 /// Flags of the graph data that stays in GPU memory.
@@ -60,8 +39,9 @@ pub(crate) struct DeviceMemoryArgs {
     pub(crate) feature_precision: Precision,
 }
 
-impl MemoryFlags for DeviceMemoryArgs {
-    fn on(&self, device: &DeviceArgs) -> anyhow::Result<DeviceMemory> {
+impl DeviceMemoryArgs {
+    /// Checks these flags against `--device` and returns the settings.
+    pub(crate) fn on(&self, device: &DeviceArgs) -> anyhow::Result<DeviceMemory> {
         let Self { gpu_cache_bytes: cache_bytes, graph_on_device: graph, feature_precision: precision } = *self;
         if graph && cache_bytes == 0 {
             bail!(UsageError(
@@ -77,10 +57,6 @@ impl MemoryFlags for DeviceMemoryArgs {
             ));
         }
         Ok(DeviceMemory { cache_bytes, graph, precision })
-    }
-
-    fn precision(&self) -> Precision {
-        self.feature_precision
     }
 }
 

@@ -154,8 +154,10 @@ pub(crate) struct PartArgs {
 impl PartArgs {
     /// Returns the list of servers, from `--servers` or a launcher, unless there is a folder of data.
     pub(crate) fn server_list(&self) -> Option<String> {
-        let launched = || std::env::var("EDGECUT_SERVERS").ok().filter(|list| !list.is_empty());
-        self.servers.clone().or_else(|| if self.dataset_root_dir.is_none() { launched() } else { None })
+        if self.servers.is_some() || self.dataset_root_dir.is_some() {
+            return self.servers.clone();
+        }
+        std::env::var("EDGECUT_SERVERS").ok().filter(|list| !list.is_empty())
     }
 
     /// Returns the flags of a dataset that is not partitioned. Existing parts were made with flags of their own.

@@ -8,20 +8,20 @@ use crate::job::process_role::Rank;
 use anyhow::bail;
 use edgecut_cluster::Termination;
 
+/// The flags that a command of a job shares with others.
+pub(crate) struct JobFlags<'a> {
+    pub(crate) job: &'a JobArgs,
+    /// The flags of the graph if the command reads one in parts.
+    pub(crate) part: Option<&'a PartArgs>,
+    /// The flags of the device if the command computes on one.
+    pub(crate) device: Option<&'a DeviceArgs>,
+    /// The flags of the training if the command trains.
+    pub(crate) training: Option<&'a RunArgs>,
+}
+
 /// A command that the ranks of a job run together.
 pub(crate) trait JobCommand {
-    fn job(&self) -> &JobArgs;
-
-    /// Returns the flags of the graph if the command reads one in parts.
-    fn part(&self) -> Option<&PartArgs>;
-
-    /// Returns the flags of the device if the command computes on one.
-    fn device(&self) -> Option<&DeviceArgs>;
-
-    /// Returns the flags of the training if the command trains.
-    fn training(&self) -> Option<&RunArgs> {
-        None
-    }
+    fn flags(&self) -> JobFlags<'_>;
 
     /// Checks flags that contradict each other. The parent checks them too, so that an error is printed once.
     fn check(&self) -> anyhow::Result<()>;

@@ -166,13 +166,13 @@ fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
 
 /// Rejects flags that control how a dataset is read: for existing parts, partition-graph has already applied them.
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
-    let shares = |shares: [f64; 2]| text_of_hold_out(made.hold_out_choice, shares);
+    let hold_out = made.hold_out_edges.map(|shares| text_of_hold_out(made.hold_out_choice, shares));
     let overlap = Some(made.overlap.to_string());
     for (flag, is_given, value) in [
         ("--split", args.split.is_some(), made.split.clone()),
         ("--to-undirected", args.to_undirected, made.to_undirected.then(String::new)),
         ("--add-reverse-edges", args.add_reverse_edges, made.add_reverse_edges.then(String::new)),
-        ("--hold-out-edges", args.hold_out_edges.is_some(), made.hold_out_edges.map(shares)),
+        ("--hold-out-edges", args.hold_out_edges.is_some(), hold_out),
         ("--overlap", args.overlap.is_some(), overlap),
     ] {
         if is_given {

@@ -9,7 +9,8 @@ use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
-use crate::tasks::edge::OpenEdgeModel;
+use crate::tasks::Open;
+use crate::tasks::edge::EdgeTask;
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
@@ -55,7 +56,7 @@ fn write<B: TrainingBackend>(
     let graph = job.graph.clone();
     let meta = graph.part().meta();
     let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
-    let Some(OpenEdgeModel { model, config, embeddings, outputs }) = model_of(model) else {
+    let Some(Open { model, config, embeddings, outputs: Some(outputs) }) = model_of::<EdgeTask, B>(model) else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge",
             args.load_model.display()

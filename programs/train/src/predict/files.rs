@@ -25,20 +25,22 @@ pub(super) const RELATION_NAMES: &str = "relation_names.json";
 
 /// Returns true for the names of files that this command writes.
 pub(super) fn is_output(name: &str) -> bool {
-    let is_submission = || Submission::value_variants().iter().any(|submission| submission.file_name() == name);
-    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission() {
+    let is_submission = Submission::value_variants().iter().any(|submission| submission.file_name() == name);
+    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission {
         return true;
     }
-    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
-    let Some((stem, format)) = name.rsplit_once('.').filter(|(_, format)| ["npy", "csv", "parquet"].contains(format))
-    else {
-        return false;
-    };
-    let is_of_rank = || {
-        let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
-        format != "npy" && numbers.is_some_and(|(rank, ranks)| is_number(rank) && is_number(ranks))
-    };
-    STEMS.contains(&stem) || is_of_rank()
+    match name.rsplit_once('.') {
+        Some((stem, "npy")) => STEMS.contains(&stem),
+        Some((stem, "csv" | "parquet")) => STEMS.contains(&stem) || is_stem_of_rank(stem),
+        _ => false,
+    }
+}
+
+/// Returns true for names that [`stem_of_rank`] returns.
+fn is_stem_of_rank(stem: &str) -> bool {
+    let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
+    let Some((rank, ranks)) = numbers else { return false };
+    [rank, ranks].iter().all(|text| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Returns the name of the file of a rank, without its format.
@@ -214,13 +216,10 @@ pub(super) struct NpyFile {
 impl NpyFile {
     /// Creates the file for an array of elements `T`.
     pub(super) fn create<T: NpyElement>(path: &Path, shape: &[usize]) -> anyhow::Result<Self> {
-        let create = || {
-            let output = OutputFile::create(path)?;
-            output.file().write_all(&npy_header::<T>(shape)?)?;
-            Ok::<_, std::io::Error>(output)
-        };
-        let output = create().with_context(|| format!("--out: write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), output })
+        let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
+        let mut file = Self { path: path.to_owned(), output };
+        file.write(&npy_header::<T>(shape)?)?;
+        Ok(file)
     }
 
     /// Creates the file of values. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows]` or

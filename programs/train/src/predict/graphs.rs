@@ -11,7 +11,8 @@ use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::reporter::percent;
-use crate::tasks::graph::{OpenGraphModel, load};
+use crate::tasks::Open;
+use crate::tasks::graph::{GraphTask, load};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::share_graphs;
@@ -53,7 +54,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let start = Instant::now();
         let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
         let Opened { saved, model, .. } = open::<B>(args, None, world, device)?;
-        let Some(OpenGraphModel { model, config, outputs }) = model_of(model) else {
+        let Some(Open { model, config, outputs: Some(outputs), .. }) = model_of::<GraphTask, B>(model) else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()

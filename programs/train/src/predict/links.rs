@@ -5,7 +5,7 @@ use super::model::open_link;
 use super::progress::Progress;
 use super::request::Request;
 use crate::job::graph_session::GraphSession;
-use crate::tasks::link::OpenLinkModel;
+use crate::tasks::Open;
 use anyhow::Context;
 use edgecut_graph::{EdgeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
@@ -31,7 +31,7 @@ pub(super) fn encode<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
     let meta = job.graph.part().meta();
-    let OpenLinkModel { model, config, embeddings } =
+    let Open { model, config, embeddings, .. } =
         open_link::<B>(args, Request::of(args).flags(), Some(meta), job.world, device)?;
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress };

@@ -21,9 +21,7 @@ mod top_k;
 mod user_ids;
 mod values;
 
-use crate::args::device::DeviceArgs;
-use crate::args::{JobArgs, PartArgs};
-use crate::job::command::{JobCommand, refuse_verbose};
+use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::device::{of_rank, on_device};
 use crate::job::process_role::Rank;
 use crate::sample::output_folder::{OldOutputs, prepare};
@@ -40,16 +38,9 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 impl JobCommand for PredictArgs {
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn part(&self) -> Option<&PartArgs> {
-        Request::of(self).reads_parts().then_some(&self.part)
-    }
-
-    fn device(&self) -> Option<&DeviceArgs> {
-        Some(&self.device)
+    fn flags(&self) -> JobFlags<'_> {
+        let part = Request::of(self).reads_parts().then_some(&self.part);
+        JobFlags { job: &self.job, part, device: Some(&self.device), training: None }
     }
 
     fn check(&self) -> anyhow::Result<()> {

@@ -3,8 +3,8 @@
 use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
 use crate::saved_model::{OpenModel, SavedModel};
-use crate::tasks::link::OpenLinkModel;
-use crate::tasks::open_model;
+use crate::tasks::link::LinkTask;
+use crate::tasks::{Open, TaskProgram, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
@@ -20,8 +20,8 @@ pub(super) struct Opened<'a, B: TrainingBackend> {
     pub(super) sampler: Option<SamplerConfig>,
 }
 
-/// Returns a model if it is an `M`, which is the open model of a task.
-pub(super) fn model_of<B: TrainingBackend, M: OpenModel<B>>(model: Box<dyn OpenModel<B>>) -> Option<M> {
+/// Returns a model if it is of the task `T`.
+pub(super) fn model_of<T: TaskProgram, B: TrainingBackend>(model: Box<dyn OpenModel<B>>) -> Option<Open<T, B>> {
     let model: Box<dyn Any> = model;
     model.downcast().ok().map(|model| *model)
 }
@@ -34,8 +34,9 @@ pub(super) fn open<'a, B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<Opened<'a, B>> {
-    let saved = SavedModel::read(&args.load_model, world).context("--load-model")?;
-    let model = open_model::<B>(&saved, args.device.mixed_precision.unwrap_or_default(), device)?;
+    let precision = args.device.mixed_precision.unwrap_or_default();
+    let saved = SavedModel::read(&args.load_model, precision, world).context("--load-model")?;
+    let model = open_model::<B>(&saved, device)?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {
         saved.check_graph(meta, model.outputs(), sampler.as_ref(), world)?;
@@ -97,7 +98,7 @@ pub(super) fn open_link<B: TrainingBackend>(
     graph: Option<&Meta>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<OpenLinkModel<B>> {
+) -> anyhow::Result<Open<LinkTask, B>> {
     let Some(model) = model_of(open::<B>(args, graph, world, device)?.model) else {
         bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \

@@ -96,10 +96,9 @@ fn compute<B: TrainingBackend>(
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
-    let model_of_nodes = match model.node_rows(&config.wanted) {
-        Ok(model) => model,
-        Err(why) => bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display()))),
-    };
+    if let Some(why) = model.refuses_nodes(&config.wanted) {
+        bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display())));
+    }
     let task = if args.output == Rows::Embedding { None } else { model.outputs() };
     if let Some(outputs) = task {
         let form = Form::new(args.output, outputs)?;
@@ -108,7 +107,7 @@ fn compute<B: TrainingBackend>(
             bail!(UsageError(what.into()));
         }
     }
-    let rows = model_of_nodes.compute(job, &config)?;
+    let rows = model.node_rows(job, &config)?;
     progress.finish();
     let columns = match task {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,

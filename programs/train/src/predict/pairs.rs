@@ -46,9 +46,6 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let of_pair = 6 * ends.dim() * size_of::<f32>();
         let mut block = [(args.memory_bytes as usize / of_pair).clamp(1, MAX_BLOCK) as u64];
         job.world.all_reduce(&mut block, ReduceOp::Min)?;
-        let ids = |rows: std::ops::Range<usize>| {
-            vec![pairs.sources[rows.clone()].to_vec(), pairs.destinations[rows].to_vec()]
-        };
         let output = OrderedRows {
             args,
             stem: "scores",
@@ -56,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             num_rows: pairs.sources.len(),
             width: 1,
             block: block[0] as usize,
-            ids: &ids,
+            ids: &|rows| vec![pairs.sources[rows.clone()].to_vec(), pairs.destinations[rows].to_vec()],
         };
         output.write(job.world, |rows| {
             let sources = &pairs.sources[rows.clone()];

@@ -7,7 +7,7 @@ use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
-use crate::tasks::link::OpenLinkModel;
+use crate::tasks::Open;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_output::write_output;
@@ -53,9 +53,7 @@ fn write_table<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<usize> {
     let model = open::<B>(args, None, world, device)?.model;
-    let Some(embeddings) = model.embeddings() else {
-        bail!("--output table: models of the task of {} have no embedding tables", args.load_model.display())
-    };
+    let embeddings = model.embeddings();
     let size = table_of(args, embeddings)?;
     let columns = Columns::of_numbers(&["node_id"], "embedding", size.dim);
     let mut file = (world.rank() == 0)
@@ -82,7 +80,7 @@ fn table_of(args: &PredictArgs, embeddings: &SavedEmbeddings) -> anyhow::Result<
     let mut sizes = embeddings.sizes();
     let names = sizes.iter().map(|size| size.node_type.as_str()).collect::<Vec<_>>().join(", ");
     if sizes.is_empty() {
-        bail!("--output table: {model} has no embedding tables, because all of its node types have features");
+        bail!("--output table: {model} has no embedding tables, because all of its nodes have features");
     }
     match &args.node_type {
         Some(name) => match sizes.iter().position(|size| size.node_type == *name) {
@@ -100,7 +98,7 @@ fn write_relations<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<usize> {
-    let OpenLinkModel { model, config, .. } = open_link::<B>(args, "--output relation", None, world, device)?;
+    let Open { model, config, .. } = open_link::<B>(args, "--output relation", None, world, device)?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();

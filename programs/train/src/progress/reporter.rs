@@ -23,7 +23,7 @@ use edgecut_trainer::{
     resident_bytes,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -253,11 +253,25 @@ struct PartitionLine<'a> {
 
 /// The report of an epoch of a task whose scores are `S`.
 pub(crate) trait EpochText<S> {
-    /// Returns the fields of the epoch's line in the metrics file.
-    fn line(&self, report: &EpochReport<S>) -> impl Serialize;
+    /// Returns the fields of the epoch's line in the metrics file that other tasks do not have.
+    fn fields(&self, report: &EpochReport<S>) -> Value;
 
     /// Returns the epoch's line on the terminal.
     fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
+}
+
+/// The fields of an epoch's line in the metrics file.
+#[derive(Serialize)]
+struct EpochLine<'a> {
+    epoch: u64,
+    loss: Option<f64>,
+    train_acc: Option<f64>,
+    metric: &'a str,
+    valid_metric: Option<f64>,
+    #[serde(flatten)]
+    cost: &'a EpochCost,
+    #[serde(flatten)]
+    of_task: Value,
 }
 
 /// The observer of a run, which reports the epochs of a task.
@@ -290,7 +304,16 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         if report.fold.is_none() {
             self.reporter.last_epoch = report.epoch;
         }
-        self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
+        let line = EpochLine {
+            epoch: report.epoch,
+            loss: report.loss,
+            train_acc: report.train_acc,
+            metric: &report.metric,
+            valid_metric: report.valid_metric,
+            cost: &report.cost,
+            of_task: self.task.fields(report),
+        };
+        self.reporter.line("epoch", line).map_err(std::io::Error::other)?;
         if let Some(events) = &mut self.reporter.events {
             events.epoch(report)?;
         }

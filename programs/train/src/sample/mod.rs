@@ -5,9 +5,7 @@ pub(crate) mod npy_numbers;
 pub(crate) mod npz;
 pub(crate) mod output_folder;
 
-use crate::args::device::DeviceArgs;
-use crate::args::{JobArgs, PartArgs};
-use crate::job::command::{JobCommand, refuse_verbose};
+use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
 use crate::sample::args::SampleArgs;
@@ -34,16 +32,8 @@ struct SampleFlags<'a> {
 }
 
 impl JobCommand for SampleArgs {
-    fn job(&self) -> &JobArgs {
-        &self.job
-    }
-
-    fn part(&self) -> Option<&PartArgs> {
-        Some(&self.part)
-    }
-
-    fn device(&self) -> Option<&DeviceArgs> {
-        None
+    fn flags(&self) -> JobFlags<'_> {
+        JobFlags { job: &self.job, part: Some(&self.part), device: None, training: None }
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -57,7 +47,6 @@ impl JobCommand for SampleArgs {
 
 fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
-    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
     let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
@@ -78,6 +67,11 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         Ok(())
     })?;
     old.remove()
+}
+
+/// Returns true for the names of files of batches.
+fn is_batch(file: &str) -> bool {
+    file.starts_with("batch_") && file.ends_with(".npz")
 }
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
@@ -153,21 +147,27 @@ fn loader(
 
 /// Returns the node type of the seeds: the type in `--seed-type`, or else the only type with training nodes.
 fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
-    let types = meta.node_types.iter().enumerate().map(|(i, nodes)| (NodeTypeId(i as u16), nodes));
-    let named = |wanted: &str| types.clone().find(|(_, nodes)| nodes.name == wanted).map(|(t, _)| t);
-    let names = || meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names: Vec<&str> = meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect();
     if let Some(wanted) = &args.seed_type {
-        return named(wanted)
-            .with_context(|| format!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names()));
+        let Some(at) = names.iter().position(|name| name == wanted) else {
+            bail!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names.join(", "));
+        };
+        return Ok(NodeTypeId(at as u16));
     }
-    let trained: Vec<NodeTypeId> =
-        types.clone().filter(|(_, nodes)| nodes.split_sizes[0] > 0).map(|(t, _)| t).collect();
-    match (&trained[..], meta.node_types.len()) {
+    let mut trained = Vec::new();
+    for (at, nodes) in meta.node_types.iter().enumerate() {
+        if nodes.split_sizes[0] > 0 {
+            trained.push(NodeTypeId(at as u16));
+        }
+    }
+    match (&trained[..], names.len()) {
         ([only], _) => Ok(*only),
         (_, 1) => Ok(NodeTypeId(0)),
-        _ => {
-            bail!("dataset {} has node types {}: select the type of the seeds with --seed-type", meta.dataset, names())
-        }
+        _ => bail!(
+            "dataset {} has node types {}: select the type of the seeds with --seed-type",
+            meta.dataset,
+            names.join(", ")
+        ),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod open_model;
 
-pub(crate) use open_model::{NodeRows, OpenModel};
+pub(crate) use open_model::OpenModel;
 
 use crate::exit::UsageError;
 use crate::settings::given_flags::GivenFlags;
@@ -10,6 +10,7 @@ use anyhow::bail;
 use edgecut_cli::message;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplerConfig;
+use edgecut_gnn::ops::Precision;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
 use edgecut_trainer::model_file::{ModelFileError, ModelTask, ReadData, SavedTask, TrainedOn, read_network};
@@ -34,15 +35,17 @@ pub(crate) struct SavedModel<'a> {
     pub(crate) task: SavedTask,
     /// The data of the training. Files of earlier versions do not describe it.
     pub(crate) trained_on: Option<TrainedOn>,
+    /// The precision of products.
+    pub(crate) precision: Precision,
 }
 
 impl<'a> SavedModel<'a> {
     /// Reads a file on rank 0 for all ranks. Every rank must call this.
-    pub(crate) fn read(path: &'a Path, world: &mut ProcessGroup) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &'a Path, precision: Precision, world: &mut ProcessGroup) -> anyhow::Result<Self> {
         let bytes = read_on_rank_0(path, world)?;
         let task = SavedTask::of_file(&bytes, path)?;
         let trained_on = TrainedOn::of_file(&bytes, path)?;
-        Ok(Self { path, bytes, task, trained_on })
+        Ok(Self { path, bytes, task, trained_on, precision })
     }
 
     /// Returns the loss of the training, by which the model is evaluated; `given` by the flags must not be another. Files

@@ -9,26 +9,18 @@ use std::any::Any;
 
 /// An open model of a task. Requests that need the model of one task find it by its type.
 pub(crate) trait OpenModel<B: TrainingBackend>: Any {
-    /// Returns the embeddings of the nodes without features; `None` if models of the task have none.
-    fn embeddings(&self) -> Option<&SavedEmbeddings>;
+    /// Returns the embeddings of the nodes without features.
+    fn embeddings(&self) -> &SavedEmbeddings;
 
     /// Returns the meaning of the outputs; `None` if they are neither classes, labels nor numbers.
     fn outputs(&self) -> Option<OutputKind>;
 
-    /// Returns the model as one that computes rows of nodes.
-    ///
-    /// # Errors
-    /// The reason if it cannot compute these rows, and the flags to use.
-    fn node_rows(&self, wanted: &WantedRows) -> Result<&dyn NodeRows<B>, &'static str>;
-
     /// Returns true if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
-    fn leaves_out_targets(&self) -> bool {
-        false
-    }
-}
+    fn leaves_out_targets(&self) -> bool;
 
-/// A model that computes rows of nodes.
-pub(crate) trait NodeRows<B: TrainingBackend> {
+    /// Returns the reason if the model computes no such rows of nodes, with the flags to use.
+    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str>;
+
     /// Computes rows of all nodes of a type. Every rank must call this.
-    fn compute(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows>;
+    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows>;
 }

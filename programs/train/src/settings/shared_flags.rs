@@ -25,9 +25,8 @@ pub(crate) fn check_equal(flags: &impl Serialize, world: &mut ProcessGroup) -> a
 /// Describes a flag whose value on rank 0 differs from its value on another rank. `all` holds the flags by rank.
 fn difference(all: &[Vec<u8>]) -> Option<String> {
     let (rank, theirs) = all.iter().enumerate().find(|(_, theirs)| **theirs != all[0])?;
-    let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-    let first = read(&all[0]);
-    let other = read(theirs);
+    let first: Value = serde_json::from_slice(&all[0]).unwrap_or_default();
+    let other: Value = serde_json::from_slice(theirs).unwrap_or_default();
     let differences = first.as_object().into_iter().flatten().filter(|(name, value)| other.get(name) != Some(value));
     // Each model has flags of its own. Another model is named before the flags that one of the two lacks.
     let differs =
@@ -105,7 +104,7 @@ mod tests {
         let words = ["train".to_owned(), subcommand.to_owned()];
         let json = |flags: serde_json::Result<Value>| flags.expect("JSON");
         Some(match Cli::try_parse_from(words.into_iter().chain(flags)).ok()?.command {
-            Command::Task(task) => shared(task.to_json(), task.args().part()),
+            Command::Task(task) => shared(task.to_json(), task.args().flags().part),
             Command::Sample(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
             Command::Predict(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
             Command::Report(_) | Command::Sweep(_) => unreachable!("these have no ranks"),

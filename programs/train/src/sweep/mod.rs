@@ -101,7 +101,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     let num_runs = flags.len();
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
-        let run = train((args, task), &launcher, run_number, flags)?;
+        let run = train(args, task, &launcher, run_number, flags)?;
         let outcome = match &run.error {
             Some(error) => error.clone(),
             None => format!("validation {}, test {}, {:.1} s", number(run.valid()), number(run.test()), run.seconds),
@@ -130,7 +130,8 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
 
 /// Trains with some flags, and reads the result that the process prints.
 fn train(
-    (args, task): (&SweepArgs, &TaskEntry),
+    args: &SweepArgs,
+    task: &TaskEntry,
     launcher: &[String],
     number: usize,
     flags: Vec<(String, String)>,

@@ -32,7 +32,7 @@ impl RunOutputs {
     pub(super) fn new(words: &[OsString], number: usize, metrics: Option<PathBuf>) -> Self {
         let words = std::iter::once("train".into()).chain(words.iter().cloned());
         let Ok(line) = parse_words::<TaskLine>(words, &DIALECT) else { return Self::default() };
-        let Some(RunArgs { output, checkpoints, .. }) = line.args.task.args().training() else {
+        let Some(RunArgs { output, checkpoints, .. }) = line.args.task.args().flags().training else {
             return Self::default();
         };
         let model = numbered_file(output.save_model.as_deref(), number);

@@ -4,22 +4,20 @@ use crate::args::conv::OnNodes;
 use crate::args::objective::ObjectiveArgs;
 use crate::exit::UsageError;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::{NodeRows, OpenModel, SavedModel};
+use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
 use anyhow::bail;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_gnn::ops::Precision;
 use edgecut_trainer::edge::EdgeTrainingConfig;
 use edgecut_trainer::inference::WantedRows;
-use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings};
+use edgecut_trainer::model_file::ModelTask;
 use edgecut_trainer::models::{EdgeModel, EdgeModelConfig};
-use edgecut_trainer::{Observer, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::{SeedResult, SeedScores, TrainingBackend};
 
 /// The task of predicting classes, labels or numbers of edges.
 #[derive(Debug)]
@@ -40,12 +38,14 @@ impl TaskProgram for EdgeTask {
         train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
         train edge --dataset-root-dir data/ratings --edge-type user__rates__film --loss mse --time-attr edge_time";
     const MODEL: ModelTask = ModelTask::Edge;
+    const LEAVES_OUT_TARGETS: bool = true;
 
     type Flags = PartFlags<Flags<EdgeTrainingConfig, OnNodes>, ObjectiveArgs>;
     type Config = EdgeTrainingConfig;
     type Scores = SeedScores;
     type Outcome = SeedResult;
-    type Open<B: TrainingBackend> = OpenEdgeModel<B>;
+    type Model<B: TrainingBackend> = EdgeModel<B>;
+    type ModelConfig = EdgeModelConfig;
 
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<EdgeTrainingConfig> {
         let mut training = args.training_config(num_workers)?;
@@ -72,31 +72,24 @@ impl TaskProgram for EdgeTask {
         SeedText
     }
 
-    fn train<B: TrainingBackend>(
-        run: TaskRun<'_, Self, B>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> anyhow::Result<SeedResult> {
-        Ok(B::train_edge(run.data, run.config, run.world, run.device, observer)?.result)
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
+        Ok(B::train_edge(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(
-        saved: &SavedModel<'_>,
-        precision: Precision,
-        device: &B::Device,
-    ) -> anyhow::Result<OpenEdgeModel<B>> {
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
         let (mut model, config, embeddings) = B::open_edge_model(&saved.bytes, saved.path, device)?;
-        model.set_precision(precision);
-        let outputs = saved.task.outputs_or_classes(config.num_outputs);
-        Ok(OpenEdgeModel { model, config, embeddings, outputs })
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs));
+        Ok(Open { model, config, embeddings, outputs })
     }
 
     fn evaluate<B: TrainingBackend>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
-        open: &OpenEdgeModel<B>,
+        open: &Open<Self, B>,
     ) -> anyhow::Result<SeedResult> {
-        let TaskRun { args, config, data, world, device } = run;
-        let OpenEdgeModel { model, config: model_config, embeddings, outputs } = open;
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, outputs } = open;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
         // The model has an edge type of its own.
         config.edge_type.get_or_insert_with(|| model_config.edge_type_name());
@@ -109,33 +102,11 @@ impl TaskProgram for EdgeTask {
         };
         settings.push(Setting::new("reverse_types", pairs(&own.reverse_types), pairs(&model_config.reverse_types)));
         check_flags(&args.given, saved.path, &settings)?;
-        args.adopt_sampler(saved, Some(*outputs), &mut config.training, data, world)?;
+        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
         Ok(B::evaluate_edge(data, config, (model, model_config), embeddings.into(), world, device)?)
     }
-}
 
-/// An open model for edges.
-pub(crate) struct OpenEdgeModel<B: TrainingBackend> {
-    pub(crate) model: EdgeModel<B>,
-    pub(crate) config: EdgeModelConfig,
-    pub(crate) embeddings: SavedEmbeddings,
-    pub(crate) outputs: OutputKind,
-}
-
-impl<B: TrainingBackend> OpenModel<B> for OpenEdgeModel<B> {
-    fn embeddings(&self) -> Option<&SavedEmbeddings> {
-        Some(&self.embeddings)
-    }
-
-    fn outputs(&self) -> Option<OutputKind> {
-        Some(self.outputs)
-    }
-
-    fn node_rows(&self, _wanted: &WantedRows) -> Result<&dyn NodeRows<B>, &'static str> {
-        Err("the model is for edges: add --edges all")
-    }
-
-    fn leaves_out_targets(&self) -> bool {
-        true
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        Some("the model is for edges: add --edges all")
     }
 }

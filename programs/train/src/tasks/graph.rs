@@ -10,11 +10,11 @@ use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::reporter::{EpochText, Reporter, number};
-use crate::saved_model::{NodeRows, OpenModel, SavedModel};
+use crate::saved_model::SavedModel;
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::{train, valid};
 use crate::tasks::{
-    CommonConfig, DataDescription, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
+    CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
 };
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
@@ -22,7 +22,6 @@ use edgecut_cli::result;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::Packing;
 use edgecut_dist_sampler::share_graphs;
-use edgecut_gnn::ops::Precision;
 use edgecut_graph::small_graphs::{
     FAKE_GRAPHS_NAME, Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds,
 };
@@ -32,10 +31,11 @@ use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingCon
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, TrainedOn};
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::{Network, NetworkConfig};
-use edgecut_trainer::{EpochCost, EpochReport, Observer, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::{EpochReport, SeedResult, SeedScores, TrainingBackend};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -129,7 +129,8 @@ impl TaskProgram for GraphTask {
     type Config = GraphTrainingConfig;
     type Scores = SeedScores;
     type Outcome = GraphOutcome;
-    type Open<B: TrainingBackend> = OpenGraphModel<B>;
+    type Model<B: TrainingBackend> = Network<B>;
+    type ModelConfig = NetworkConfig;
 
     /// Checks that flags of generated graphs are given only with `--dataset fake-graphs`.
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
@@ -190,11 +191,8 @@ impl TaskProgram for GraphTask {
         GraphText { judge: if by_test { "test" } else { "valid" } }
     }
 
-    fn train<B: TrainingBackend>(
-        run: TaskRun<'_, Self, B>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> anyhow::Result<GraphOutcome> {
-        let TaskRun { args, config, data: graphs, world, device } = run;
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<GraphOutcome> {
+        let TaskRun { args, config, data: graphs, world, device, observer } = run;
         let data = &args.own.data;
         if let Some(num_folds) = data.folds {
             let folds = folds_of_rank_0(world, || folds(data, graphs, num_folds as usize))?;
@@ -205,29 +203,29 @@ impl TaskProgram for GraphTask {
         Ok(GraphOutcome::Split(trained.result))
     }
 
-    fn open<B: TrainingBackend>(
-        saved: &SavedModel<'_>,
-        precision: Precision,
-        device: &B::Device,
-    ) -> anyhow::Result<OpenGraphModel<B>> {
-        let (mut model, config, _) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
-        model.set_precision(precision);
-        let outputs = saved.task.outputs_or_classes(config.num_outputs());
-        Ok(OpenGraphModel { model, config, outputs })
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
+        Ok(Open { model, config, embeddings, outputs })
     }
 
     fn evaluate<B: TrainingBackend>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
-        open: &OpenGraphModel<B>,
+        open: &Open<Self, B>,
     ) -> anyhow::Result<GraphOutcome> {
-        let TaskRun { args, config, data: graphs, world, device } = run;
+        let TaskRun { args, config, data: graphs, world, device, .. } = run;
         let split = split(&args.own.data, graphs)?;
         check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
         saved.check_graphs(graphs, &open.config)?;
         config.step.loss = saved.loss(config.step.loss.take())?;
         let result = B::evaluate_graph(graphs, &split, config, (&open.model, &open.config), world, device);
         Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
+    }
+
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        Some("the model is for whole graphs: add --graphs all, and --dataset with the name of the set of graphs")
     }
 }
 
@@ -250,27 +248,6 @@ impl Outcome for GraphOutcome {
             }),
             Self::Split(result) => result.scores(),
         }
-    }
-}
-
-/// An open model for whole graphs.
-pub(crate) struct OpenGraphModel<B: TrainingBackend> {
-    pub(crate) model: Network<B>,
-    pub(crate) config: NetworkConfig,
-    pub(crate) outputs: OutputKind,
-}
-
-impl<B: TrainingBackend> OpenModel<B> for OpenGraphModel<B> {
-    fn embeddings(&self) -> Option<&SavedEmbeddings> {
-        None
-    }
-
-    fn outputs(&self) -> Option<OutputKind> {
-        Some(self.outputs)
-    }
-
-    fn node_rows(&self, _wanted: &WantedRows) -> Result<&dyn NodeRows<B>, &'static str> {
-        Err("the model is for whole graphs: add --graphs all, and --dataset with the name of the set of graphs")
     }
 }
 
@@ -373,34 +350,10 @@ struct GraphText {
     judge: &'static str,
 }
 
-/// An epoch's line in the metrics file.
-#[derive(Serialize)]
-struct GraphLine<'a> {
-    fold: Option<usize>,
-    epoch: u64,
-    loss: Option<f64>,
-    train_acc: Option<f64>,
-    valid_acc: Option<f64>,
-    metric: &'a str,
-    valid_metric: Option<f64>,
-    graphs: u64,
-    #[serde(flatten)]
-    cost: &'a EpochCost,
-}
-
 impl EpochText<SeedScores> for GraphText {
-    fn line(&self, report: &EpochReport<SeedScores>) -> impl Serialize {
-        GraphLine {
-            fold: report.fold,
-            epoch: report.epoch,
-            loss: report.loss,
-            train_acc: report.train_acc,
-            valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),
-            metric: &report.metric,
-            valid_metric: report.valid_metric,
-            graphs: report.num_seeds,
-            cost: &report.cost,
-        }
+    fn fields(&self, report: &EpochReport<SeedScores>) -> Value {
+        let valid_acc = report.valid.as_ref().and_then(|valid| valid.accuracy);
+        json!({ "fold": report.fold, "graphs": report.num_seeds, "valid_acc": valid_acc })
     }
 
     fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {

@@ -3,26 +3,24 @@
 use crate::args::conv::OnNodes;
 use crate::exit::UsageError;
 use crate::progress::reporter::{EpochText, Reporter, cost, number, percent};
-use crate::saved_model::{NodeRows, OpenModel, SavedModel};
+use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::outcome::no_score;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
 use anyhow::bail;
 use edgecut_cli::result;
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_gnn::ops::Precision;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, target_edge_types,
 };
-use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings};
+use edgecut_trainer::model_file::ModelTask;
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
-use edgecut_trainer::{EpochCost, EpochReport, Observer, TrainingBackend};
-use serde::Serialize;
+use edgecut_trainer::{EpochReport, TrainingBackend};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The task of predicting edges.
@@ -50,7 +48,8 @@ impl TaskProgram for LinkTask {
     type Config = LinkTrainingConfig;
     type Scores = LinkScores;
     type Outcome = LinkResult;
-    type Open<B: TrainingBackend> = OpenLinkModel<B>;
+    type Model<B: TrainingBackend> = LinkModel<B>;
+    type ModelConfig = LinkModelConfig;
 
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
         let links = &args.own.task.settings;
@@ -93,30 +92,23 @@ impl TaskProgram for LinkTask {
         LinkText
     }
 
-    fn train<B: TrainingBackend>(
-        run: TaskRun<'_, Self, B>,
-        observer: &mut dyn Observer<LinkScores>,
-    ) -> anyhow::Result<LinkResult> {
-        Ok(B::train_link(run.data, run.config, run.world, run.device, observer)?.result)
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<LinkResult> {
+        Ok(B::train_link(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(
-        saved: &SavedModel<'_>,
-        precision: Precision,
-        device: &B::Device,
-    ) -> anyhow::Result<OpenLinkModel<B>> {
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
         let (mut model, config, embeddings) = B::open_link_model(&saved.bytes, saved.path, device)?;
-        model.set_precision(precision);
-        Ok(OpenLinkModel { model, config, embeddings })
+        model.set_precision(saved.precision);
+        Ok(Open { model, config, embeddings, outputs: None })
     }
 
     fn evaluate<B: TrainingBackend>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
-        open: &OpenLinkModel<B>,
+        open: &Open<Self, B>,
     ) -> anyhow::Result<LinkResult> {
-        let TaskRun { args, config, data, world, device } = run;
-        let OpenLinkModel { model, config: model_config, embeddings } = open;
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, .. } = open;
         let mut settings =
             args.own.training.settings_of(&model_config.encoder, model_config.encoder.graph.has_edge_features());
         settings.push(Setting::new("decoder", args.own.task.settings.decoder, model_config.decoder));
@@ -124,6 +116,23 @@ impl TaskProgram for LinkTask {
         args.adopt_sampler(saved, None, &mut config.training, data, world)?;
         choose_negatives(args, config, data)?;
         Ok(B::evaluate_link(data, config, model, model_config, embeddings.into(), world, device)?)
+    }
+
+    fn refuses_nodes(wanted: &WantedRows) -> Option<&'static str> {
+        match wanted {
+            WantedRows::Logits => {
+                Some("the model is for links and has no classes: use --output embedding, score or top-k")
+            }
+            WantedRows::Layer(_) => None,
+        }
+    }
+
+    fn node_rows<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        Ok(B::predict_link_rows(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
     }
 }
 
@@ -151,38 +160,6 @@ impl Outcome for LinkResult {
             test: self.test.get(metric),
             best_epoch: Some(self.best_epoch),
         })
-    }
-}
-
-/// An open model for links.
-pub(crate) struct OpenLinkModel<B: TrainingBackend> {
-    pub(crate) model: LinkModel<B>,
-    pub(crate) config: LinkModelConfig,
-    pub(crate) embeddings: SavedEmbeddings,
-}
-
-impl<B: TrainingBackend> OpenModel<B> for OpenLinkModel<B> {
-    fn embeddings(&self) -> Option<&SavedEmbeddings> {
-        Some(&self.embeddings)
-    }
-
-    fn outputs(&self) -> Option<OutputKind> {
-        None
-    }
-
-    fn node_rows(&self, wanted: &WantedRows) -> Result<&dyn NodeRows<B>, &'static str> {
-        match wanted {
-            WantedRows::Logits => {
-                Err("the model is for links and has no classes: use --output embedding, score or top-k")
-            }
-            WantedRows::Layer(_) => Ok(self),
-        }
-    }
-}
-
-impl<B: TrainingBackend> NodeRows<B> for OpenLinkModel<B> {
-    fn compute(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {
-        Ok(B::predict_link_rows(job, &self.model, &self.config, (&self.embeddings).into(), config)?)
     }
 }
 
@@ -235,34 +212,9 @@ fn left_out(edges: u64) -> String {
 /// The report of an epoch of link prediction.
 struct LinkText;
 
-/// An epoch's line in the metrics file.
-#[derive(Serialize)]
-struct LinkLine<'a> {
-    epoch: u64,
-    seeds: u64,
-    left_out: u64,
-    loss: Option<f64>,
-    train_acc: Option<f64>,
-    valid: Option<LinkScores>,
-    metric: &'a str,
-    valid_metric: Option<f64>,
-    #[serde(flatten)]
-    cost: &'a EpochCost,
-}
-
 impl EpochText<LinkScores> for LinkText {
-    fn line(&self, report: &EpochReport<LinkScores>) -> impl Serialize {
-        LinkLine {
-            epoch: report.epoch,
-            seeds: report.num_seeds,
-            left_out: report.left_out,
-            loss: report.loss,
-            train_acc: report.train_acc,
-            valid: report.valid,
-            metric: &report.metric,
-            valid_metric: report.valid_metric,
-            cost: &report.cost,
-        }
+    fn fields(&self, report: &EpochReport<LinkScores>) -> Value {
+        json!({ "seeds": report.num_seeds, "left_out": report.left_out, "valid": report.valid })
     }
 
     fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {

@@ -14,7 +14,6 @@ pub(crate) use outcome::{Outcome, Scores};
 pub(crate) use run::TaskArgs;
 
 use crate::args::PartArgs;
-use crate::args::device::MemoryFlags;
 use crate::args::run::RunArgs;
 use crate::args::start::StartArgs;
 use crate::exit::UsageError;
@@ -24,11 +23,13 @@ use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::{OpenModel, SavedModel};
 use clap::{Args, Subcommand};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistGraph, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
 use edgecut_gnn::ops::Precision;
 use edgecut_trainer::checkpoint::DataIdentity;
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
+use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, TrainedOn};
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{FitConfig, GradientSum, Observer, StepOptions, TrainingBackend};
 use serde::Serialize;
@@ -49,6 +50,8 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     const EXAMPLES: &'static str;
     /// The task of saved models.
     const MODEL: ModelTask;
+    /// True if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
+    const LEAVES_OUT_TARGETS: bool = false;
 
     /// The flags of the data, the model and the training.
     type Flags: TaskFlags;
@@ -58,8 +61,9 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     type Scores;
     /// The result.
     type Outcome: Outcome;
-    /// An open model.
-    type Open<B: TrainingBackend>: OpenModel<B>;
+    /// A model, and its settings.
+    type Model<B: TrainingBackend>: 'static;
+    type ModelConfig: 'static;
 
     /// Checks flags that contradict each other, before the ranks of a job start.
     fn check(_args: &TaskArgs<Self>) -> Result<(), UsageError> {
@@ -90,24 +94,62 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
     fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<Self::Scores>;
 
     /// Trains a model. Every rank must call this.
-    fn train<B: TrainingBackend>(
-        run: TaskRun<'_, Self, B>,
-        observer: &mut dyn Observer<Self::Scores>,
-    ) -> anyhow::Result<Self::Outcome>;
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<Self::Outcome>;
 
     /// Opens a saved model.
-    fn open<B: TrainingBackend>(
-        saved: &SavedModel<'_>,
-        precision: Precision,
-        device: &B::Device,
-    ) -> anyhow::Result<Self::Open<B>>;
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>>;
 
     /// Evaluates a saved model. Every rank must call this.
     fn evaluate<B: TrainingBackend>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
-        open: &Self::Open<B>,
+        open: &Open<Self, B>,
     ) -> anyhow::Result<Self::Outcome>;
+
+    /// Returns the reason if a model computes no such rows of nodes, with the flags to use.
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        None
+    }
+
+    /// Computes rows of all nodes of a type. Every rank must call this.
+    fn node_rows<B: TrainingBackend>(
+        _open: &Open<Self, B>,
+        _job: PredictionJob<'_, '_, B>,
+        _config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        anyhow::bail!("a model of train {} computes no rows of nodes", Self::NAME)
+    }
+}
+
+/// An open model of a task.
+pub(crate) struct Open<T: TaskProgram, B: TrainingBackend> {
+    pub(crate) model: T::Model<B>,
+    pub(crate) config: T::ModelConfig,
+    pub(crate) embeddings: SavedEmbeddings,
+    /// The meaning of the outputs; `None` if they are neither classes, labels nor numbers.
+    pub(crate) outputs: Option<OutputKind>,
+}
+
+impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
+    fn embeddings(&self) -> &SavedEmbeddings {
+        &self.embeddings
+    }
+
+    fn outputs(&self) -> Option<OutputKind> {
+        self.outputs
+    }
+
+    fn leaves_out_targets(&self) -> bool {
+        T::LEAVES_OUT_TARGETS
+    }
+
+    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str> {
+        T::refuses_nodes(wanted)
+    }
+
+    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {
+        T::node_rows(self, job, config)
+    }
 }
 
 /// The data of a task.
@@ -121,7 +163,12 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
     /// The data.
     type Data;
     /// The flags of the data in GPU memory.
-    type Memory: MemoryFlags;
+    type Memory: Args + Debug;
+
+    /// Returns the type of features in GPU memory.
+    fn feature_precision(_memory: &Self::Memory) -> Precision {
+        Precision::F32
+    }
 
     /// Returns the flags of the graph if the task reads one in parts.
     fn part(&self) -> Option<&PartArgs>;
@@ -175,6 +222,7 @@ pub(crate) struct TaskRun<'a, T: TaskProgram, B: TrainingBackend> {
     pub(crate) data: &'a Arc<DataOf<T>>,
     pub(crate) world: &'a mut ProcessGroup,
     pub(crate) device: &'a B::Device,
+    pub(crate) observer: &'a mut dyn Observer<T::Scores>,
 }
 
 /// The description of the data, for messages and saved models.
@@ -277,12 +325,11 @@ macro_rules! tasks {
         /// Opens a saved model of any task for predictions.
         pub(crate) fn open_model<B: TrainingBackend>(
             saved: &SavedModel<'_>,
-            precision: Precision,
             device: &B::Device,
         ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
             $(
                 if saved.task.task == <$task>::MODEL {
-                    return Ok(Box::new(<$task>::open::<B>(saved, precision, device)?));
+                    return Ok(Box::new(<$task>::open::<B>(saved, device)?));
                 }
             )*
             anyhow::bail!("{}: no command trains models for this task", saved.path.display())

@@ -2,19 +2,17 @@
 
 use crate::args::objective::ObjectiveArgs;
 use crate::progress::reporter::EpochText;
-use crate::saved_model::{NodeRows, OpenModel, SavedModel};
+use crate::saved_model::SavedModel;
 use crate::settings::model_settings::check_flags;
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_gnn::ops::Precision;
-use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
-use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings};
+use edgecut_trainer::model_file::ModelTask;
 use edgecut_trainer::models::{Network, NetworkConfig};
-use edgecut_trainer::{NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend};
 use std::sync::Arc;
 
 /// The task of predicting classes, labels or numbers of nodes.
@@ -36,7 +34,8 @@ impl TaskProgram for NodeTask {
     type Config = NodeTrainingConfig;
     type Scores = SeedScores;
     type Outcome = SeedResult;
-    type Open<B: TrainingBackend> = OpenNodeModel<B>;
+    type Model<B: TrainingBackend> = Network<B>;
+    type ModelConfig = NetworkConfig;
 
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
         let mut training = args.training_config(num_workers)?;
@@ -72,31 +71,24 @@ impl TaskProgram for NodeTask {
         SeedText
     }
 
-    fn train<B: TrainingBackend>(
-        run: TaskRun<'_, Self, B>,
-        observer: &mut dyn Observer<SeedScores>,
-    ) -> anyhow::Result<SeedResult> {
-        Ok(B::train_node(run.data, run.config, run.world, run.device, observer)?.result)
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
+        Ok(B::train_node(run.data, run.config, run.world, run.device, run.observer)?.result)
     }
 
-    fn open<B: TrainingBackend>(
-        saved: &SavedModel<'_>,
-        precision: Precision,
-        device: &B::Device,
-    ) -> anyhow::Result<OpenNodeModel<B>> {
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
         let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
-        model.set_precision(precision);
-        let outputs = saved.task.outputs_or_classes(config.num_outputs());
-        Ok(OpenNodeModel { model, config, embeddings, outputs })
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
+        Ok(Open { model, config, embeddings, outputs })
     }
 
     fn evaluate<B: TrainingBackend>(
         run: TaskRun<'_, Self, B>,
         saved: &SavedModel<'_>,
-        open: &OpenNodeModel<B>,
+        open: &Open<Self, B>,
     ) -> anyhow::Result<SeedResult> {
-        let TaskRun { args, config, data, world, device } = run;
-        let OpenNodeModel { model, config: model_config, embeddings, outputs } = open;
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, outputs } = open;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
         check_flags(
             &args.given,
@@ -109,36 +101,16 @@ impl TaskProgram for NodeTask {
         if decides && let Some(all) = args.own.training.all_neighbors(&args.own.sampling, data.part().meta()) {
             config.training.eval_num_neighbors = all;
         }
-        args.adopt_sampler(saved, Some(*outputs), &mut config.training, data, world)?;
+        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
         Ok(B::evaluate_node(data, config, model, model_config, embeddings.into(), world, device)?)
     }
-}
 
-/// An open model for nodes.
-pub(crate) struct OpenNodeModel<B: TrainingBackend> {
-    model: Network<B>,
-    config: NetworkConfig,
-    embeddings: SavedEmbeddings,
-    outputs: OutputKind,
-}
-
-impl<B: TrainingBackend> OpenModel<B> for OpenNodeModel<B> {
-    fn embeddings(&self) -> Option<&SavedEmbeddings> {
-        Some(&self.embeddings)
-    }
-
-    fn outputs(&self) -> Option<OutputKind> {
-        Some(self.outputs)
-    }
-
-    fn node_rows(&self, _wanted: &WantedRows) -> Result<&dyn NodeRows<B>, &'static str> {
-        Ok(self)
-    }
-}
-
-impl<B: TrainingBackend> NodeRows<B> for OpenNodeModel<B> {
-    fn compute(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {
-        Ok(B::predict_node(job, &self.model, &self.config, (&self.embeddings).into(), config)?)
+    fn node_rows<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        Ok(B::predict_node(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The flags of tasks on a graph in parts, and what these tasks have in common.
 
 use crate::args::PartArgs;
-use crate::args::device::{DeviceMemoryArgs, MemoryFlags};
+use crate::args::device::DeviceMemoryArgs;
 use crate::args::run::RunArgs;
 use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
@@ -15,6 +15,7 @@ use crate::tasks::{CommonConfig, DataDescription, TaskArgs, TaskFlags, TaskJob, 
 use clap::Args;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
+use edgecut_gnn::ops::Precision;
 use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::loss::OutputKind;
@@ -54,6 +55,10 @@ where
 
     type Data = DistGraph;
     type Memory = DeviceMemoryArgs;
+
+    fn feature_precision(memory: &DeviceMemoryArgs) -> Precision {
+        memory.feature_precision
+    }
 
     fn part(&self) -> Option<&PartArgs> {
         Some(&self.part)

@@ -1,10 +1,9 @@
 //! The run of a task: what all tasks do before and after they train.
 
-use crate::args::device::{DeviceArgs, MemoryFlags};
+use crate::args::PartArgs;
 use crate::args::run::RunArgs;
-use crate::args::{JobArgs, PartArgs};
 use crate::exit::Stopped;
-use crate::job::command::JobCommand;
+use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::{of_rank, on_device};
 use crate::job::num_workers;
 use crate::job::process_role::Rank;
@@ -42,20 +41,9 @@ pub(crate) struct TaskArgs<T: TaskProgram> {
 }
 
 impl<T: TaskProgram> JobCommand for TaskArgs<T> {
-    fn job(&self) -> &JobArgs {
-        &self.run.job
-    }
-
-    fn part(&self) -> Option<&PartArgs> {
-        self.own.part()
-    }
-
-    fn device(&self) -> Option<&DeviceArgs> {
-        Some(&self.run.device)
-    }
-
-    fn training(&self) -> Option<&RunArgs> {
-        Some(&self.run)
+    fn flags(&self) -> JobFlags<'_> {
+        let run = &self.run;
+        JobFlags { job: &run.job, part: self.own.part(), device: Some(&run.device), training: Some(run) }
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -74,7 +62,7 @@ fn run<T: TaskProgram, B: TrainingBackend>(
     termination: Option<&Termination>,
     device: &B::Device,
 ) -> anyhow::Result<()> {
-    args.run.device.check_types::<B>(args.memory.precision(), device)?;
+    args.run.device.check_types::<B>(T::Flags::feature_precision(&args.memory), device)?;
     let config = T::config(args, num_workers(&args.run.job, rank))?;
     let mut stopped = None;
     args.own.with_data(&args.run, rank, args, |job| {
@@ -132,15 +120,15 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     fit.warm_start = own.start().warm_start(job.world)?;
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;
-    let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device };
+    let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
     let outcome = match load_model {
         Some(path) => {
-            let saved = SavedModel::read(path, task.world)?;
-            let open = T::open::<B>(&saved, precision, device)?;
+            let saved = SavedModel::read(path, precision, task.world)?;
+            let open = T::open::<B>(&saved, device)?;
             T::evaluate(task, &saved, &open)?
         }
         None => {
-            let trained = T::train(task, &mut reporter);
+            let trained = T::train(task);
             match unless_stopped(&reporter.reporter, trained)? {
                 Ok(outcome) => outcome,
                 Err(stopped) => return Ok(Some(stopped)),

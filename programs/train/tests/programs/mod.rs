@@ -8,6 +8,7 @@ use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, HoldOut, NO_SPLIT};
 use edgecut_partition::Method;
 use serde_json::Value;
+use std::borrow::Borrow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -188,6 +189,29 @@ pub fn run(command: &mut Command) -> Output {
     end(command.spawn().expect("start train"))
 }
 
+/// Returns the program `train`, whose output is captured, without the variables of launchers.
+pub fn program() -> Command {
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Returns the output of a process that must have succeeded.
+#[track_caller]
+pub fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", stderr(&output));
+    output
+}
+
+/// Returns the result that a process has printed with `--json`.
+#[track_caller]
+pub fn json_of(output: impl Borrow<Output>) -> Value {
+    let output = output.borrow();
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("a result as JSON")
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -212,7 +236,7 @@ pub fn children_of(pid: u32) -> Vec<u32> {
 
 /// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
 pub fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
     command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--nproc-per-node", "2", "--json"]);
     command.arg("--save-model").arg(model);
@@ -220,26 +244,19 @@ pub fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value 
         command.args(["--eval-num-neighbors", "-1,-1"]);
     }
     // Of a flag that is given twice, the last one counts.
-    command.args(flags);
-    unplace(&mut command);
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("a result")
+    json_of(run(command.args(flags)))
 }
 
 /// Predicts for the nodes of parts.
 pub fn predict(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.args(["predict", "--dataset-root-dir"]).arg(parts).arg("--load-model").arg(model).arg("--out").arg(out);
-    unplace(&mut command);
-    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    run(command.args(flags))
 }
 
 /// Predicts, and returns the result of `--json`.
 pub fn predicted(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Value {
-    let output = predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("a result")
+    json_of(predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat()))
 }
 
 /// Checks that numbers are equal except for rounding.
