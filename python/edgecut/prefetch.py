@@ -7,7 +7,7 @@ import concurrent.futures
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -152,6 +152,12 @@ class ThreadedLoading:
         if self.pin_memory and torch.cuda.is_available():
             batch = torch.utils.data._utils.pin_memory.pin_memory(batch)
         return batch
+
+    def enable_cpu_affinity(self, *arguments: Any, **more: Any) -> NoReturn:
+        raise NotImplementedError("`enable_cpu_affinity` is for worker processes: choose the cores of this process with `taskset`")
+
+    def enable_multithreading(self, *arguments: Any, **more: Any) -> NoReturn:
+        raise NotImplementedError("`enable_multithreading` is for worker processes: `num_workers` is a number of threads")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

@@ -312,6 +312,12 @@ def test_arguments_of_data_loader_work():
     with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
         next(iter(slow))
     released.set()
+    halves = [torch.utils.data.DistributedSampler(range(60), 2, rank, shuffle=False) for rank in range(2)]
+    of_ranks = [torch.cat([batch.input_id for batch in load(sampler=half, batch_size=8)]) for half in halves]
+    assert sorted(torch.cat(of_ranks).tolist()) == list(range(60))
+    for name in ("enable_cpu_affinity", "enable_multithreading"):
+        with pytest.raises(NotImplementedError, match=f"`{name}` is for worker processes"):
+            getattr(load(num_workers=2), name)()
     double = load(transform=lambda batch: (batch, batch.x * 2), batch_size=60)
     batch, x = next(iter(double))
     assert torch.equal(x, data.x[batch.n_id] * 2)
