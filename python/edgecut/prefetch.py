@@ -44,7 +44,7 @@ class Batches(Iterator[Any]):
     def __init__(self, loader: ThreadedLoading) -> None:
         self._loader = loader
         self._length = len(loader)
-        # The order of the input comes from the same generator as in PyTorch, and the seed of the batches after it.
+        # As in PyTorch, the seed is drawn before the order of the inputs, so that a program sees the same order as with PyG.
         self._indices = enumerate(loader._input_indices())
         self._seed = draw_seed(loader.generator)
         self._threads = loader._take_threads()

@@ -343,6 +343,15 @@ def test_a_loader_can_be_pickled():
     assert sum(batch.batch_size for batch in again) == data.train_mask.sum()
 
 
+def test_a_program_may_change_the_attributes_of_loader_data():
+    data = random_data()
+    loader = edgecut.NeighborLoader(data, [-1], batch_size=20, num_workers=2)
+    del loader.data.x
+    loader.data.n_id = torch.arange(60) + 1000
+    for batch in loader:
+        assert "x" not in batch and torch.equal(batch.n_id[: batch.batch_size], batch.input_id + 1000)
+
+
 def test_loaders_share_a_graph():
     data = random_data()
     graph = edgecut.from_pyg(data)
