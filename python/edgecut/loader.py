@@ -118,14 +118,21 @@ class Loader(EpochLoader):
 class NeighborLoader(Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
-    It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
-    ahead while the program trains. In a job of several processes all of them must create their loaders in the same order
-    and take the same number of batches per epoch; neighbors and features come from all parts.
+    It has the arguments of ``torch_geometric.loader.NeighborLoader`` in the same order, and yields the same layout. Native
+    threads sample ahead while the program trains.
+
+    Of PyG's data in memory, the loader is a subclass of PyG's ``NeighborLoader``: all arguments have the meaning and the
+    defaults of PyG and of PyTorch's ``DataLoader``, except that the ``num_workers`` are threads. Types of nodes and edges can
+    have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
+    rest of this page describes loaders of a :class:`Store`.
+
+    In a job of several processes all of them must create their loaders in the same order and take the same number of
+    batches per epoch; neighbors and features come from all parts.
 
     Parameters
     ----------
-    data : Store
-        The graph.
+    data : Store, Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
+        The graph. :func:`from_pyg` makes a ``PygGraph``, which loaders share.
     num_neighbors : list of int, or dict of edge type to list of int
         The number of neighbors per hop, from the input nodes outwards; -1 for all. Keys of a dict are triples, or
         relations.
@@ -139,6 +146,10 @@ class NeighborLoader(Loader):
         Sample with replacement.
     disjoint : bool, default False
         Sample a separate neighborhood for each input node.
+    subgraph_type, transform_sampler_output, neighbor_sampler, directed
+        For PyG's data only.
+    is_sorted, filter_per_worker
+        Without effect for a :class:`Store`.
     temporal_strategy : {'uniform', 'last'}
         The choice among neighbors that are not too late.
     time_attr : {'time', 'node_time', 'edge_time'}, optional
