@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers
-from .loader import SPLITS, Loader, by_type
+from .loader import SPLITS, Loader, by_type, is_edge_type, whole_edge_type
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -186,10 +186,12 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     """Return the number of the edge type, the split, and the ids of the ends or None."""
     names = [t.name for t in data.edge_types]
     edge_type, edges = None, edge_label_index
-    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
-        edge_type, edges = edges
-    elif isinstance(edges, tuple) and len(edges) == 3:
+    if is_edge_type(edges):
         edge_type, edges = edges, None
+    elif isinstance(edges, tuple) and len(edges) == 2 and is_edge_type(edges[0]):
+        edge_type, edges = edges
+    if edge_type is not None:
+        edge_type = whole_edge_type(data, edge_type, "edge_label_index")
     if edge_type is None and len(names) > 1:
         raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
     if edge_type is not None and edge_type not in names:
