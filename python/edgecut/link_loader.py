@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers
-from .loader import SPLITS, Loader, by_type
+from .loader import SPLITS, Loader, by_type, is_edge_type, whole_edge_type
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -18,12 +18,14 @@ __all__ = ["LinkNeighborLoader"]
 class LinkNeighborLoader(Loader):
     """A loader of mini-batches of edges that samples neighbors around their ends.
 
-    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
-    :class:`NeighborLoader`.
+    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader`` in the same order. :class:`NeighborLoader`
+    describes the arguments that are not described here, and PyG's data in memory. Of such data, negatives are random nodes
+    as in PyG, and ``exclude_seed_edges`` is False unless it is given. The rest of this page describes loaders of a
+    :class:`Store`.
 
     Parameters
     ----------
-    data : Store
+    data : Store, Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
         The graph.
     num_neighbors : list of int, or dict of edge type to list of int
         The number of neighbors per hop.
@@ -32,6 +34,9 @@ class LinkNeighborLoader(Loader):
         messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
         partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
         in all processes, which take its batches in turn.
+    edge_label : array, optional
+        The label of each edge, for arrays. With binary negatives, 0 becomes the label of the negatives, and labels from 0 on
+        grow by 1, as in PyG.
     edge_label_time : array of int, optional
         The time of each edge, for arrays. Needs ``time_attr``.
     neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
@@ -39,6 +44,8 @@ class LinkNeighborLoader(Loader):
         nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one. The negatives of
         an edge are a function of the seed, the epoch, the edge type, the ids of both ends and the edge's time, so they
         depend neither on the partitioning nor on the batch.
+    neg_sampling_ratio : float, optional
+        The whole number of binary negatives per edge, in place of ``neg_sampling``.
     exclude_seed_edges : bool, default True
         Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
         Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``.
@@ -179,10 +186,12 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     """Return the number of the edge type, the split, and the ids of the ends or None."""
     names = [t.name for t in data.edge_types]
     edge_type, edges = None, edge_label_index
-    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
-        edge_type, edges = edges
-    elif isinstance(edges, tuple) and len(edges) == 3:
+    if is_edge_type(edges):
         edge_type, edges = edges, None
+    elif isinstance(edges, tuple) and len(edges) == 2 and is_edge_type(edges[0]):
+        edge_type, edges = edges
+    if edge_type is not None:
+        edge_type = whole_edge_type(data, edge_type, "edge_label_index")
     if edge_type is None and len(names) > 1:
         raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
     if edge_type is not None and edge_type not in names:

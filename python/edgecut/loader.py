@@ -88,7 +88,7 @@ class Loader(EpochLoader):
             data._graph,
             {
                 **{name: arguments[name] for name in shared},
-                "num_neighbors": _fan_outs(arguments["num_neighbors"]),
+                "num_neighbors": _fan_outs(data, arguments["num_neighbors"]),
                 "even_batches": even_batches,
                 "concurrency": arguments["num_workers"],
                 "weighted": weight_attr is not None,
@@ -118,14 +118,21 @@ class Loader(EpochLoader):
 class NeighborLoader(Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
-    It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
-    ahead while the program trains. In a job of several processes all of them must create their loaders in the same order
-    and take the same number of batches per epoch; neighbors and features come from all parts.
+    It has the arguments of ``torch_geometric.loader.NeighborLoader`` in the same order, and yields the same layout. Native
+    threads sample ahead while the program trains.
+
+    Of PyG's data in memory, the loader is a subclass of PyG's ``NeighborLoader``: all arguments have the meaning and the
+    defaults of PyG and of PyTorch's ``DataLoader``, except that the ``num_workers`` are threads. Types of nodes and edges can
+    have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
+    rest of this page describes loaders of a :class:`Store`.
+
+    In a job of several processes all of them must create their loaders in the same order and take the same number of
+    batches per epoch; neighbors and features come from all parts.
 
     Parameters
     ----------
-    data : Store
-        The graph.
+    data : Store, Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
+        The graph. :func:`from_pyg` makes a ``PygGraph``, which loaders share.
     num_neighbors : list of int, or dict of edge type to list of int
         The number of neighbors per hop, from the input nodes outwards; -1 for all. Keys of a dict are triples, or
         relations.
@@ -139,6 +146,10 @@ class NeighborLoader(Loader):
         Sample with replacement.
     disjoint : bool, default False
         Sample a separate neighborhood for each input node.
+    subgraph_type, transform_sampler_output, neighbor_sampler, directed
+        For PyG's data only.
+    is_sorted, filter_per_worker
+        Without effect for a :class:`Store`.
     temporal_strategy : {'uniform', 'last'}
         The choice among neighbors that are not too late.
     time_attr : {'time', 'node_time', 'edge_time'}, optional
@@ -312,20 +323,37 @@ def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
 
 
-def _fan_outs(num_neighbors: Any) -> dict[str, Any]:
+def _fan_outs(data: Store, num_neighbors: Any) -> dict[str, Any]:
     """Return the fan-outs of named edge types, and those of the others."""
     if not isinstance(num_neighbors, Mapping):
         return {"others": integers(num_neighbors, "num_neighbors").tolist(), "named": []}
-    named = [(_edge_type_name(key), integers(numbers, "num_neighbors").tolist()) for key, numbers in num_neighbors.items()]
-    return {"others": None, "named": named}
+    names = [_edge_type_name(data, key) for key in num_neighbors]
+    lists = [integers(numbers, "num_neighbors").tolist() for numbers in num_neighbors.values()]
+    return {"others": None, "named": list(zip(names, lists))}
 
 
-def _edge_type_name(key: Any) -> str:
+def _edge_type_name(data: Store, key: Any) -> str:
     if isinstance(key, str):
         return key
-    if not isinstance(key, tuple) or len(key) != 3 or not all(isinstance(name, str) for name in key):
+    if not is_edge_type(key):
         raise TypeError(f"`num_neighbors`: the key {key!r} is neither a relation nor a triple of source, relation and destination")
-    return "__".join(key)
+    return "__".join(whole_edge_type(data, key, "num_neighbors"))
+
+
+def is_edge_type(key: Any) -> bool:
+    """Return whether a value is the name of an edge type, with or without the relation."""
+    return isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, str) for name in key)
+
+
+def whole_edge_type(data: Store, key: tuple[str, ...], argument: str) -> tuple[str, ...]:
+    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
+    if len(key) == 3:
+        return key
+    found = [t.name for t in data.edge_types if (t.name[0], t.name[2]) == key]
+    if len(found) != 1:
+        names = ", ".join(str(t.name) for t in data.edge_types)
+        raise ValueError(f"`{argument}`: {len(found)} edge types are from {key[0]!r} to {key[1]!r}: name one of {names}")
+    return found[0]
 
 
 def _converter(output: str | None) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import concurrent.futures
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -44,7 +44,7 @@ class Batches(Iterator[Any]):
     def __init__(self, loader: ThreadedLoading) -> None:
         self._loader = loader
         self._length = len(loader)
-        # The order of the input comes from the same generator as in PyTorch, and the seed of the batches after it.
+        # As in PyTorch, the seed is drawn before the order of the inputs, so that a program sees the same order as with PyG.
         self._indices = enumerate(loader._input_indices())
         self._seed = draw_seed(loader.generator)
         self._threads = loader._take_threads()
@@ -152,6 +152,12 @@ class ThreadedLoading:
         if self.pin_memory and torch.cuda.is_available():
             batch = torch.utils.data._utils.pin_memory.pin_memory(batch)
         return batch
+
+    def enable_cpu_affinity(self, *arguments: Any, **more: Any) -> NoReturn:
+        raise NotImplementedError("`enable_cpu_affinity` is for worker processes: choose the cores of this process with `taskset`")
+
+    def enable_multithreading(self, *arguments: Any, **more: Any) -> NoReturn:
+        raise NotImplementedError("`enable_multithreading` is for worker processes: `num_workers` is a number of threads")
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)

@@ -16,12 +16,15 @@ pub(crate) struct FanOuts {
 impl FanOuts {
     /// Checks the numbers.
     pub(crate) fn num_neighbors(&self) -> PyResult<NumNeighbors> {
-        let refused = |why: String| invalid(format!("`num_neighbors`: {why}"));
         let others = self.others.as_deref().map(counts).transpose().map_err(refused)?;
         let named = self.named.iter().map(|(name, numbers)| Ok((name.clone(), counts(numbers)?)));
         let named = named.collect::<Result<_, String>>().map_err(refused)?;
         NumNeighbors::new(others, named).map_err(refused)
     }
+}
+
+fn refused(why: String) -> PyErr {
+    invalid(format!("`num_neighbors`: {why}"))
 }
 
 fn counts(numbers: &[i64]) -> Result<Vec<Fanout>, String> {

@@ -7,6 +7,7 @@ use crate::fan_outs::FanOuts;
 use crate::fork_guard::ForkGuard;
 use crate::graph::{Graph, OpenGraph};
 use crate::links::{LinkSeeds, LinkSettings};
+use crate::sampler::parsed;
 use crate::seeds::{NodeSeeds, original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
@@ -50,11 +51,9 @@ struct LoaderSettings<'py> {
 
 impl LoaderSettings<'_> {
     fn sampler(&self) -> PyResult<SamplerConfig> {
-        let of = |name: &str, why: String| invalid(format!("`{name}`: {why}"));
         let num_neighbors = self.num_neighbors.num_neighbors()?;
-        let strategy: TemporalStrategy = self.temporal_strategy.parse().map_err(|why| of("temporal_strategy", why))?;
-        let attr = self.time_attr.as_deref().map(str::parse::<TimeAttr>).transpose();
-        let attr = attr.map_err(|why| of("time_attr", why))?;
+        let strategy: TemporalStrategy = parsed("temporal_strategy", &self.temporal_strategy)?;
+        let attr: Option<TimeAttr> = self.time_attr.as_deref().map(|attr| parsed("time_attr", attr)).transpose()?;
         Ok(SamplerConfig::new(num_neighbors)
             .with_replacement(self.replace)
             .with_weights(self.weighted)

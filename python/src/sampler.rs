@@ -15,6 +15,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The settings of a sampler.
@@ -81,11 +82,8 @@ impl Sampler {
 
 impl SamplerSettings {
     fn config(&self) -> PyResult<SamplerConfig> {
-        let refused = |name: &str, why: String| invalid(format!("`{name}`: {why}"));
-        let strategy: TemporalStrategy =
-            self.temporal_strategy.parse().map_err(|why| refused("temporal_strategy", why))?;
-        let attr = self.time_attr.as_deref().map(str::parse::<TimeAttr>).transpose();
-        let attr = attr.map_err(|why| refused("time_attr", why))?;
+        let strategy: TemporalStrategy = parsed("temporal_strategy", &self.temporal_strategy)?;
+        let attr: Option<TimeAttr> = self.time_attr.as_deref().map(|attr| parsed("time_attr", attr)).transpose()?;
         Ok(SamplerConfig::new(self.num_neighbors.num_neighbors()?)
             .with_replacement(self.replace)
             .with_weights(self.weighted)
@@ -93,6 +91,11 @@ impl SamplerSettings {
             .with_disjoint(self.disjoint)
             .with_positions(true))
     }
+}
+
+/// Parses a word that an argument of Python has.
+pub(crate) fn parsed<T: FromStr<Err = String>>(argument: &str, word: &str) -> PyResult<T> {
+    word.parse().map_err(|why| invalid(format!("`{argument}`: {why}")))
 }
 
 impl BatchSeeds<'_> {

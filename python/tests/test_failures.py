@@ -212,6 +212,11 @@ batches = loader._loader.epoch(0)
 socket = _edgecut.MasterSocket(False)
 settings = {"method": "random", "seed": 0, "to_undirected": False, "add_reverse_edges": False, "split": None,
             "assignment": None, "overwrite": False}
+of_sampler = {"num_neighbors": {"others": [2], "named": []}, "replace": False, "disjoint": False, "weighted": False,
+              "time_attr": None, "temporal_strategy": "uniform"}
+sampler = _edgecut.Sampler(graph, of_sampler)
+seeds = {"nodes": [np.arange(5)], "times": None, "excluded": [], "seed": 1, "batch": 0}
+assert len(sampler.sample(seeds)["nodes"][0][0]) >= 5
 # By entry of the native module, calls that reach it.
 entries = {
     "Graph.open": [lambda: edgecut.open(path)],
@@ -223,6 +228,9 @@ entries = {
     "Graph.close": [graph.close],
     "Graph.abort": [lambda: graph.abort("a reason")],
     "Graph.leave_at_exit": [lambda: graph.leave_at_exit(None)],
+    "Graph.in_memory": [lambda: _edgecut.Graph.in_memory([{"num_nodes": 3, "times": None}], [], None)],
+    "Sampler": [lambda: _edgecut.Sampler(graph, of_sampler)],
+    "Sampler.sample": [lambda: sampler.sample(seeds)],
     "Loader.epoch": [lambda: next(iter(loader)), lambda: list(links)],
     "Loader": [lambda: edgecut.NeighborLoader(store, [3]), lambda: len(loader)],
     "Batches": [lambda: next(epoch), lambda: next(batches)],
@@ -267,7 +275,7 @@ if child == 0:
     # A forked process is no process of the job, so that it has nothing to leave.
     with store, graphs:
         pass
-    del entries, store, graphs, graph, native_set, loader, links, of_graphs, epoch, batches, socket, calls, call
+    del entries, store, graphs, graph, native_set, sampler, loader, links, of_graphs, epoch, batches, socket, calls, call
     gc.collect()
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0

@@ -185,6 +185,26 @@ def test_typed_edges_are_those_of_pyg(typed_parts):
         assert batch[dst].dst_neg_index.max() < batch[dst].num_nodes
 
 
+def test_two_names_stand_for_the_only_edge_type_between_them(tmp_path):
+    for name, number in (("user", 4), ("item", 3)):
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+        np.save(tmp_path / "nodes" / name / "num_nodes.npy", np.array(number))
+    for edge_type, edges in (("user__buys__item", [[0, 1, 3], [0, 2, 1]]), ("item__like__item", [[0], [1]]), ("item__with__item", [[1], [2]])):
+        (tmp_path / "edges" / edge_type).mkdir(parents=True)
+        np.save(tmp_path / "edges" / edge_type / "edge_index.npy", np.array(edges))
+    with edgecut.open(tmp_path) as store:
+        names = {("user", "item"): [0], ("item", "like", "item"): [-1], "with": [0]}
+        loader = edgecut.LinkNeighborLoader(store, names, ("user", "item"), batch_size=3, output="numpy")
+        (batch,) = loader
+        ends = batch["edge_label_index"]["user", "buys", "item"]
+        found = zip(batch["n_id"]["user"][ends[0]].tolist(), batch["n_id"]["item"][ends[1]].tolist())
+        assert sorted(found) == [(0, 0), (1, 2), (3, 1)]
+        with pytest.raises(ValueError, match="`edge_label_index`: 2 edge types are from 'item' to 'item': name one of"):
+            edgecut.LinkNeighborLoader(store, [1], ("item", "item"))
+        with pytest.raises(ValueError, match="`num_neighbors`: 0 edge types are from 'item' to 'user'"):
+            edgecut.LinkNeighborLoader(store, {("item", "user"): [1]}, ("user", "item"))
+
+
 def test_wrong_edges_are_value_errors(parts, typed_parts):
     with edgecut.open(parts[1]) as store, edgecut.open(typed_parts[1]) as typed:
         for why, data, arguments in [

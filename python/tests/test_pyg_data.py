@@ -312,6 +312,12 @@ def test_arguments_of_data_loader_work():
     with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
         next(iter(slow))
     released.set()
+    halves = [torch.utils.data.DistributedSampler(range(60), 2, rank, shuffle=False) for rank in range(2)]
+    of_ranks = [torch.cat([batch.input_id for batch in load(sampler=half, batch_size=8)]) for half in halves]
+    assert sorted(torch.cat(of_ranks).tolist()) == list(range(60))
+    for name in ("enable_cpu_affinity", "enable_multithreading"):
+        with pytest.raises(NotImplementedError, match=f"`{name}` is for worker processes"):
+            getattr(load(num_workers=2), name)()
     double = load(transform=lambda batch: (batch, batch.x * 2), batch_size=60)
     batch, x = next(iter(double))
     assert torch.equal(x, data.x[batch.n_id] * 2)
@@ -335,6 +341,15 @@ def test_a_loader_can_be_pickled():
     assert all(map(torch.equal, before, [batch.e_id for batch in again]))
     again = pickle.loads(pickle.dumps(loader))
     assert sum(batch.batch_size for batch in again) == data.train_mask.sum()
+
+
+def test_a_program_may_change_the_attributes_of_loader_data():
+    data = random_data()
+    loader = edgecut.NeighborLoader(data, [-1], batch_size=20, num_workers=2)
+    del loader.data.x
+    loader.data.n_id = torch.arange(60) + 1000
+    for batch in loader:
+        assert "x" not in batch and torch.equal(batch.n_id[: batch.batch_size], batch.input_id + 1000)
 
 
 def test_loaders_share_a_graph():

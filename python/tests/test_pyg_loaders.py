@@ -8,7 +8,7 @@ pytest.importorskip("torch_geometric")
 
 from test_pyg_data import check_batch, random_data, random_hetero  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
-from torch_geometric.loader import ImbalancedSampler  # noqa: E402
+from torch_geometric.loader import ImbalancedSampler, LinkLoader, NodeLoader  # noqa: E402
 from torch_geometric.utils import k_hop_subgraph, subgraph  # noqa: E402
 
 import edgecut  # noqa: E402
@@ -75,6 +75,22 @@ def test_clusters_have_each_node_once():
         found = torch.tensor(ids)[batch.edge_index]
         assert sorted(map(tuple, found.t().tolist())) == sorted(map(tuple, edges.t().tolist()))
     assert sorted(seen) == list(range(200))
+
+
+def test_loaders_of_pyg_take_the_sampler():
+    from edgecut.pyg_sampler import NeighborSampler
+
+    data, typed = random_data(), random_hetero()
+    for batch in NodeLoader(data, NeighborSampler(data, [3, 2]), batch_size=20):
+        check_batch(batch, data)
+    edges = ("author; x=1", "to", "paper")
+    for batch in LinkLoader(typed, NeighborSampler(typed, [2]), edges, neg_sampling="binary", batch_size=50):
+        check_batch(batch, typed)
+    # And the loaders here take any sampler.
+    loader = edgecut.NeighborLoader(data, None, neighbor_sampler=NeighborSampler(data, [-1]), batch_size=60)
+    check_batch(next(iter(loader)), data)
+    with pytest.raises(ValueError, match="pass it to `neighbor_sampler`"):
+        edgecut.LinkNeighborLoader(data, None, neighbor_sampler=NeighborSampler(data, [-1]), exclude_seed_edges=True)
 
 
 def test_imbalanced_sampler_of_pyg_chooses_input_nodes():
