@@ -55,6 +55,8 @@ LIMITS = {
     # Modules are the folders and files below `src`. Modules that import each other cannot be read or moved separately.
     "modules that import themselves over others": 0,
 }
+# The most places that an error lists.
+MOST_PLACES = 40
 MAY_BE_CIRCULAR = {"trainer"}
 USED_MODULE = re.compile(r"\bcrate::(\w+)")
 USED_MODULES = re.compile(r"\buse crate::\{(.*?)\};", re.S)
@@ -198,7 +200,7 @@ def main():
         if totals[name] > limit:
             failed = True
             print(f"error: {totals[name]} {name}, at most {limit} are allowed:", file=sys.stderr)
-            for place in found[name]:
+            for place in found[name][-MOST_PLACES:]:
                 print(f"  {place}", file=sys.stderr)
     sys.exit(failed)
 
