@@ -92,7 +92,7 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
         "fail",
         "case $RANK in\n\
          3) echo 'about to fail' >&2; sleep 1; exit 7;;\n\
-         0) trap 'exit 3' TERM; while :; do sleep 0.1; done;;\n\
+         0) trap 'exit 3' TERM; sleep 1000 & wait;;\n\
          *) sleep 1000;;\n\
          esac\n",
     );
