@@ -515,6 +515,24 @@ def test_wrong_arguments_name_the_remedy(name):
         getattr(edgecut, name)("data", [2])
 
 
+def test_inputs_of_typed_data_name_a_type():
+    data = random_hetero()
+    for nodes in (None, "book", ("book", torch.arange(3)), torch.arange(3)):
+        with pytest.raises(ValueError, match="`input_nodes` names none of the types paper, author; x=1, lonely"):
+            edgecut.NeighborLoader(data, [2], nodes)
+    edges = data["paper", "cites", "paper"].edge_index
+    for given in (None, ("paper", "likes", "paper"), ("book", "paper"), (("paper", "likes", "book"), edges), edges):
+        with pytest.raises(ValueError, match="`edge_label_index` names none of the types"):
+            edgecut.LinkNeighborLoader(data, [2], given)
+    # Edges to predict can have a type of their own.
+    loader = edgecut.LinkNeighborLoader(data, [2], (("paper", "likes", "paper"), edges), exclude_seed_edges=True, batch_size=9)
+    assert next(iter(loader))["paper", "likes", "paper"].edge_label_index.shape == (2, 9)
+    with pytest.raises(ValueError, match="`input_time` has 3 entries for 60 input nodes"):
+        edgecut.NeighborLoader(random_data(), [2], time_attr="born", input_time=torch.arange(3))
+    with pytest.raises(ValueError, match="`edge_label` has 3 entries for 300 edges"):
+        edgecut.LinkNeighborLoader(random_data(), [2], edge_label=torch.arange(3))
+
+
 def test_wrong_times_name_the_remedy():
     data = random_data()
     data.broken = torch.rand(60)
