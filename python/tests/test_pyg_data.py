@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, start
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
@@ -562,3 +562,26 @@ def test_layer_wise_inference_of_pyg_takes_a_loader():
     with torch.no_grad():
         expected = model(data.x, data.edge_index)
         torch.testing.assert_close(model.inference(whole), expected)
+
+
+RANKS = """
+import torch, torch.distributed as dist, edgecut
+from torch_geometric.data import Data
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+data = Data(x=torch.arange(90.0), edge_index=torch.randint(90, (2, 400)))
+own = torch.arange(90).split(45)[dist.get_rank()]
+loader = edgecut.NeighborLoader(data, [3, 2], own, batch_size=10, shuffle=True, num_workers=2)
+seen = torch.zeros(90)
+for batch in loader:
+    seen[batch.n_id[: batch.batch_size]] += 1
+    assert torch.equal(batch.x, data.x[batch.n_id])
+dist.all_reduce(seen)
+assert (seen == 1).all()
+"""
+
+
+def test_processes_of_a_job_have_loaders_of_their_own():
+    ranks = start(RANKS, 2)
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs
