@@ -153,6 +153,9 @@ class ThreadedLoading:
             batch = torch.utils.data._utils.pin_memory.pin_memory(batch)
         return batch
 
+    def check_worker_number_rationality(self) -> None:
+        """Accept any number of threads, where PyTorch would warn of processes."""
+
     def enable_cpu_affinity(self, *arguments: Any, **more: Any) -> NoReturn:
         raise NotImplementedError("`enable_cpu_affinity` is for worker processes: choose the cores of this process with `taskset`")
 

@@ -239,7 +239,8 @@ class PygGraph:
         num_nodes = self.num_nodes[node_type]
         missing = num_nodes + 1 - len(colptr)
         if missing < 0:
-            raise ValueError(f"`data`: edges have {len(colptr) - 1} destinations, but there are {num_nodes} nodes{_of(node_type)}")
+            of_type = _of(node_type)
+            raise ValueError(f"`data`: edges have {len(colptr) - 1} destinations, but there are {num_nodes} nodes{of_type}")
         colptr = colptr.long().cpu().contiguous()
         return torch.cat([colptr, colptr[-1:].expand(missing)]) if missing else colptr
 
@@ -281,7 +282,8 @@ def _integers(values: Any, name: str) -> Any:
     if vector.dim() == 2 and vector.size(1) == 1:
         vector = vector.flatten()
     if vector.dim() != 1 or vector.is_floating_point() or vector.is_complex():
-        raise ValueError(f"`{name}` must name a vector of whole numbers, not {vector.dim()} dimensions of {vector.dtype}: convert it with `.long()`")
+        shape = f"{vector.dim()} dimensions of {vector.dtype}"
+        raise ValueError(f"`{name}` must name a vector of whole numbers, not {shape}: convert it with `.long()`")
     return np.ascontiguousarray(vector.numpy(), np.int64)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch_geometric.loader
+from torch_geometric.data import HeteroData
 
 from .batch_keys import SeededGenerator
 from .prefetch import ThreadedLoading
@@ -48,6 +49,8 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        whole = _plain(data)
+        _check_type("input_nodes", input_nodes, whole, getattr(whole, "node_types", []))
         if neighbor_sampler is None:
             neighbor_sampler = NeighborSampler(
                 data,
@@ -61,7 +64,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
                 is_sorted=is_sorted,
             )
         super().__init__(
-            _plain(data),
+            whole,
             num_neighbors,
             input_nodes=input_nodes,
             input_time=input_time,
@@ -72,6 +75,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
             filter_per_worker=filter_per_worker,
             **_of_loader(type(self).__name__, kwargs, seed),
         )
+        _check_length("input_time", self.input_data.time, len(self.input_data.node), "input nodes")
 
 
 class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoader):
@@ -103,6 +107,8 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        whole = _plain(data)
+        _check_type("edge_label_index", edge_label_index, whole, getattr(whole, "edge_types", []))
         if neighbor_sampler is None:
             neighbor_sampler = NeighborSampler(
                 data,
@@ -119,7 +125,7 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         elif exclude_seed_edges is not None:
             raise ValueError("`exclude_seed_edges` is a setting of the sampler: pass it to `neighbor_sampler`")
         super().__init__(
-            _plain(data),
+            whole,
             num_neighbors,
             edge_label_index=edge_label_index,
             time_attr=time_attr,
@@ -133,6 +139,29 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
             filter_per_worker=filter_per_worker,
             **_of_loader(type(self).__name__, kwargs, seed),
         )
+        for name, values in (("edge_label", self.input_data.label), ("edge_label_time", self.input_data.time)):
+            _check_length(name, values, len(self.input_data.row), "edges")
+
+
+def _check_length(name: str, values: Any, expected: int, of_what: str) -> None:
+    if values is not None and len(values) != expected:
+        raise ValueError(f"`{name}` has {len(values)} entries for {expected} {of_what}")
+
+
+def _check_type(argument: str, given: Any, data: Any, types: list[Any]) -> None:
+    """Reject inputs of typed data that name no type, for which PyG has an assertion without a text."""
+    if not isinstance(data, HeteroData):
+        return
+    name = tuple(given) if isinstance(given, list) else given
+    if isinstance(name, tuple) and len(name) == 2 and not all(isinstance(part, str) for part in name):
+        # A type and its inputs. Edges to predict can have a type of their own.
+        name, ids = name
+        if isinstance(name, tuple) and ids is not None and {name[0], name[-1]} <= set(data.node_types):
+            return
+    # As in PyG, two names stand for the edge type between them.
+    if name in types or any(name == (key[0], key[-1]) for key in types if isinstance(key, tuple)):
+        return
+    raise ValueError(f"`{argument}` names none of the types {', '.join(map(str, types))}")
 
 
 def _plain(data: Any) -> Any:

@@ -180,21 +180,18 @@ class NeighborSampler(BaseSampler):
 
     def _excluded(self, edges: EdgeSamplerInput | None) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the edges that no message may flow over, by edge type."""
-        excluded = [(_NO_EDGES, _NO_EDGES)] * len(self.graph.edge_types)
         if edges is None:
             return []
         src, dst = _ids(edges.row), _ids(edges.col)
         name = edges.input_type
-        forward = self.graph.edge_types.index(name)
-        excluded[forward] = (src, dst)
+        of_types = {name: (src, dst)}
         if name is None or name[0] == name[-1]:
-            excluded[forward] = (np.concatenate([src, dst]), np.concatenate([dst, src]))
+            of_types[name] = (np.concatenate([src, dst]), np.concatenate([dst, src]))
         if name is not None:
             relation = name[1]
             reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
-            if (name[-1], reverse, name[0]) in self.graph.edge_types:
-                excluded[self.graph.edge_types.index((name[-1], reverse, name[0]))] = (dst, src)
-        return excluded
+            of_types[name[-1], reverse, name[0]] = (dst, src)
+        return [of_types.get(key, (_NO_EDGES, _NO_EDGES)) for key in self.graph.edge_types]
 
     def __getstate__(self) -> dict[str, Any]:
         # The process that gets the sampler makes the native one itself.

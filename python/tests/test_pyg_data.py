@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, start
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
@@ -515,6 +515,24 @@ def test_wrong_arguments_name_the_remedy(name):
         getattr(edgecut, name)("data", [2])
 
 
+def test_inputs_of_typed_data_name_a_type():
+    data = random_hetero()
+    for nodes in (None, "book", ("book", torch.arange(3)), torch.arange(3)):
+        with pytest.raises(ValueError, match="`input_nodes` names none of the types paper, author; x=1, lonely"):
+            edgecut.NeighborLoader(data, [2], nodes)
+    edges = data["paper", "cites", "paper"].edge_index
+    for given in (None, ("paper", "likes", "paper"), ("book", "paper"), (("paper", "likes", "book"), edges), edges):
+        with pytest.raises(ValueError, match="`edge_label_index` names none of the types"):
+            edgecut.LinkNeighborLoader(data, [2], given)
+    # Edges to predict can have a type of their own.
+    loader = edgecut.LinkNeighborLoader(data, [2], (("paper", "likes", "paper"), edges), exclude_seed_edges=True, batch_size=9)
+    assert next(iter(loader))["paper", "likes", "paper"].edge_label_index.shape == (2, 9)
+    with pytest.raises(ValueError, match="`input_time` has 3 entries for 60 input nodes"):
+        edgecut.NeighborLoader(random_data(), [2], time_attr="born", input_time=torch.arange(3))
+    with pytest.raises(ValueError, match="`edge_label` has 3 entries for 300 edges"):
+        edgecut.LinkNeighborLoader(random_data(), [2], edge_label=torch.arange(3))
+
+
 def test_wrong_times_name_the_remedy():
     data = random_data()
     data.broken = torch.rand(60)
@@ -544,3 +562,26 @@ def test_layer_wise_inference_of_pyg_takes_a_loader():
     with torch.no_grad():
         expected = model(data.x, data.edge_index)
         torch.testing.assert_close(model.inference(whole), expected)
+
+
+RANKS = """
+import torch, torch.distributed as dist, edgecut
+from torch_geometric.data import Data
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+data = Data(x=torch.arange(90.0), edge_index=torch.randint(90, (2, 400)))
+own = torch.arange(90).split(45)[dist.get_rank()]
+loader = edgecut.NeighborLoader(data, [3, 2], own, batch_size=10, shuffle=True, num_workers=2)
+seen = torch.zeros(90)
+for batch in loader:
+    seen[batch.n_id[: batch.batch_size]] += 1
+    assert torch.equal(batch.x, data.x[batch.n_id])
+dist.all_reduce(seen)
+assert (seen == 1).all()
+"""
+
+
+def test_processes_of_a_job_have_loaders_of_their_own():
+    ranks = start(RANKS, 2)
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], outputs

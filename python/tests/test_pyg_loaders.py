@@ -75,6 +75,8 @@ def test_clusters_have_each_node_once():
         found = torch.tensor(ids)[batch.edge_index]
         assert sorted(map(tuple, found.t().tolist())) == sorted(map(tuple, edges.t().tolist()))
     assert sorted(seen) == list(range(200))
+    with pytest.raises(ValueError, match="`recursive=True` is not supported"):
+        edgecut.ClusterData(data, num_parts=2, recursive=True, log=False)
 
 
 def test_loaders_of_pyg_take_the_sampler():
