@@ -61,7 +61,7 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
 }
 
-fn is_decimal(data_type: &DataType) -> bool {
+pub(super) fn is_decimal(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..)
