@@ -311,7 +311,9 @@ impl<'a> Rows<'a> {
                 None => in_file.next().expect("the file has all other columns").clone(),
             };
             let na_values = self.table.na_of_columns.get(name).unwrap_or(&self.table.na_values);
-            let nullified = na_values.nullify(array, is_csv, missing);
+            // The name of a folder has an own form for null.
+            let empty_is_null = is_csv && of_folder.is_none();
+            let nullified = na_values.nullify(array, empty_is_null, missing);
             columns.push(nullified.map_err(|why| TableError::file(self.path, format!("column {name}: {why}")))?);
         }
         Ok(Some(Batch { path: self.path, first_row, columns, num_rows }))
