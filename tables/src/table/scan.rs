@@ -4,7 +4,7 @@
 //! megabyte, and few of them wait.
 
 use super::csv::{BUFFER_BYTES, CsvRows, header};
-use super::files::{FolderColumn, folder_columns, misordered, resolve};
+use super::files::{FolderColumn, FoundFile, misordered, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
 use super::{Format, Source};
@@ -119,8 +119,7 @@ impl Table {
     ) -> Result<Self, TableError> {
         let mut files = Vec::new();
         let mut pieces = Vec::new();
-        for (path, format) in resolve(conf, at, source)? {
-            let of_folders = folder_columns(&path);
+        for (FoundFile { path, of_folders }, format) in resolve(conf, at, source)? {
             match format {
                 Format::Csv { separator } => {
                     let num_bytes = path.metadata().map_err(|error| TableError::io(&path, error))?.len();
