@@ -312,6 +312,11 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
             json!({"name": "t", "format": "%m/%d/%y %I:%M %p %z"}),
             ["01:00 AM +0100", "01:00 PM +0100", "12:00 PM +0000"].map(|t| format!("01/02/20 {t}")),
         ),
+        (
+            "postgres",
+            json!({"name": "t", "format": "%Y-%m-%d %H:%M:%S%.f%#z"}),
+            ["01:00:00.000+01", "13:00:00+0100", "12:00:00.0+00:00"].map(|t| format!("2020-01-02 {t}")),
+        ),
     ] {
         folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
         folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})));
@@ -330,6 +335,34 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     folder.write("graph.json", conf(time_col, json!({})).replace("n.csv", "n.parquet"));
     folder.made("whole", &[]);
     assert_eq!(of_nodes::<i64>(&folder, "whole", "times.npy"), DAYS.map(|day| day * NANOS));
+}
+
+#[test]
+fn fractions_of_times_since_1970_are_exact() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\n0,1\n");
+    let expected = [1_600_000_000_123_456_789_i64, -1_500_000_000, 1_600_000_000_000_000_000];
+    for (epoch, rows) in [
+        ("s", ["1600000000.123456789", "-1.5", "1.6e9"]),
+        ("ms", ["1600000000123.4567890000", "-1500.0", "1600000000000."]),
+        ("ns", ["1600000000123456789.25", "-1500000000.4", "1600000000000000000.0"]),
+    ] {
+        folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
+        let time_col = json!({"time_col": {"name": "t", "epoch": epoch}});
+        folder.write("graph.json", conf(time_col, json!({})));
+        folder.made(epoch, &[]);
+        assert_eq!(of_nodes::<i64>(&folder, epoch, "times.npy"), expected, "{epoch}");
+    }
+    let seconds = decimals(vec![1_600_000_000_123_456_789, -1_500_000_000, 1_600_000_000_000_000_000], 9);
+    parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", seconds)]);
+    let time_col = json!({"time_col": {"name": "t", "epoch": "s"}});
+    folder.write("graph.json", conf(time_col.clone(), json!({})).replace("n.csv", "n.parquet"));
+    folder.made("decimals", &[]);
+    assert_eq!(of_nodes::<i64>(&folder, "decimals", "times.npy"), expected);
+    folder.write("n.csv", "id,t\n0,1\n1,1.2.3\n");
+    folder.write("graph.json", conf(time_col, json!({})));
+    let error = folder.fails(&[]);
+    assert!(error.contains("row 2: column t: \"1.2.3\" is not a number since 1970, as epoch says"), "{error}");
 }
 
 #[test]
@@ -434,6 +467,12 @@ fn times_that_do_not_fit_are_named() {
     for (format, why) in [
         ("%Q", "nodes[0].time_col.format: \"%Q\" is not a format of strftime"),
         ("%H:%M", "nodes[0].time_col.format: \"%H:%M\" does not determine a time"),
+        ("%#z", "nodes[0].time_col.format: \"%#z\" does not determine a time"),
+        (
+            "%Y-%m-%d %H:%M %Z",
+            "nodes[0].time_col.format: %Z is the name of a zone, which tells no offset from UTC: use %z",
+        ),
+        ("%Y-%m-%d %H:%M:%S.%f", "nodes[0].time_col.format: %f counts nanoseconds: use %.f, without a point before it"),
     ] {
         folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": format}}), json!({})));
         let error = folder.fails(&[]);
