@@ -47,9 +47,6 @@ const KEYS: &[&str] = &[
     "indicator",
     "missing_values",
     "fit_on",
-    "separator",
-    "truncate_dim",
-    "length",
     "feature_dim",
 ];
 
@@ -86,9 +83,14 @@ impl Feature {
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
         let object = item.object()?;
-        object.only(KEYS)?;
+        object.only(&[KEYS, Transform::NO_OP_KEYS].concat())?;
         let transform = match object.get("transform") {
-            Some(transform) => read_transform(&transform, unsupported)?,
+            Some(transform) => {
+                if let Some(item) = Transform::NO_OP_KEYS.iter().find_map(|key| object.get(key)) {
+                    return item.wrong("it has no effect beside a transform: write it inside transform");
+                }
+                read_transform(&transform, unsupported)?
+            }
             None => Some(Transform::no_op(&object)?),
         };
         let Some(transform) = transform else { return Ok(None) };

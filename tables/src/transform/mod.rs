@@ -195,6 +195,9 @@ impl Transform {
     pub(crate) fn takes_texts(&self) -> bool {
         matches!(self.input(), Input::Texts)
     }
+    /// The keys of a feature without a transform.
+    pub(crate) const NO_OP_KEYS: &'static [&'static str] = kinds::NoOp::KEYS;
+
 
     /// Returns true if all values of a column are in memory while the transform is fitted.
     pub(crate) fn keeps_values(&self) -> bool {
