@@ -186,6 +186,20 @@ pub(super) fn compute_features<T: RowNumber>(
     // The training rows are rows of the whole table, which the check of all rows has counted.
     if context.options.on_bad_rows != OnBadRows::Drop {
         for of_type in &mut *tables {
+    let mut training = training.peekable();
+    if training.peek().is_none() {
+        let mut features = tables.iter().flat_map(|of_type| of_type.spec.features.iter());
+        if let Some(feature) = features.find(|feature| feature.is_fitted_on_training()) {
+            let why = format!(
+                "{}, feature {}: there are no training rows to fit {} on: set fit_on to all, or apply the transforms of other parts \
+                 by --transforms",
+                feature.at,
+                feature.name,
+                feature.shown_fit()
+            );
+            return Err(TableError::file(context.conf, why));
+        }
+    }
             of_type.starts = PieceStarts::count(&of_type.table)?;
         }
     }
