@@ -175,17 +175,17 @@ pub(super) fn compute(
 
 /// Fits the features of a type whose splits are known, and computes them. `training` are the ascending numbers of the training
 /// nodes or edges.
+///
+/// # Errors
+/// As for [`compute`]. Also fails if there are no such nodes or edges.
 pub(super) fn compute_features<T: RowNumber>(
     context: &Context,
     name: &str,
     tables: &mut [SpecTable],
     dropped: &Dropped,
     rules: FeatureRules,
-    training: &[T],
+    training: impl Iterator<Item = T>,
 ) -> Result<TypeColumns, TableError> {
-    // The training rows are rows of the whole table, which the check of all rows has counted.
-    if context.options.on_bad_rows != OnBadRows::Drop {
-        for of_type in &mut *tables {
     let mut training = training.peekable();
     if training.peek().is_none() {
         let mut features = tables.iter().flat_map(|of_type| of_type.spec.features.iter());
@@ -200,6 +200,9 @@ pub(super) fn compute_features<T: RowNumber>(
             return Err(TableError::file(context.conf, why));
         }
     }
+    // The training rows are rows of the whole table, which the check of all rows has counted.
+    if context.options.on_bad_rows != OnBadRows::Drop {
+        for of_type in &mut *tables {
             of_type.starts = PieceStarts::count(&of_type.table)?;
         }
     }
