@@ -35,13 +35,18 @@ fn write(folder: &Folder, label: &Value) {
     folder.write("graph.json", conf.to_string());
 }
 
-/// Returns the original ids of the nodes in each split, ascending.
+/// Returns the original ids of the nodes of type `n` in each split, ascending.
 fn splits(folder: &Folder, out: &str) -> [Vec<u32>; 3] {
+    splits_of(folder, out, "n")
+}
+
+/// Returns the original ids of the nodes of a type in each split, ascending.
+fn splits_of(folder: &Folder, out: &str, node_type: &str) -> [Vec<u32>; 3] {
     let num_parts = Meta::read(&folder.path(out)).unwrap().num_parts;
     ["train", "valid", "test"].map(|split| {
         let mut nodes = Vec::new();
         for part in 0..num_parts {
-            let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
+            let dir = folder.path(&format!("{out}/part_{part}/nodes/{node_type}"));
             let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
             let (_, rows) = map_npy::<u32>(&dir.join(format!("{split}.npy"))).unwrap();
             nodes.extend(rows.iter().map(|&row| ids[row as usize]));
@@ -87,11 +92,6 @@ fn groups_are_in_one_split() {
     assert_eq!(total, groups.iter().flatten().collect::<BTreeSet<_>>().len());
 }
 
-#[test]
-fn edges_are_held_out_by_time() {
-    let folder = Folder::new();
-    folder.write("e.csv", (0..20).fold("s,d,t\n".to_owned(), |text, n| format!("{text}u{n},v{n},{n}\n")));
-    let label = json!({"task_type": "link_prediction", "split_pct": [0.8, 0.1, 0.1], "split_by": "t"});
 const NUM_GROUPS: usize = 12;
 
 /// Returns the group of a row in one of several spellings.
@@ -168,6 +168,11 @@ fn rows_without_a_label_need_no_time_of_a_split() {
     assert!(stderr.contains("dropped 1 rows of nodes[0] with no value for the split"), "{stderr}");
 }
 
+#[test]
+fn edges_are_held_out_by_time() {
+    let folder = Folder::new();
+    folder.write("e.csv", (0..20).fold("s,d,t\n".to_owned(), |text, n| format!("{text}u{n},v{n},{n}\n")));
+    let label = json!({"task_type": "link_prediction", "split_pct": [0.8, 0.1, 0.1], "split_by": "t"});
     let conf = json!({"edges": [{"relation": ["u", "to", "v"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
         "time_col": "t", "labels": [label]}]});
     folder.write("graph.json", conf.to_string());
@@ -342,8 +347,14 @@ fn arrays_without_masks_are_divided_by_a_flag() {
     let output = run("none", &[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("no node is in a split") && stderr.contains("--split-nodes 0.8,0.1,0.1"), "{stderr}");
-    for (out, flag) in [("random", "0.6,0.2,0.2,7"), ("time", "by-time:0.6,0.2,0.2")] {
-        let output = run(out, &["--split-nodes", flag]);
+    for (out, flag, more) in [
+        ("random", "0.6,0.2,0.2,7", &[][..]),
+        ("seeded", "0.6,0.2,0.2", &["--seed", "7"]),
+        ("other", "0.6,0.2,0.2", &["--seed", "8"]),
+        ("given", "0.6,0.2,0.2,7", &["--seed", "8"]),
+        ("time", "by-time:0.6,0.2,0.2", &[]),
+    ] {
+        let output = run(out, &[&["--split-nodes", flag], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let made: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(made["node_types"][0]["split_sizes"], json!([18, 6, 6]), "{out}");
@@ -351,6 +362,14 @@ fn arrays_without_masks_are_divided_by_a_flag() {
         let planned = run("unused", &["--split-nodes", flag, "--plan"]);
         assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
     }
+    // The last nodes are the earliest.
+    assert_eq!(
+        splits_of(&folder, "time", "node"),
+        [(12..30).collect(), (6..12).collect(), (0..6).collect::<Vec<u32>>()]
+    );
+    let [random, seeded, given, other] =
+        ["random", "seeded", "given", "other"].map(|out| splits_of(&folder, out, "node"));
+    assert!(random == seeded && random == given && random != other);
     let output = run("twice", &["--split-nodes", "0.6,0.2"]);
     assert_eq!(output.status.code(), Some(2));
     write_npy(&arrays.join("train_idx.npy"), &[1], &[0_i64]).unwrap();
