@@ -37,7 +37,7 @@ mod unique_keys;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
-    Dataset, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
+    Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice, NO_SPLIT, NegativesMeta, NodeData, NodeOverlap,
     NodeSplit, OverlapPolicy, Overlaps, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };

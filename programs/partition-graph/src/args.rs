@@ -160,7 +160,8 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "SCHEME")]
     split: Option<String>,
     /// Divide the labeled nodes of all types into training, validation and test nodes, for datasets without masks: at random,
-    /// or with the prefix `by-time:` by their times, so that the earliest train. Tables have keys for this.
+    /// or with the prefix `by-time:` by their times, so that the earliest train. SEED is that of --seed by default. Tables have
+    /// keys for this.
     #[arg(long, alias = "split_nodes", value_name = "[by-time:]TRAIN,VALID,TEST[,SEED]", value_parser = NodeSplit::parse)]
     #[arg(conflicts_with_all = ["conf", "split"])]
     split_nodes: Option<NodeSplit>,
@@ -337,7 +338,7 @@ impl PartitionArgs {
         let mut source = DatasetSource::new(dataset, &self.root_dir);
         source.folder = self.dataset_dir.clone();
         source.split = self.split.clone();
-        source.split_nodes = self.split_nodes;
+        source.split_nodes = self.split_nodes.map(|split| split.with_seed(self.seed));
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
@@ -366,7 +367,7 @@ impl PartitionArgs {
             method,
             seed: self.seed,
             balance: self.balance.clone(),
-            split: self.split.clone().or(self.split_nodes.map(|split| split.to_string())),
+            split: self.split.clone().or(source.split_nodes.map(|split| split.to_string())),
             to_undirected: self.to_undirected,
             add_reverse_edges: self.add_reverse_edges,
             hold_out_edges: source.hold_out_edges,

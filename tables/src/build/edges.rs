@@ -103,18 +103,21 @@ pub(super) fn read_edges(
         let order = SplitOrder { seed: context.options.seed, name };
         let splits = match &label.split {
             SplitRule::Shares { shares, by } => {
-                let labeled = (0..data.src.len() as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                let num_edges = data.src.len();
+                let labeled = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
                 let divided = splits::by_shares(order, labeled, *shares, by, columns.split_keys.as_deref());
-                split_codes(&divided, data.src.len())
+                divided.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
         };
         if needs_splits {
             let is_training = |&edge: &u64| splits[edge as usize] == Split::Train.code();
-            let training: Vec<u64> = (0..splits.len() as u64).filter(is_training).collect();
-            columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &training)?);
+            let training = (0..splits.len() as u64).filter(is_training);
+            columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, training)?);
         }
-        labels = Some(EdgeLabels { values, splits: splits.into() });
+        let mut stored = context.options.space.growing()?;
+        stored.append(splits)?;
+        labels = Some(EdgeLabels { values, splits: stored.finish()? });
     }
     let TypeColumns { features, weights, times, saved, .. } = columns;
     data.attributes = EdgeAttributes { features, weights, times, labels };
@@ -155,15 +158,6 @@ fn label_values(
     let largest = of_edges.iter().copied().max().unwrap_or(-1);
     let num_classes = usize::try_from(largest + 1).unwrap_or(0).max(named_classes);
     Ok(Some(EdgeLabelValues::Classes { of_edges, num_classes }))
-}
-
-/// Returns the split of each edge, of which `splits` has the labeled edges.
-fn split_codes(splits: &[Vec<u64>; 3], num_edges: usize) -> Vec<u8> {
-    let mut codes = vec![NO_SPLIT; num_edges];
-    for (split, edges) in Split::ALL.into_iter().zip(splits) {
-        edges.iter().for_each(|&edge| codes[edge as usize] = split.code());
-    }
-    codes
 }
 
 /// The ends of the used edges.

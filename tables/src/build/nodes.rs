@@ -103,7 +103,14 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         data.splits = node_splits(context, label, &ids, &data, columns.split_keys.as_deref())?;
     }
     if needs_splits {
-        columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &data.splits.train)?);
+        columns.set_features(compute_features(
+            context,
+            name,
+            &mut opened,
+            &dropped,
+            rules,
+            data.splits.train.iter().copied(),
+        )?);
     }
     data.features = columns.features;
     Ok(BuiltNodes { data, ids, dropped_ids, saved: columns.saved, deferred: columns.deferred })

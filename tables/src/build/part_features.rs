@@ -149,7 +149,7 @@ impl PartOfType<'_> {
         if nodes.is_empty() {
             return Ok(Features::empty(of_type.feature_dim, of_type.feature_dtype));
         }
-        let rows = dropped.with_only(&nodes);
+        let rows = dropped.with_only(nodes.iter().copied());
         if let Some((at, column)) = with_ids.and_then(|at| Some((at, tables[at].id_col.as_ref()?)))
             && of_type.has_id_map
         {

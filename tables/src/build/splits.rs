@@ -6,7 +6,7 @@ use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitBy, SplitFiles};
 use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{RowNumber, Share, Split, SplitOrder, Splits};
+use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
 
 /// Divides labeled rows of a type by shares. `keys` are the times or the groups of all rows.
 pub(super) fn by_shares<T: RowNumber>(
@@ -15,7 +15,7 @@ pub(super) fn by_shares<T: RowNumber>(
     shares: [Share; 3],
     by: &SplitBy,
     keys: Option<&[i64]>,
-) -> [Vec<T>; 3] {
+) -> Division<T> {
     match (by, keys) {
         (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, shares),
         (SplitBy::Group(_), Some(groups)) => order.by_groups(labeled, groups, shares),
