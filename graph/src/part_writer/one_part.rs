@@ -44,6 +44,7 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
         hold_out_choice: HoldOutChoice::default(),
         overlap: OverlapPolicy::default(),
         hotness: None,
+        updates: None,
     };
     let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
     write_parts(Grouped::new_in(&Workspace::default(), dataset)?, &assignment, options, dir, &()).map_err(|error| {
