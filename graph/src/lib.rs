@@ -34,6 +34,7 @@ mod share;
 pub mod small_graphs;
 mod time_unit;
 mod unique_keys;
+mod update;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
@@ -58,7 +59,7 @@ pub use part::{
     BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, EdgesInMemory, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum,
     HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, NodesInMemory, Part, PartEdges, PartMeta,
     PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE, TypeDigests,
-    edge_dir, has_built_features, is_folder_name, listed_files, node_dir, node_file, part_dir, possible_files,
+    Updates, edge_dir, has_built_features, is_folder_name, listed_files, node_dir, node_file, part_dir, possible_files,
     write_built_features,
 };
 pub use permutation::Permutation;
@@ -66,3 +67,4 @@ pub use share::Share;
 pub use small_graphs::{AttributeRows, GraphData, GraphDataset, GraphView, OneHotLabels};
 pub use time_unit::TimeUnit;
 pub use unique_keys::check_unique_keys;
+pub use update::{EdgeUpdate, GraphUpdate, NodeUpdate, RemovedCounts, UpdatedGraph, update_parts};

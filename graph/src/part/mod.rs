@@ -41,7 +41,7 @@ pub use in_memory::{EdgesInMemory, NodesInMemory};
 pub use mapped_part::Part;
 pub use meta::{ID_MAP_FILE, META_FILE, Meta, TRANSFORMS_FILE};
 pub use own_files::{listed_files, possible_files};
-pub use provenance::Provenance;
+pub use provenance::{Provenance, Updates};
 pub use report::{PartMeta, Report};
 pub use seed_edges::{SeedEdgeEnds, SeedEdgeSet};
 pub use split_index::SplitIndex;

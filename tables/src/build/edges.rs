@@ -257,7 +257,7 @@ fn float_hint(ids: &IdMap, id: Id, column: &str) -> String {
     }
 }
 
-fn show(id: Id) -> String {
+pub(super) fn show(id: Id) -> String {
     match id {
         Id::Number(number) => number.to_string(),
         Id::Text(text) => text.to_owned(),
