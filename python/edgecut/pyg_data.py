@@ -16,7 +16,7 @@ from torch_geometric.sampler.utils import to_csc, to_hetero_csc
 
 from ._edgecut import Graph, whole_edges
 
-__all__ = ["PygGraph", "is_pyg_data"]
+__all__ = ["PygGraph", "as_graph", "is_pyg_data"]
 
 # The time of edges without one: no time limits them.
 _ALWAYS = np.iinfo(np.int64).min
@@ -250,6 +250,15 @@ class PygGraph:
 
     def __repr__(self) -> str:
         return f"PygGraph({self.data!r})"
+
+
+def as_graph(data: Any, is_sorted: bool = False) -> PygGraph:
+    """Return the graph of the data of a loader or sampler."""
+    if not isinstance(data, PygGraph):
+        return PygGraph(data, is_sorted)
+    if is_sorted:
+        raise ValueError("`is_sorted` is a setting of `edgecut.from_pyg`: pass it there")
+    return data
 
 
 def is_pyg_data(data: object) -> bool:

@@ -12,7 +12,8 @@ from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, HeteroSampler
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, Nodes, induced, ranges
 from .prefetch import ThreadedLoading
-from .pyg_data import PygGraph
+from .pyg_data import PygGraph, as_graph
+from .pyg_loaders import loader_arguments
 from .pyg_sampler import to_sampler_output
 
 __all__ = ["HGTLoader", "HGTSampler"]
@@ -36,7 +37,7 @@ class HGTSampler(BaseSampler):
     """
 
     def __init__(self, data: Any, num_samples: Any, is_sorted: bool = False) -> None:
-        self.graph = data if isinstance(data, PygGraph) else PygGraph(data, is_sorted)
+        self.graph = as_graph(data, is_sorted)
         if not self.graph.is_heterogeneous:
             raise ValueError("`data` has no types of nodes, which HGT needs: pass HeteroData, or use NeighborLoader")
         if not isinstance(num_samples, Mapping):
@@ -107,6 +108,8 @@ class HGTLoader(ThreadedLoading, NodeLoader):
         transform: Callable[[Any], Any] | None = None,
         transform_sampler_output: Callable[[Any], Any] | None = None,
         filter_per_worker: bool | None = None,
+        *,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -116,5 +119,5 @@ class HGTLoader(ThreadedLoading, NodeLoader):
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **kwargs,
+            **loader_arguments(type(self).__name__, kwargs, seed),
         )

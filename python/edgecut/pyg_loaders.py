@@ -14,13 +14,23 @@ from .prefetch import ThreadedLoading
 from .pyg_data import PygGraph
 from .pyg_sampler import NeighborSampler
 
-__all__ = ["LinkNeighborLoader", "NeighborLoader"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "loader_arguments"]
 
 # Arguments of loaders of a Store, and what to do instead.
 _OF_STORES = {
     "output": "PyG's data has batches of PyG; open a folder by `edgecut.open` for dicts of arrays",
     "even_batches": "use `sampler=torch.utils.data.DistributedSampler(…)`, or give each process input nodes of its own",
     "edge_index": "batches of PyG's data have `e_id` without it",
+}
+
+# Arguments of loaders that their samplers have, with their defaults.
+_OF_SAMPLERS = {
+    "replace": False,
+    "subgraph_type": "directional",
+    "disjoint": False,
+    "temporal_strategy": "uniform",
+    "weight_attr": None,
+    "is_sorted": False,
 }
 
 
@@ -51,18 +61,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
     ) -> None:
         whole = _plain(data)
         _check_type("input_nodes", input_nodes, whole, getattr(whole, "node_types", []))
-        if neighbor_sampler is None:
-            neighbor_sampler = NeighborSampler(
-                data,
-                num_neighbors,
-                _subgraph_type(subgraph_type, directed),
-                replace=replace,
-                disjoint=disjoint,
-                temporal_strategy=temporal_strategy,
-                time_attr=time_attr,
-                weight_attr=weight_attr,
-                is_sorted=is_sorted,
-            )
+        neighbor_sampler = _sampler(data, num_neighbors, locals())
         super().__init__(
             whole,
             num_neighbors,
@@ -73,7 +72,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **_of_loader(type(self).__name__, kwargs, seed),
+            **loader_arguments(type(self).__name__, kwargs, seed),
         )
         _check_length("input_time", self.input_data.time, len(self.input_data.node), "input nodes")
 
@@ -109,21 +108,7 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
     ) -> None:
         whole = _plain(data)
         _check_type("edge_label_index", edge_label_index, whole, getattr(whole, "edge_types", []))
-        if neighbor_sampler is None:
-            neighbor_sampler = NeighborSampler(
-                data,
-                num_neighbors,
-                _subgraph_type(subgraph_type, directed),
-                replace=replace,
-                disjoint=disjoint,
-                temporal_strategy=temporal_strategy,
-                time_attr=time_attr,
-                weight_attr=weight_attr,
-                is_sorted=is_sorted,
-                exclude_seed_edges=bool(exclude_seed_edges),
-            )
-        elif exclude_seed_edges is not None:
-            raise ValueError("`exclude_seed_edges` is a setting of the sampler: pass it to `neighbor_sampler`")
+        neighbor_sampler = _sampler(data, num_neighbors, locals(), exclude_seed_edges=exclude_seed_edges)
         super().__init__(
             whole,
             num_neighbors,
@@ -137,10 +122,23 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **_of_loader(type(self).__name__, kwargs, seed),
+            **loader_arguments(type(self).__name__, kwargs, seed),
         )
         for name, values in (("edge_label", self.input_data.label), ("edge_label_time", self.input_data.time)):
             _check_length(name, values, len(self.input_data.row), "edges")
+
+
+def _sampler(data: Any, num_neighbors: Any, arguments: Mapping[str, Any], **more: Any) -> Any:
+    """Return the sampler of a loader: that given, or a new one with the arguments of the loader."""
+    settings = {name: arguments[name] for name in _OF_SAMPLERS} | more
+    settings["subgraph_type"] = _subgraph_type(settings["subgraph_type"], arguments["directed"])
+    given = arguments["neighbor_sampler"]
+    if given is None:
+        return NeighborSampler(data, num_neighbors, time_attr=arguments["time_attr"], **settings)
+    for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more)}.items():
+        if settings[name] != default:
+            raise ValueError(f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`")
+    return given
 
 
 def _check_length(name: str, values: Any, expected: int, of_what: str) -> None:
@@ -172,11 +170,11 @@ def _plain(data: Any) -> Any:
 def _subgraph_type(subgraph_type: Any, directed: bool) -> Any:
     if directed:
         return subgraph_type
-    warnings.warn("`directed=False` is deprecated: use `subgraph_type='induced'`", stacklevel=4)
+    warnings.warn("`directed=False` is deprecated: use `subgraph_type='induced'`", stacklevel=5)
     return "induced"
 
 
-def _of_loader(loader: str, kwargs: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+def loader_arguments(loader: str, kwargs: Mapping[str, Any], seed: int | None = None) -> dict[str, Any]:
     """Return the arguments of PyTorch's loader."""
     arguments = dict(kwargs)
     for name, remedy in _OF_STORES.items():

@@ -24,7 +24,7 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 from . import _edgecut
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, induced
-from .pyg_data import PygGraph
+from .pyg_data import PygGraph, as_graph
 
 __all__ = ["NeighborSampler", "to_sampler_output"]
 
@@ -62,9 +62,9 @@ class NeighborSampler(BaseSampler):
         weight_attr: str | None = None,
         is_sorted: bool = False,
         *,
-        exclude_seed_edges: bool = False,
+        exclude_seed_edges: bool | None = False,
     ) -> None:
-        self.graph = data if isinstance(data, PygGraph) else PygGraph(data, is_sorted)
+        self.graph = as_graph(data, is_sorted)
         self.subgraph_type = SubgraphType(subgraph_type)
         self._attrs = (time_attr, weight_attr)
         self._structure = self.graph.structure(*self._attrs)
@@ -73,7 +73,7 @@ class NeighborSampler(BaseSampler):
         self.disjoint = disjoint or self.is_temporal
         if self.is_temporal and self.subgraph_type == SubgraphType.induced:
             raise ValueError("`subgraph_type='induced'` has edges of any time, so it excludes `time_attr`")
-        self.exclude_seed_edges = exclude_seed_edges
+        self.exclude_seed_edges = bool(exclude_seed_edges)
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         self._settings = {
             "num_neighbors": self._fan_outs(),

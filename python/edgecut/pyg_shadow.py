@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from .prefetch import ThreadedLoading
-from .pyg_data import PygGraph
+from .pyg_loaders import loader_arguments
 from .pyg_sampler import NeighborSampler
 
 __all__ = ["ShaDowKHopSampler"]
@@ -35,12 +35,22 @@ class ShaDowKHopSampler(ThreadedLoading, torch.utils.data.DataLoader):  # type: 
         The nodes. The default is all nodes.
     replace : bool, default False
         Sample with replacement.
+    seed : int, optional
+        The seed of all random choices.
     """
 
     filter_per_worker = True
 
     def __init__(
-        self, data: Any, depth: int, num_neighbors: int, node_idx: Any = None, replace: bool = False, **kwargs: Any
+        self,
+        data: Any,
+        depth: int,
+        num_neighbors: int,
+        node_idx: Any = None,
+        replace: bool = False,
+        *,
+        seed: int | None = None,
+        **kwargs: Any,
     ) -> None:
         sampler = NeighborSampler(data, [num_neighbors] * depth, "induced", replace=replace, disjoint=True)
         if not isinstance(sampler.graph.data, Data) or sampler.graph.data.edge_index is None:
@@ -52,7 +62,8 @@ class ShaDowKHopSampler(ThreadedLoading, torch.utils.data.DataLoader):  # type: 
         elif node_idx.dtype == torch.bool:
             node_idx = node_idx.nonzero().flatten()
         self.node_idx = node_idx
-        super().__init__(node_idx.tolist(), collate_fn=self._subgraphs, **kwargs)
+        arguments = loader_arguments(type(self).__name__, kwargs, seed)
+        super().__init__(node_idx.tolist(), collate_fn=self._subgraphs, **arguments)
 
     def _input_indices(self) -> Any:
         return ([self.dataset[position] for position in positions] for positions in super()._input_indices())

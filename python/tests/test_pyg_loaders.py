@@ -64,6 +64,18 @@ def test_shadow_has_a_subgraph_per_node():
     assert len(few) == data.train_mask.sum() and all(len(batch.ptr) == 2 and batch.ptr[1] <= 7 for batch in few)
 
 
+def test_the_seed_repeats_the_batches_for_any_number_of_threads():
+    data, typed = random_data(), random_hetero()
+    for load in (
+        lambda **more: edgecut.HGTLoader(typed, [3, 3], "paper", batch_size=9, shuffle=True, **more),
+        lambda **more: edgecut.ShaDowKHopSampler(data, 2, 3, batch_size=9, shuffle=True, **more),
+    ):
+        edges = lambda **more: [str(list(batch.edge_stores[0].edge_index)) for batch in load(**more)]
+        assert edges(seed=1) == edges(seed=1, num_workers=2) != edges(seed=2)
+        with pytest.warns(UserWarning, match="`multiprocessing_context` has no effect"):
+            load(multiprocessing_context="spawn", num_workers=1)
+
+
 def test_clusters_have_each_node_once():
     data = random_data(num_nodes=200, num_edges=800)
     clusters = edgecut.ClusterData(data, num_parts=6, log=False)
@@ -91,8 +103,15 @@ def test_loaders_of_pyg_take_the_sampler():
     # And the loaders here take any sampler.
     loader = edgecut.NeighborLoader(data, None, neighbor_sampler=NeighborSampler(data, [-1]), batch_size=60)
     check_batch(next(iter(loader)), data)
-    with pytest.raises(ValueError, match="pass it to `neighbor_sampler`"):
-        edgecut.LinkNeighborLoader(data, None, neighbor_sampler=NeighborSampler(data, [-1]), exclude_seed_edges=True)
+    for name in ("replace", "disjoint", "exclude_seed_edges", "is_sorted"):
+        with pytest.raises(ValueError, match=f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`"):
+            edgecut.LinkNeighborLoader(data, None, neighbor_sampler=NeighborSampler(data, [-1]), **{name: True})
+    with pytest.raises(ValueError, match="`is_sorted` is a setting of `edgecut.from_pyg`"):
+        edgecut.NeighborLoader(edgecut.from_pyg(data), [2], is_sorted=True)
+    ordered = data.clone()
+    ordered.edge_index = data.edge_index[:, data.edge_index[1].argsort()]
+    for batch in edgecut.NeighborLoader(ordered, [2], is_sorted=True, batch_size=30):
+        check_batch(batch, ordered)
 
 
 def test_imbalanced_sampler_of_pyg_chooses_input_nodes():
