@@ -10,13 +10,16 @@ use crate::settings::flags::{Flags, Profile};
 use crate::tasks::saved_model::Setting;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::models::{NetworkConfig, NodeEmbedding};
 use edgecut_trainer::nn::RelationAggregation;
-use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
+use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig, WarmStart};
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The method of evaluating nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -182,6 +185,24 @@ impl TrainingArgs {
         (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
     }
 
+    /// Reads the model to start from on rank 0 and sends it to the others. Every rank calls this.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a start of new embeddings without a saved model; the errors of [`StartArgs::warm_start`].
+    pub(crate) fn warm_start(
+        &self,
+        load_model: Option<&Path>,
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Option<WarmStart>> {
+        let new_embeddings = self.model.settings.new_embeddings;
+        if new_embeddings.is_some() && load_model.is_none() && self.start.init_from.is_none() {
+            let what = "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
+            bail!(UsageError(what.into()));
+        }
+        let warm_start = self.start.warm_start(world)?;
+        Ok(warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings)))
+    }
+
     fn cpu_cache(&self) -> Option<CpuCache> {
         let ratio = self.cache_ratio.map(CacheSize::Ratio);
         let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
@@ -230,6 +251,8 @@ impl TrainingArgs {
         settings.push(Setting::new("hidden_channels", own.hidden_channels, saved.hidden_channels));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
+        let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);
+        settings.push(Setting::new("node_embeddings", list_of(&own.node_embeddings, saved.hidden_channels), of_model));
         if saved.encoders {
             let saved = saved.relation_aggregation;
             settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
@@ -242,6 +265,16 @@ impl TrainingArgs {
     fn num_neighbors(&self) -> NumNeighbors {
         if self.conv.is_embedding() { Vec::new().into() } else { self.num_neighbors.value.clone() }
     }
+}
+
+/// Lists embeddings in a fixed order, each with its number of values.
+fn list_of(embeddings: &[NodeEmbedding], hidden_channels: usize) -> String {
+    let all = embeddings.iter().map(|embedding| {
+        let dim = Some(embedding.dim.unwrap_or(hidden_channels));
+        NodeEmbedding { dim, ..embedding.clone() }.to_string()
+    });
+    let all: BTreeSet<String> = all.collect();
+    if all.is_empty() { "none".to_owned() } else { all.into_iter().collect::<Vec<_>>().join(",") }
 }
 
 #[cfg(test)]

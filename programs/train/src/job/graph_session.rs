@@ -3,6 +3,7 @@
 use crate::args::{JobArgs, PartArgs};
 use crate::job::process_role::Rank;
 use crate::job::source::Source;
+use crate::job::table_ids::IdMapFiles;
 use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::settings::flag_names::with_flags;
 use crate::settings::shared_flags::SharedFlags;
@@ -13,6 +14,7 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_d
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{GraphError, Meta, Part};
 use edgecut_trainer::GradientSum;
+use edgecut_trainer::models::NodeEmbedding;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +28,9 @@ pub(crate) struct GraphSession<'a> {
 }
 
 impl GraphSession<'_> {
-    /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
-    pub(crate) fn has_embeddings(&self) -> bool {
-        self.graph.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
+    /// Returns whether a model of this graph has embeddings: because a node type has no features, or beside features.
+    pub(crate) fn has_embeddings(&self, added: &[NodeEmbedding]) -> bool {
+        !added.is_empty() || self.graph.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
     }
 }
 
@@ -53,7 +55,10 @@ pub(crate) fn run(
             Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
-                serve(job, args, rank, DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?, cluster)?
+                let part = DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?;
+                let graph = serve(job, args, rank, part, cluster)?;
+                graph.set_table_ids(Arc::new(IdMapFiles { root: dir.to_owned() }));
+                graph
             }
             Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
             Source::Servers(servers) => {

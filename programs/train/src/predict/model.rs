@@ -3,7 +3,7 @@
 use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
 use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::saved_model::{check_data, check_graphs};
+use crate::tasks::saved_model::{check_data, check_graphs, matched};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
@@ -64,18 +64,23 @@ pub(super) fn open<B: TrainingBackend>(
             let (mut model, config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs());
-            Model::Node(model, config, embeddings, outputs)
+            Model::Node(model, config, matched(embeddings, args.new_embeddings), outputs)
         }
         ModelTask::Link => {
             let (mut model, config, embeddings) = B::open_link_model(&bytes, path, device)?;
             model.set_precision(precision);
-            Model::Link(model, config, embeddings)
+            Model::Link(model, config, matched(embeddings, args.new_embeddings))
         }
         ModelTask::Edge => {
             let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
             model.set_precision(precision);
             let outputs = saved.outputs_or_classes(config.num_outputs);
-            Model::Edge(Box::new(OpenEdgeModel { model, config, embeddings, outputs }))
+            Model::Edge(Box::new(OpenEdgeModel {
+                model,
+                config,
+                embeddings: matched(embeddings, args.new_embeddings),
+                outputs,
+            }))
         }
         ModelTask::Graph => {
             let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;

@@ -8,7 +8,7 @@ use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::progress::traffic_table;
 use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::saved_model::{Setting, check_data, check_flags, sampler_of_model};
+use crate::tasks::saved_model::{Setting, check_data, check_flags, matched, sampler_of_model};
 use crate::tasks::{has_edge_features, note_unread_edge_features};
 use edgecut_cli::result;
 use edgecut_cluster::Termination;
@@ -40,7 +40,7 @@ pub(crate) fn run<B: TrainingBackend>(
             RunIdentity { command: "link", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
         config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.fit.checkpoints.as_ref();
-        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
+        let kept = (job.has_embeddings(&config.training.node_embeddings), args.checkpoints.kept_epochs(checkpoints));
         let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         let trained_on = TrainedOn::new(job.graph.part().meta());
         reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
@@ -52,7 +52,7 @@ pub(crate) fn run<B: TrainingBackend>(
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
         reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
+        config.training.fit.warm_start = args.training.warm_start(args.output.load_model.as_deref(), job.world)?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(args, path, job, &config, device)?,
@@ -99,6 +99,7 @@ fn evaluate<B: TrainingBackend>(
     let mut config = config.clone();
     let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
     check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
+    let embeddings = matched(embeddings, args.training.model.settings.new_embeddings);
     config.training.eval_num_neighbors = sampler.num_neighbors.clone();
     config.training.sampler = sampler;
     model.set_precision(config.training.step.precision);

@@ -8,7 +8,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
-use edgecut_trainer::model_file::{ModelFileError, ModelTask, SavedTask, TrainedOn};
+use edgecut_trainer::model_file::{ModelFileError, ModelTask, NewEmbeddings, SavedEmbeddings, SavedTask, TrainedOn};
 use std::path::Path;
 
 /// A setting of a model: the id of its flag, the value that the flags give it, and the saved value.
@@ -118,6 +118,15 @@ pub(crate) fn check_data(
         notes(trained_on.as_ref(), path, meta, sampler).iter().for_each(|note| message!("note: {note}"));
     }
     Ok(())
+}
+
+/// Returns embeddings that tell how many nodes have saved rows when they are loaded, with the start of the others.
+pub(crate) fn matched(embeddings: SavedEmbeddings, start: Option<NewEmbeddings>) -> SavedEmbeddings {
+    embeddings.with_new_embeddings(start).on_match(|matched| {
+        if let Some(line) = matched.line() {
+            message!("note: {line}");
+        }
+    })
 }
 
 /// Checks that the columns of nodes and the classes of a set of graphs are those that a saved model was trained on. A set
