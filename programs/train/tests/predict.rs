@@ -366,11 +366,24 @@ pub(crate) fn write_tables_of(dir: &Path, rows: &[usize], user: fn(usize) -> Str
 
 /// Partitions tables of [`write_tables`], with the transforms of other parts if there are any. Some purchases are held out.
 pub(crate) fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option<&Path>, parts: &Path) {
+    partition_tables_with(dir, num_parts, transforms_of, Some(HoldOut::random(0.2, 0.1, 0)), parts);
+}
+
+/// Partitions tables as [`partition_tables`] does, and holds out purchases by another rule.
+pub(crate) fn partition_tables_with(
+    dir: &Path,
+    num_parts: u32,
+    transforms_of: Option<&Path>,
+    hold_out: Option<HoldOut>,
+    parts: &Path,
+) {
     let transforms = transforms_of.map(|other| Transforms::read(other).expect("transforms"));
     let options = TableOptions { transforms, ..TableOptions::default() };
     let mut read = read_tables(&dir.join("graph.json"), "shop", &options).expect("a graph");
     let buys = read.dataset.edge_type_ids().into_iter().find(|e| read.dataset.edge_types[e.index()].relation == "buys");
-    read.dataset.hold_out_edges(&[buys.expect("purchases")], &HoldOut::random(0.2, 0.1, 0)).expect("held-out edges");
+    if let Some(hold_out) = hold_out {
+        read.dataset.hold_out_edges(&[buys.expect("purchases")], &hold_out).expect("held-out edges");
+    }
     let json = read.transforms.to_json();
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
     partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
