@@ -58,9 +58,9 @@ pub use npy::{
 pub use part::{
     BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, EdgesInMemory, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum,
     HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, NodesInMemory, Part, PartEdges, PartMeta,
-    PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE, TypeDigests,
-    Updates, edge_dir, has_built_features, is_folder_name, listed_files, node_dir, node_file, part_dir, possible_files,
-    write_built_features,
+    PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE,
+    TableIdSource, TableIds, TextIds, TypeDigests, Updates, edge_dir, has_built_features, is_folder_name, listed_files,
+    node_dir, node_file, part_dir, possible_files, write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;

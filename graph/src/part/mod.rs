@@ -21,6 +21,7 @@ mod provenance;
 mod report;
 mod seed_edges;
 mod split_index;
+mod table_ids;
 mod type_meta;
 mod verify_files;
 
@@ -45,4 +46,5 @@ pub use provenance::{Provenance, Updates};
 pub use report::{PartMeta, Report};
 pub use seed_edges::{SeedEdgeEnds, SeedEdgeSet};
 pub use split_index::SplitIndex;
+pub use table_ids::{TableIdSource, TableIds, TextIds};
 pub use type_meta::{EdgeTypeMeta, NodeTypeMeta, TypeDigests};

@@ -16,7 +16,7 @@ use programs::{
     succeeded, trained, typed_parts, unplace,
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -50,6 +50,7 @@ fn predictions_do_not_depend_on_the_partitioning() {
         &["--model", "gatv2", "--heads", "2", "--layer-norm"],
         &["--model", "sage", "--encoder-decoder", "--residual", "--layer-norm"],
         &["--model", "rgcn"],
+        &["--model", "sage", "--node-embeddings", "node=6"],
     ] {
         let result = trained("node", &two.path, &model, kind);
         let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
@@ -320,26 +321,34 @@ fn parquet_files_have_the_rows_of_the_array() {
 }
 
 /// The number of users in the tables of [`write_tables`].
-const NUM_USERS: usize = 60;
+pub(crate) const NUM_USERS: usize = 60;
 
 /// The id of a user in the tables.
-fn user(row: usize) -> String {
+pub(crate) fn user(row: usize) -> String {
     format!("user \"{row}\", known")
 }
 
+/// Returns a field of a CSV file. Numbers have no quotes.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+    if text.parse::<i64>().is_ok() { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
 
 /// Writes tables of users without features, of items with features and classes, and of links between users and items.
 /// `rows` has the order of the users in their table, and `colors` the categories of items.
 fn write_tables(dir: &Path, rows: &[usize], colors: [&str; 3]) {
+    write_tables_of(dir, rows, user, colors);
+}
+
+/// Writes the tables of [`write_tables`] for users with other ids.
+pub(crate) fn write_tables_of(dir: &Path, rows: &[usize], user: fn(usize) -> String, colors: [&str; 3]) {
     let num_items = NUM_USERS / 2;
     let users: String = rows.iter().map(|&row| quoted(&user(row)) + "\n").collect();
     let item = |n: usize| format!("{},{},{},{}\n", n * 10, colors[n % 3], n % 7, ["low", "high"][n % 3 / 2]);
     let items: String = (0..num_items).map(item).collect();
     let pair = |n: usize, step: usize| format!("{},{}\n", quoted(&user(n)), (n * step + n) % num_items * 10);
-    let links: String = (0..NUM_USERS).flat_map(|n| [pair(n, 1), pair(n, 2), pair(n, 5)]).collect();
+    // The order of the users does not change the order of the links.
+    let known: BTreeSet<usize> = rows.iter().copied().collect();
+    let links: String = known.into_iter().flat_map(|n| [pair(n, 1), pair(n, 2), pair(n, 5)]).collect();
     std::fs::write(dir.join("users.csv"), format!("name\n{users}")).expect("write the users");
     std::fs::write(dir.join("items.csv"), format!("id,color,x,price\n{items}")).expect("write the items");
     std::fs::write(dir.join("links.csv"), format!("user,item\n{links}")).expect("write the links");
@@ -356,22 +365,35 @@ fn write_tables(dir: &Path, rows: &[usize], colors: [&str; 3]) {
 }
 
 /// Partitions tables of [`write_tables`], with the transforms of other parts if there are any. Some purchases are held out.
-fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option<&Path>, parts: &Path) {
+pub(crate) fn partition_tables(dir: &Path, num_parts: u32, transforms_of: Option<&Path>, parts: &Path) {
+    partition_tables_with(dir, num_parts, transforms_of, Some(HoldOut::random(0.2, 0.1, 0)), parts);
+}
+
+/// Partitions tables as [`partition_tables`] does, and holds out purchases by another rule.
+pub(crate) fn partition_tables_with(
+    dir: &Path,
+    num_parts: u32,
+    transforms_of: Option<&Path>,
+    hold_out: Option<HoldOut>,
+    parts: &Path,
+) {
     let transforms = transforms_of.map(|other| Transforms::read(other).expect("transforms"));
     let options = TableOptions { transforms, ..TableOptions::default() };
     let mut read = read_tables(&dir.join("graph.json"), "shop", &options).expect("a graph");
     let buys = read.dataset.edge_type_ids().into_iter().find(|e| read.dataset.edge_types[e.index()].relation == "buys");
-    read.dataset.hold_out_edges(&[buys.expect("purchases")], &HoldOut::random(0.2, 0.1, 0)).expect("held-out edges");
+    if let Some(hold_out) = hold_out {
+        read.dataset.hold_out_edges(&[buys.expect("purchases")], &hold_out).expect("held-out edges");
+    }
     let json = read.transforms.to_json();
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
     partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
 }
 
 /// A row of a table of predictions: the columns of numbers, the id in the tables, and the values.
-type Row = (Vec<i64>, Option<String>, Vec<f32>);
+pub(crate) type Row = (Vec<i64>, Option<String>, Vec<f32>);
 
 /// Reads the tables that all processes have written, sorted by their numbers.
-fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) -> Vec<Row> {
+pub(crate) fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for rank in 0..processes {
         let path = out.join(format!("{stem}-{rank:05}-of-{processes:05}.{format}"));
@@ -562,17 +584,17 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let predict_items = ["--output", "logit"];
     let predict_users = ["--output", "embedding", "--node-type", "user"];
 
-    // The same users in another order. Items have features, which belong to no row number.
-    write_tables(folder.path(), &rows.iter().rev().copied().collect::<Vec<_>>(), colors);
-    partition_tables(folder.path(), 3, Some(&path("parts")), &path("shuffled"));
-    let of_nodes = "the nodes of type user are not those of its training";
+    // Other users. Items have features, which belong to no user.
+    write_tables(folder.path(), &(100..100 + NUM_USERS).collect::<Vec<_>>(), colors);
+    partition_tables(folder.path(), 3, Some(&path("parts")), &path("others"));
     for output in [
-        evaluate("link", "shuffled", &links, &["--eval-negatives", "5"]),
-        predict(&path("shuffled"), &links, &path("out"), &predict_users),
-        predict(&path("shuffled"), &items, &path("out"), &predict_items),
+        evaluate("link", "others", &links, &["--eval-negatives", "5"]),
+        predict(&path("others"), &links, &path("out"), &predict_users),
+        predict(&path("others"), &items, &path("out"), &predict_items),
     ] {
         let error = error_of(&output);
-        assert!(error.contains(of_nodes), "{error}");
+        assert!(error.contains("no node of type user has the id of a saved row"), "{error}");
+        assert!(error.contains("--new-embeddings mean"), "{error}");
     }
     // A training that starts from the model keeps the initial values of these embeddings.
     let start = |parts: &str| {
@@ -582,7 +604,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         command.arg("--dataset-root-dir").arg(path(parts));
         succeeded(run(&mut command))
     };
-    let output = start("shuffled");
+    let output = start("others");
     assert!(stderr(&output).contains("the nodes of type user are not those of the file"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("the data is not like"), "{}", stderr(&output));
 

@@ -10,6 +10,7 @@ mod launchers;
 mod link_evaluation;
 mod link_processes;
 mod metrics_port;
+mod node_embeddings;
 mod predict;
 mod predict_graphs;
 mod predict_links;

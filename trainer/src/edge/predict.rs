@@ -66,7 +66,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let options = batch_options(model_config, false);
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, 0)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {
         batch_size: config.batch_size,
         even_batches: false,

@@ -36,7 +36,6 @@ use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{LinkModel, LinkModelConfig};
 use crate::train_error::TrainError;
-use crate::training_config::TrainingConfig;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
@@ -87,13 +86,9 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
-    // The model's own convolution and use of edge features apply, not those of the flags.
-    let training = TrainingConfig {
-        kind: model_config.encoder.kind,
-        no_edge_features: !model_config.encoder.graph.has_edge_features(),
-        ..config.training.clone()
-    };
-    let asked = link_model_config(graph.part().meta(), &LinkTrainingConfig { training, ..config.clone() })?;
+    let training = config.training.for_network(&model_config.encoder);
+    let config = &LinkTrainingConfig { training, ..config.clone() };
+    let asked = link_model_config(graph.part().meta(), config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
     }
@@ -105,7 +100,7 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings =
         Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let evaluator = LinkEvaluator::new(graph, &schema, batch_options(model_config, false), config, device, world)?;
     world.barrier()?;
     evaluator.evaluate_trained(model, &embeddings, world)

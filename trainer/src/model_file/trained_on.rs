@@ -59,6 +59,9 @@ pub struct TrainedOn {
 struct TypeIdentity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ids: Option<Fingerprint>,
+    /// The digest of the features, labels, splits and times of nodes whose ids are row numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transforms: Option<Fingerprint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,9 +102,10 @@ impl TrainedOn {
     pub fn new(meta: &Meta) -> Self {
         let is_told = tells_tables(meta);
         let node_types = meta.node_types.iter().map(|t| {
-            let TypeDigests { ids, transforms, classes, .. } = &t.digests;
+            let TypeDigests { ids, transforms, classes, content } = &t.digests;
             let identity = TypeIdentity {
                 ids: fingerprint(ids, !t.has_id_map),
+                content: content.clone().filter(|_| !t.has_id_map),
                 // Arrays may have been made by the same transforms elsewhere.
                 transforms: fingerprint(transforms, false),
                 classes: fingerprint(classes, is_told && t.has_labels),
@@ -209,10 +213,33 @@ impl TrainedOn {
     /// Returns true if the nodes of a type are not those of the training: they have other ids, or the same ids in another
     /// order.
     pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| differ(&trained.ids, &found.ids))
+    }
+
+    /// Returns true if the nodes of a type are known to have the same ids in their table as in the training, in the same
+    /// order.
+    pub(crate) fn has_same_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| trained.ids.is_some() && trained.ids == found.ids)
+    }
+
+    /// Returns true if the ids of the nodes of a type are row numbers, here and in the training, and the nodes have other
+    /// features, labels, splits or times here.
+    pub(crate) fn has_other_content(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| {
+            trained.content.is_some() && found.content.is_some() && trained.content != found.content
+        })
+    }
+
+    /// Returns true if a node type exists in the training and in a graph, and the condition holds for it.
+    fn is_true_of(
+        &self,
+        meta: &Meta,
+        node_type: &str,
+        condition: impl Fn(&TypeIdentity, &TypeIdentity) -> bool,
+    ) -> bool {
         let graph = Self::new(meta);
-        let found = graph.node_types.get(node_type);
         pairs(&self.node_types, &graph.node_types)
-            .any(|(_, [trained, graph])| found == Some(graph) && differ(&trained.ids, &graph.ids))
+            .any(|(name, [trained, found])| name == node_type && condition(trained, found))
     }
 
     /// Returns true if the parts of a graph tell what a model file tells of its training.

@@ -421,7 +421,7 @@ impl NetworkConfig {
     /// Returns the number of columns of a node type's rows before a layer. `num_layers` is the layer after the last one.
     pub(super) fn channels_before(&self, layer: usize) -> usize {
         match layer.checked_sub(1) {
-            None if !self.encoders => self.graph.node_types[0].feature_dim,
+            None if !self.encoders => self.graph.node_types[0].encoded_width(),
             Some(before) if !self.computes_hidden_rows(before) => self.num_outputs(),
             _ => self.hidden_channels,
         }

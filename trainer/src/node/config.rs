@@ -144,13 +144,11 @@ pub(crate) fn check_fit(
     // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
     // shapes that are compared below.
     let training = TrainingConfig {
-        kind: model.kind,
         hidden_channels: model.hidden_channels,
         encoder_decoder: model.encoders,
-        no_edge_features: !model.graph.has_edge_features(),
         residual: false,
         layer_norm: false,
-        ..config.training.clone()
+        ..config.training.for_network(model)
     };
     let asked = NodeTrainingConfig { training, metric: config.metric };
     let expected = self::model_config(graph, &asked)?;

@@ -14,9 +14,10 @@ use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::models::{NetworkConfig, NodeEmbedding};
 use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The method of evaluating nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -231,6 +232,8 @@ impl TrainingArgs {
         settings.push(Setting::new("no_edge_features", own.no_edge_features, !reads_edge_features));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
+        let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);
+        settings.push(Setting::new("node_embeddings", list_of(&own.node_embeddings, saved.hidden_channels), of_model));
         if saved.encoders {
             let saved = saved.relation_aggregation;
             settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
@@ -243,4 +246,14 @@ impl TrainingArgs {
     fn num_neighbors(&self) -> NumNeighbors {
         if self.conv.is_embedding() { Vec::new().into() } else { self.num_neighbors.value.clone() }
     }
+}
+
+/// Lists embeddings in a fixed order, each with its number of values.
+fn list_of(embeddings: &[NodeEmbedding], hidden_channels: usize) -> String {
+    let all = embeddings.iter().map(|embedding| {
+        let dim = Some(embedding.dim.unwrap_or(hidden_channels));
+        NodeEmbedding { dim, ..embedding.clone() }.to_string()
+    });
+    let all: BTreeSet<String> = all.collect();
+    if all.is_empty() { "none".to_owned() } else { all.into_iter().collect::<Vec<_>>().join(",") }
 }

@@ -3,6 +3,7 @@
 use crate::args::{JobArgs, PartArgs};
 use crate::job::process_role::Rank;
 use crate::job::source::{SharedFlags, Source};
+use crate::job::table_ids::IdMapFiles;
 use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::settings::flag_names::with_flags;
 use anyhow::Context;
@@ -45,7 +46,10 @@ pub(crate) fn run(
             Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
-                serve(job, args, rank, DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?, cluster)?
+                let part = DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?;
+                let graph = serve(job, args, rank, part, cluster)?;
+                graph.set_table_ids(Arc::new(IdMapFiles { root: dir.to_owned() }));
+                graph
             }
             Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
             Source::Servers(servers) => {

@@ -5,6 +5,7 @@ pub(crate) mod device;
 pub(crate) mod graph_session;
 pub(crate) mod process_role;
 pub(crate) mod source;
+mod table_ids;
 
 use crate::args::JobArgs;
 use crate::exit::{OtherRankFailed, UsageError};

@@ -79,6 +79,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--exclude-known", args.exclude_known.is_some(), &[TopK]),
         ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),
         ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
+        ("--new-embeddings", args.new_embeddings.is_some(), READ_PARTS),
         ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),
         ("--servers", part.servers.is_some(), READ_PARTS),
         ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),

@@ -18,7 +18,7 @@ mod selection;
 mod submission;
 mod tables;
 mod top_k;
-mod user_ids;
+pub(crate) mod user_ids;
 mod values;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};

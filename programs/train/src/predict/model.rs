@@ -35,7 +35,7 @@ pub(super) fn open<'a, B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<Opened<'a, B>> {
     let precision = args.device.mixed_precision.unwrap_or_default();
-    let saved = SavedModel::read(&args.load_model, precision, world).context("--load-model")?;
+    let saved = SavedModel::read(&args.load_model, precision, args.new_embeddings, world).context("--load-model")?;
     let model = open_model::<B>(&saved, device)?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {

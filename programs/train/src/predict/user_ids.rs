@@ -14,14 +14,14 @@ use std::path::Path;
 
 /// The ids of the nodes of some parts on disk.
 #[derive(Debug)]
-pub(super) enum UserIds {
+pub(crate) enum UserIds {
     Numbers(Vec<OfPart<i64>>),
     Texts(Vec<OfPart<ByteArray>>),
 }
 
 /// The ids of the nodes of a part on disk.
 #[derive(Debug)]
-pub(super) struct OfPart<T> {
+pub(crate) struct OfPart<T> {
     /// The global id of the first node.
     first: u32,
     /// The ids in the order of the global ids.
@@ -30,7 +30,7 @@ pub(super) struct OfPart<T> {
 
 /// A column of ids.
 #[derive(Clone, Debug)]
-pub(super) enum UserColumn {
+pub(crate) enum UserColumn {
     Numbers(Vec<i64>),
     Texts(Vec<ByteArray>),
 }
@@ -42,7 +42,7 @@ impl UserIds {
     /// # Errors
     /// Fails if a file cannot be read or is not that of `META.json`, for a file with another number of rows than its part,
     /// and for ids that are numbers in one part and texts in another.
-    pub(super) fn open(
+    pub(crate) fn open(
         root: &Path,
         own: &Part,
         node_type: NodeTypeId,
@@ -99,7 +99,7 @@ impl UserIds {
     ///
     /// # Errors
     /// Fails for a node in a part that was not read.
-    pub(super) fn of(&self, nodes: &[u32]) -> anyhow::Result<UserColumn> {
+    pub(crate) fn of(&self, nodes: &[u32]) -> anyhow::Result<UserColumn> {
         Ok(match self {
             Self::Numbers(parts) => UserColumn::Numbers(ids_of(parts, nodes)?),
             Self::Texts(parts) => UserColumn::Texts(ids_of(parts, nodes)?),

@@ -13,7 +13,9 @@ use edgecut_dist_sampler::SamplerConfig;
 use edgecut_gnn::ops::Precision;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
-use edgecut_trainer::model_file::{ModelFileError, ModelTask, ReadData, SavedTask, TrainedOn, read_network};
+use edgecut_trainer::model_file::{
+    ModelFileError, ModelTask, NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn, read_network,
+};
 use edgecut_trainer::models::NetworkConfig;
 use std::path::Path;
 
@@ -37,15 +39,31 @@ pub(crate) struct SavedModel<'a> {
     pub(crate) trained_on: Option<TrainedOn>,
     /// The precision of products.
     pub(crate) precision: Precision,
+    /// The start of the embeddings of nodes that the model has no rows for.
+    pub(crate) new_embeddings: Option<NewEmbeddings>,
 }
 
 impl<'a> SavedModel<'a> {
     /// Reads a file on rank 0 for all ranks. Every rank must call this.
-    pub(crate) fn read(path: &'a Path, precision: Precision, world: &mut ProcessGroup) -> anyhow::Result<Self> {
+    pub(crate) fn read(
+        path: &'a Path,
+        precision: Precision,
+        new_embeddings: Option<NewEmbeddings>,
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Self> {
         let bytes = read_on_rank_0(path, world)?;
         let task = SavedTask::of_file(&bytes, path)?;
         let trained_on = TrainedOn::of_file(&bytes, path)?;
-        Ok(Self { path, bytes, task, trained_on, precision })
+        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings })
+    }
+
+    /// Returns embeddings that tell how many nodes have saved rows when they are loaded, with the start of the others.
+    pub(crate) fn matched(&self, embeddings: SavedEmbeddings) -> SavedEmbeddings {
+        embeddings.with_new_embeddings(self.new_embeddings).on_match(|matched| {
+            if let Some(line) = matched.line() {
+                message!("note: {line}");
+            }
+        })
     }
 
     /// Returns the loss of the training, by which the model is evaluated; `given` by the flags must not be another. Files

@@ -80,7 +80,7 @@ impl TaskProgram for EdgeTask {
         let (mut model, config, embeddings) = B::open_edge_model(&saved.bytes, saved.path, device)?;
         model.set_precision(saved.precision);
         let outputs = Some(saved.task.outputs_or_classes(config.num_outputs));
-        Ok(Open { model, config, embeddings, outputs })
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
     }
 
     fn evaluate<B: TrainingBackend>(

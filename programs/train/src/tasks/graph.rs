@@ -171,7 +171,14 @@ impl TaskProgram for GraphTask {
     }
 
     fn common(config: &mut GraphTrainingConfig) -> CommonConfig<'_> {
-        CommonConfig { fit: &mut config.fit, step: &mut config.step, conv: config.conv, eval_sampler: None }
+        CommonConfig {
+            fit: &mut config.fit,
+            step: &mut config.step,
+            conv: config.conv,
+            eval_sampler: None,
+            adds_embeddings: false,
+            new_embeddings: None,
+        }
     }
 
     fn choose(

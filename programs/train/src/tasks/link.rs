@@ -99,7 +99,7 @@ impl TaskProgram for LinkTask {
     fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
         let (mut model, config, embeddings) = B::open_link_model(&saved.bytes, saved.path, device)?;
         model.set_precision(saved.precision);
-        Ok(Open { model, config, embeddings, outputs: None })
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
     }
 
     fn evaluate<B: TrainingBackend>(

@@ -29,7 +29,7 @@ use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, TrainedOn};
+use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, TrainedOn};
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{FitConfig, GradientSum, Observer, StepOptions, TrainingBackend};
 use serde::Serialize;
@@ -205,6 +205,10 @@ pub(crate) struct CommonConfig<'a> {
     pub(crate) conv: ConvKind,
     /// The sampler of the evaluation; `None` if nothing is sampled.
     pub(crate) eval_sampler: Option<SamplerConfig>,
+    /// True if node types with features have embeddings.
+    pub(crate) adds_embeddings: bool,
+    /// The start of the embeddings of nodes that a saved model has no rows for.
+    pub(crate) new_embeddings: Option<NewEmbeddings>,
 }
 
 /// A process that has joined the job and opened its data.

@@ -79,7 +79,7 @@ impl TaskProgram for NodeTask {
         let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
         model.set_precision(saved.precision);
         let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
-        Ok(Open { model, config, embeddings, outputs })
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
     }
 
     fn evaluate<B: TrainingBackend>(

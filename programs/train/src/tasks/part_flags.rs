@@ -143,6 +143,13 @@ where
 impl<'a> From<&'a mut TrainingConfig> for CommonConfig<'a> {
     fn from(training: &'a mut TrainingConfig) -> Self {
         let eval_sampler = Some(training.eval_sampler());
-        Self { fit: &mut training.fit, step: &mut training.step, conv: training.kind, eval_sampler }
+        Self {
+            adds_embeddings: !training.node_embeddings.is_empty(),
+            new_embeddings: training.new_embeddings,
+            fit: &mut training.fit,
+            step: &mut training.step,
+            conv: training.kind,
+            eval_sampler,
+        }
     }
 }

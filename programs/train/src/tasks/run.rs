@@ -2,7 +2,7 @@
 
 use crate::args::PartArgs;
 use crate::args::run::RunArgs;
-use crate::exit::Stopped;
+use crate::exit::{Stopped, UsageError};
 use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::{of_rank, on_device};
 use crate::job::num_workers;
@@ -12,6 +12,7 @@ use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
 use crate::tasks::identity::settings_of;
 use crate::tasks::{CommonConfig, DataDescription, DataOf, Outcome, TaskFlags, TaskJob, TaskProgram, TaskRun};
+use anyhow::bail;
 use clap::Args;
 use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
@@ -88,7 +89,12 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let load_model = run.output.load_model.as_deref();
     let about_data = T::choose(args, &mut config, &job.data)?;
     let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
-    let CommonConfig { fit, step, conv, eval_sampler } = T::common(&mut config);
+    let CommonConfig { fit, step, conv, eval_sampler, adds_embeddings, new_embeddings } = T::common(&mut config);
+    if new_embeddings.is_some() && load_model.is_none() && own.start().init_from.is_none() {
+        let what =
+            "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
+        bail!(UsageError(what.into()));
+    }
     *step = StepOptions { loss: step.loss.take(), ..run.device.step_options(job.gradient_sum) };
     let precision = step.precision;
     let mut chosen = vec![("precision", precision.to_string())];
@@ -99,7 +105,8 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let checkpoints = fit.checkpoints.as_ref();
     let DataDescription { trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
     let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
-    let mut reporter = Reporter::new(run, fit.num_epochs, rank, (has_embeddings, kept_epochs), job.world)?;
+    let mut reporter =
+        Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
     say_resumed(&reporter, checkpoints);
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);
@@ -117,13 +124,14 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let init_from = own.start().init_from.as_deref();
     let paths = [("dataset-root-dir", own.dataset_root_dir()), ("init-from", init_from)];
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), paths, &run.output)?;
-    fit.warm_start = own.start().warm_start(job.world)?;
+    let warm_start = own.start().warm_start(job.world)?;
+    fit.warm_start = warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings));
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;
     let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
     let outcome = match load_model {
         Some(path) => {
-            let saved = SavedModel::read(path, precision, task.world)?;
+            let saved = SavedModel::read(path, precision, new_embeddings, task.world)?;
             let open = T::open::<B>(&saved, device)?;
             T::evaluate(task, &saved, &open)?
         }

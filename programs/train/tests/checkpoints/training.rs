@@ -167,10 +167,12 @@ pub(crate) fn links(nproc: &str) -> (programs::Parts, Training) {
     (parts, training)
 }
 
+/// Edges, whose ends have features, embeddings, or both.
 pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
     let parts = edge_parts(2, true);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
-    let more = ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2"];
+    let more =
+        ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2", "--node-embeddings", "v0=3"];
     let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more].concat());
     (parts, training)
 }
