@@ -9,7 +9,7 @@ use crate::dataset::{
 };
 use crate::memory::{Buffer, Features, GrowingArray, Workspace};
 use crate::part::PartEdges;
-use crate::{EdgeTypeId, Part};
+use crate::{EdgeTypeId, NodeTypeId, Part};
 use std::collections::HashMap;
 
 /// The most edges that wait to be appended to arrays.
@@ -47,8 +47,7 @@ pub(super) fn updated(
     let mut attributes = EdgeAttributes::default();
     if meta.feature_dim > 0 {
         let pieces: Vec<&Features> = of_type.attributes(of_added).filter_map(|of| of.features.as_ref()).collect();
-        let shape = (meta.feature_dim, meta.feature_dtype);
-        attributes.features = Some(gather_features(space, &pieces, shape, &positions)?);
+        attributes.features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
     }
     if meta.has_weights {
         let pieces: Vec<&[f32]> = of_type.attributes(of_added).filter_map(|of| of.weights.as_deref()).collect();
@@ -148,12 +147,18 @@ impl<'a> TypeInParts<'a> {
 
     /// Returns the original ids of the ends of an edge, which are global ids.
     fn originals(&self, [source, destination]: [u32; 2]) -> [u32; 2] {
-        let original = |node_type, global: u32| {
-            let at = self.parts.partition_point(|part| part.owned(node_type).end <= global);
-            let part = &self.parts[at];
-            part.nodes(node_type).original_ids[(global - part.owned(node_type).start) as usize]
-        };
-        [original(self.edges[0].src_type, source), original(self.edges[0].dst_type, destination)]
+        [self.original(self.edges[0].src_type, source), self.original(self.edges[0].dst_type, destination)]
+    }
+
+    fn original(&self, node_type: NodeTypeId, global: u32) -> u32 {
+        let at = self.parts.partition_point(|part| part.owned(node_type).end <= global);
+        let part = &self.parts[at];
+        part.nodes(node_type).original_ids[(global - part.owned(node_type).start) as usize]
+    }
+
+    /// Returns the labels of the edges of each part.
+    fn labels_of_parts(&self) -> impl Iterator<Item = &'a EdgeLabels> {
+        self.edges.iter().filter_map(|edges| edges.attributes.labels.as_ref())
     }
 
     /// Returns the held-out edges of a split that stay, in the order of the parts.
@@ -184,15 +189,17 @@ impl<'a> TypeInParts<'a> {
         positions: &[u64],
         space: &Workspace,
     ) -> Result<EdgeLabels, GraphError> {
-        let of_parts = || self.edges.iter().filter_map(|edges| edges.attributes.labels.as_ref());
         let no_splits = vec![NO_SPLIT; if added.is_none() { num_added } else { 0 }];
-        let mut splits: Vec<&[u8]> = of_parts().map(|labels| &labels.splits[..]).collect();
+        let mut splits: Vec<&[u8]> = self.labels_of_parts().map(|labels| &labels.splits[..]).collect();
         splits.push(added.map_or(&no_splits[..], |labels| &labels.splits[..]));
         let values = match kind {
             EdgeLabelKind::NumClasses(num_classes) => {
                 let unlabeled = vec![-1; no_splits.len()];
-                let mut pieces: Vec<&[i64]> =
-                    of_parts().filter_map(|labels| labels.values.classes()).map(|classes| &classes[..]).collect();
+                let mut pieces: Vec<&[i64]> = self
+                    .labels_of_parts()
+                    .filter_map(|labels| labels.values.classes())
+                    .map(|classes| &classes[..])
+                    .collect();
                 pieces.push(
                     added.and_then(|labels| labels.values.classes()).map_or(&unlabeled[..], |classes| &classes[..]),
                 );
@@ -200,8 +207,11 @@ impl<'a> TypeInParts<'a> {
             }
             EdgeLabelKind::Targets(targets) => {
                 let unknown = vec![f32::NAN; no_splits.len() * targets.dim];
-                let mut pieces: Vec<&[f32]> =
-                    of_parts().filter_map(|labels| labels.values.targets()).map(|of| &of.values[..]).collect();
+                let mut pieces: Vec<&[f32]> = self
+                    .labels_of_parts()
+                    .filter_map(|labels| labels.values.targets())
+                    .map(|of| &of.values[..])
+                    .collect();
                 pieces.push(added.and_then(|labels| labels.values.targets()).map_or(&unknown[..], |of| &of.values[..]));
                 let values = gather(space, &pieces, targets.dim, positions)?;
                 EdgeLabelValues::Targets(Targets { values, dim: targets.dim, kind: targets.kind })
@@ -261,11 +271,15 @@ impl Removals {
 
 /// Joins two lists of held-out edges.
 fn joined(known: &EdgeList, added: &EdgeList) -> EdgeList {
-    let join = |one: &[u32], other: &[u32]| -> Buffer<u32> { [one, other].concat().into() };
     let has_times = known.times.is_some() || added.times.is_some();
     let times = has_times.then(|| {
-        let of = |list: &EdgeList| list.times.as_ref().map_or_else(Vec::new, |times| times.to_vec());
-        [of(known), of(added)].concat().into()
+        let known = known.times.as_deref().unwrap_or_default();
+        let added = added.times.as_deref().unwrap_or_default();
+        [known, added].concat().into()
     });
-    EdgeList { times, ..EdgeList::new(join(&known.src, &added.src), join(&known.dst, &added.dst)) }
+    EdgeList { times, ..EdgeList::new(end_to_end(&known.src, &added.src), end_to_end(&known.dst, &added.dst)) }
+}
+
+fn end_to_end(known: &[u32], added: &[u32]) -> Buffer<u32> {
+    [known, added].concat().into()
 }

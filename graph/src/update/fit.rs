@@ -110,10 +110,12 @@ fn check_classes(has_classes: bool, found: usize, expected: usize) -> Result<(),
 
 fn check_targets(found: Option<&Targets>, expected: Option<TargetMeta>) -> Result<(), String> {
     let Some(found) = found.map(Targets::meta) else { return Ok(()) };
-    let shown = |targets: TargetMeta| format!("{} numbers to predict", targets.dim);
-    if expected != Some(found) {
-        let expected = expected.map_or("none of that kind".into(), shown);
-        return Err(format!("the tables have {}, but the parts have {expected}", shown(found)));
+    if expected == Some(found) {
+        return Ok(());
     }
-    Ok(())
+    let expected = match expected {
+        Some(TargetMeta { dim, .. }) => format!("{dim}, or numbers of another kind"),
+        None => "none".into(),
+    };
+    Err(format!("the tables have {} numbers to predict, but the parts have {expected}", found.dim))
 }

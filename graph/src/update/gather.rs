@@ -38,7 +38,8 @@ pub(super) fn gather<T: Pod + Send + Sync>(
 pub(super) fn gather_features(
     space: &Workspace,
     pieces: &[&Features],
-    (dim, dtype): (usize, FeatureDtype),
+    dim: usize,
+    dtype: FeatureDtype,
     positions: &[u64],
 ) -> Result<Features, GraphError> {
     let mut floats = Vec::new();

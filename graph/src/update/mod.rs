@@ -100,13 +100,13 @@ pub fn update_parts(parts: &[Part], update: GraphUpdate, space: &Workspace) -> R
     let Some(meta) = parts.first().map(Part::meta) else {
         return Err(GraphError::Dataset { dataset: String::new(), why: "there are no parts to update".into() });
     };
-    let failed = |why: String| GraphError::Dataset { dataset: meta.dataset.clone(), why };
-    fit::check(meta, &update).map_err(failed)?;
+    fit::check(meta, &update).map_err(|why| GraphError::Dataset { dataset: meta.dataset.clone(), why })?;
     let GraphUpdate { node_types: node_updates, edge_types: edge_updates } = update;
     let mut numberings = Vec::with_capacity(node_updates.len());
     let mut node_types = Vec::with_capacity(node_updates.len());
     for (t, update) in (0..).map(NodeTypeId).zip(&node_updates) {
-        let numbering = Numbering::new(parts, t, update).map_err(failed)?;
+        let numbering = Numbering::new(parts, t, update)
+            .map_err(|why| GraphError::Dataset { dataset: meta.dataset.clone(), why })?;
         node_types.push(nodes::updated(parts, t, update, &numbering, space)?);
         numberings.push(numbering);
     }

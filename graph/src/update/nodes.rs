@@ -11,6 +11,8 @@ use crate::{NodeTypeId, Part};
 /// The number of a node that is removed, and the row of a node that has none.
 pub(super) const NONE: u32 = u32::MAX;
 
+const DAMAGED: &str = "the original ids of the parts do not belong together";
+
 /// The numbers of the nodes of a type after an update.
 pub(super) struct Numbering {
     /// The number of each global id of the parts, or [`NONE`].
@@ -30,20 +32,19 @@ impl Numbering {
     /// Describes original ids of parts or numbers of rows that do not belong together.
     pub(super) fn new(parts: &[Part], node_type: NodeTypeId, update: &NodeUpdate) -> Result<Self, String> {
         let num_known = update.removed.len();
-        let damaged = || "the original ids of the parts do not belong together".to_owned();
         // The part and the global id of each original id.
         let mut places = vec![(NONE, NONE); num_known];
         for part in parts {
             let start = part.owned(node_type).start;
             for (global, &original) in (start..).zip(&part.nodes(node_type).original_ids[..]) {
-                *places.get_mut(original as usize).ok_or_else(damaged)? = (part.id().0, global);
+                *places.get_mut(original as usize).ok_or(DAMAGED)? = (part.id().0, global);
             }
         }
         let mut of_global = vec![NONE; num_known];
         let mut globals = Vec::with_capacity(num_known);
         let mut of_parts = Vec::with_capacity(num_known);
         for (&(part, global), _) in places.iter().zip(&update.removed).filter(|(_, is_removed)| !**is_removed) {
-            *of_global.get_mut(global as usize).ok_or_else(damaged)? = globals.len() as u32;
+            *of_global.get_mut(global as usize).ok_or(DAMAGED)? = globals.len() as u32;
             globals.push(global);
             of_parts.push(part);
         }
@@ -92,7 +93,7 @@ pub(super) fn updated(
         let pieces: Vec<&Features> =
             nodes.iter().filter_map(|nodes| nodes.features.as_ref()).chain(&rows.features).collect();
         let positions = numbering.positions(rows.num_nodes);
-        features = Some(gather_features(space, &pieces, (meta.feature_dim, meta.feature_dtype), &positions)?);
+        features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
     }
     let mut labels = None;
     if meta.has_labels {

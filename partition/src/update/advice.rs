@@ -107,9 +107,12 @@ fn reasons(partitioned: &Quality, now: &Quality) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn quality(cut_fraction: f64, node_balance: f64, edge_balance: f64) -> Quality {
+        Quality { cut_fraction, node_balance, edge_balance }
+    }
+
     #[test]
     fn only_a_cut_and_a_balance_that_have_grown_are_reasons() {
-        let quality = |cut_fraction, node_balance, edge_balance| Quality { cut_fraction, node_balance, edge_balance };
         let first = quality(0.1, 1.03, 1.3);
         assert!(reasons(&first, &quality(0.125, 1.1, 1.35)).is_empty());
         let found = reasons(&first, &quality(0.13, 1.2, 1.3));

@@ -2,8 +2,7 @@
 
 use crate::PartitionError;
 use edgecut_graph::{
-    Dataset, EdgeList, EdgeTypeMeta, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, Meta, NodeUpdate,
-    Workspace,
+    Dataset, EdgeList, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, Meta, NodeUpdate, Workspace,
 };
 use std::collections::HashSet;
 
@@ -67,14 +66,14 @@ impl Changes {
         let mut direct = Vec::new();
         for RemovedPairs { edge_type, pairs } in removed_edges {
             let [src, relation, dst] = edge_type.each_ref().map(String::as_str);
-            let reversed = || pairs.iter().map(|&[src, dst]| [dst, src]);
+            let reversed: Vec<[u32; 2]> = pairs.iter().map(|&[src, dst]| [dst, src]).collect();
             let reverse = format!("rev_{relation}");
             if let Some(at) = position(meta, [dst, &reverse, src]).filter(|_| made.add_reverse_edges) {
-                edge_types[at].removed.extend(reversed());
+                edge_types[at].removed.extend(&reversed);
             }
             let Some(at) = position(meta, [src, relation, dst]) else { continue };
             if made.to_undirected && src == dst {
-                edge_types[at].removed.extend(reversed());
+                edge_types[at].removed.extend(&reversed);
             }
             edge_types[at].removed.extend(&pairs);
             direct.push(at);
@@ -92,8 +91,7 @@ impl Changes {
 }
 
 fn position(meta: &Meta, names: [&str; 3]) -> Option<usize> {
-    let is_of = |of_type: &EdgeTypeMeta| [&of_type.src_type[..], &of_type.relation, &of_type.dst_type] == names;
-    meta.edge_types.iter().position(is_of)
+    meta.edge_types.iter().position(|of_type| [&of_type.src_type[..], &of_type.relation, &of_type.dst_type] == names)
 }
 
 /// Converts features to the type that the parts store.
@@ -103,8 +101,8 @@ fn stored(
     name: &str,
     space: &Workspace,
 ) -> Result<Features, PartitionError> {
-    let failed = |source| GraphError::OutOfRange { node_type: name.to_owned(), source };
-    Ok(features.to_dtype_in(space, dtype)?.map_err(failed)?)
+    let stored = features.to_dtype_in(space, dtype)?;
+    Ok(stored.map_err(|source| GraphError::OutOfRange { node_type: name.to_owned(), source })?)
 }
 
 /// Sorts the held-out edges of undirected edge types by their ends, as the edges of these types are. An edge that a table lists

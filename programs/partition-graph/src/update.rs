@@ -15,7 +15,7 @@ use edgecut_partition::{
     check_update_output, update, update_limits,
 };
 use edgecut_tables::{
-    DroppedRows, IdMaps, KnownGraph, KnownNodes, OnBadRows, RemovedEdges, TableOptions, TableUpdate, Transforms,
+    DroppedRows, IdMap, IdMaps, KnownGraph, KnownNodes, OnBadRows, RemovedEdges, TableOptions, TableUpdate, Transforms,
     read_update,
 };
 use serde::Serialize;
@@ -122,8 +122,13 @@ fn read_and_update(
     match update(&parts, changes, options, out_dir, terminal) {
         Ok(report) => Ok((report, graph.dropped)),
         Err(PartitionError::MissingEdges { edge_type, pair, number }) => {
+            // The ids were given to the reader of the tables.
             let ids = IdMaps::read(dir, &parts)?;
-            anyhow::bail!("{}", missing_edges(&args.conf, &parts, &removed_edges, &ids, edge_type, (pair, number)))
+            let edges = parts[0].edges(EdgeTypeId(edge_type as u16));
+            let ends = [edges.src_type, edges.dst_type].map(|t| &ids.0[t.index()]);
+            let e = &meta.edge_types[edge_type];
+            let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
+            anyhow::bail!("{}", missing_edges(&args.conf, &removed_edges, ends, &name, pair, number))
         }
         // The command line tells whether the parts or the tables are wrong.
         Err(error) => Err(error).with_context(|| format!("update by {}", args.conf.display())),
@@ -181,25 +186,24 @@ fn saved_transforms(dir: &Path, meta: &Meta) -> anyhow::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Describes removed edges that do not exist.
+/// Describes `number` removed edges that do not exist, of which the first one joins `pair`, of the edge type at `edge_type`.
 fn missing_edges(
     conf: &Path,
-    parts: &[Part],
     removed: &[RemovedEdges],
-    ids: &IdMaps,
-    edge_type: usize,
-    (pair, number): ([u32; 2], u64),
+    ids: [&IdMap; 2],
+    edge_type: &str,
+    pair: [u32; 2],
+    number: u64,
 ) -> String {
-    let edges = parts[0].edges(EdgeTypeId(edge_type as u16));
-    let [src, dst] =
-        [(edges.src_type, pair[0]), (edges.dst_type, pair[1])].map(|(t, node)| ids.0[t.index()].ids().show(node));
-    let of_pair = removed.iter().find(|removed| removed.pairs.contains(&pair));
+    let of_pair =
+        removed.iter().find(|removed| removed.edge_type.join("__") == edge_type && removed.pairs.contains(&pair));
     let at = of_pair.map_or("removed_edges", |removed| &removed.at);
-    let relation = of_pair.map_or_else(String::new, |removed| removed.edge_type.join("__"));
     format!(
-        "{}: {at}: {number} edges do not exist, such as {relation} from {src} to {dst}: correct the table, or skip such edges with \
+        "{}: {at}: {number} edges do not exist, such as {edge_type} from {} to {}: correct the table, or skip such edges with \
          --on-bad-rows drop",
-        conf.display()
+        conf.display(),
+        ids[0].ids().show(pair[0]),
+        ids[1].ids().show(pair[1])
     )
 }
 
@@ -239,8 +243,11 @@ fn table(report: &UpdateReport) -> String {
     ] {
         let _ = writeln!(text, "{name:<32}{}", values.map(|value| format!("{value:>12.3}")).concat());
     }
+    let _ = write!(text, "number of updates: {}. ", quality.updates);
     if quality.reasons.is_empty() {
-        let _ = writeln!(text, "no need to partition again after {} updates. {}", quality.updates, update_limits());
+        let _ = writeln!(text, "No need to partition again. {}", update_limits());
+    } else {
+        let _ = writeln!(text);
     }
     for reason in &quality.reasons {
         let _ = writeln!(text, "partition again: {reason}");

@@ -2,8 +2,8 @@
 
 use crate::table_files::{Folder, arrays, contents};
 use arrow_array::{ArrayRef, Float64Array, StringArray};
-use edgecut_graph::Meta;
 use edgecut_graph::rng::CounterRng;
+use edgecut_graph::{EdgeTypeMeta, Meta};
 use edgecut_partition::Balances;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
@@ -174,6 +174,14 @@ fn applied(tables: &Tables, day: &Day) -> Tables {
     all
 }
 
+fn texts(values: impl Iterator<Item = String>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values.map(|value| value as f64)))
+}
+
 /// Writes tables and their configuration `NAME.json`.
 fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool) -> Value {
     let mut users = "id,age,city,segment\n".to_owned();
@@ -191,33 +199,28 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
     for (split, text) in ["train", "valid", "test"].into_iter().zip(splits) {
         folder.write(&format!("{name}/{split}.json"), text);
     }
-    let texts = |values: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(values)) };
-    let numbers = |values: Vec<u64>| -> ArrayRef {
-        Arc::new(Float64Array::from_iter_values(values.iter().map(|&value| value as f64)))
-    };
     let purchases = &tables.purchases;
     let columns = vec![
-        ("who", texts(purchases.iter().map(|purchase| purchase.user.as_str()).collect())),
-        ("what", texts(purchases.iter().map(|purchase| purchase.item.as_str()).collect())),
-        ("amount", numbers(purchases.iter().map(|purchase| purchase.amount).collect())),
-        ("day", numbers(purchases.iter().map(|purchase| purchase.day).collect())),
+        ("who", texts(purchases.iter().map(|purchase| purchase.user.clone()))),
+        ("what", texts(purchases.iter().map(|purchase| purchase.item.clone()))),
+        ("amount", numbers(purchases.iter().map(|purchase| purchase.amount))),
+        ("day", numbers(purchases.iter().map(|purchase| purchase.day))),
     ];
     folder.write_parquet(&format!("{name}/purchases.parquet"), Compression::SNAPPY, columns);
     let mut friends = "a,b\n".to_owned();
     tables.friends.iter().for_each(|[a, b]| friends += &format!("{a},{b}\n"));
     folder.write(&format!("{name}/friends.csv"), friends);
-    let file = |file: &str| format!("{name}/{file}");
     let mut user = json!({
-        "node_type": "user", "files": file("users.csv"),
+        "node_type": "user", "files": format!("{name}/users.csv"),
         "features": [
             {"feature_col": "age", "transform": {"name": "z_score"}, "impute": "mean"},
             {"feature_col": "city", "transform": {"name": "to_categorical"}, "impute": "most_frequent"}
         ],
         "labels": [{"task_type": "classification", "label_col": "segment", "custom_split_filenames":
-                    {"train": file("train.json"), "valid": file("valid.json"), "test": file("test.json")}}]
+                    {"train": format!("{name}/train.json"), "valid": format!("{name}/valid.json"), "test": format!("{name}/test.json")}}]
     });
     let mut item = json!({
-        "node_type": "item", "files": file("items.csv"),
+        "node_type": "item", "files": format!("{name}/items.csv"),
         "features": [{"feature_col": "price", "transform": {"name": "max_min_norm"}, "out_dtype": "float16"}]
     });
     if ids != Ids::Rows {
@@ -225,7 +228,7 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
         item["node_id_col"] = "id".into();
     }
     let mut knows = json!({
-        "relation": ["user", "knows", "user"], "files": file("friends.csv"), "source_id_col": "a", "dest_id_col": "b"
+        "relation": ["user", "knows", "user"], "files": format!("{name}/friends.csv"), "source_id_col": "a", "dest_id_col": "b"
     });
     if holds_out {
         knows["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.8, 0.1, 0.1]}]);
@@ -233,7 +236,7 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
     let conf = json!({
         "nodes": [user, item],
         "edges": [
-            {"relation": ["user", "buys", "item"], "files": file("purchases.parquet"), "source_id_col": "who",
+            {"relation": ["user", "buys", "item"], "files": format!("{name}/purchases.parquet"), "source_id_col": "who",
              "dest_id_col": "what", "time_col": "day", "weight_col": "amount",
              "features": [{"feature_col": "amount", "transform": {"name": "log"}}]},
             knows
@@ -246,12 +249,11 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
 /// Writes the tables and the configuration of a day.
 fn write_day(folder: &Folder, name: &str, day: &Day, ids: Ids, holds_out: bool) {
     let mut conf = write(folder, name, &day.rows, ids, holds_out);
-    let list = |name: &str, ids: &[String]| folder.write(name, format!("id\n{}\n", ids.join("\n")));
     let mut removed = Vec::new();
     for (node_type, ids) in [("user", &day.removed_users), ("item", &day.removed_items)] {
         if !ids.is_empty() {
             let file = format!("{name}/removed-{node_type}.csv");
-            list(&file, ids);
+            folder.write(&file, format!("id\n{}\n", ids.join("\n")));
             removed.push(json!({"node_type": node_type, "files": file, "node_id_col": "id"}));
         }
     }
@@ -308,10 +310,11 @@ fn write_assignment(folder: &Folder, out: &str, to: &str) {
 
 /// Checks that the updated parts are those of all tables with their assignment.
 fn assert_like_all(folder: &Folder, found: &str, all: &str, name: &str) {
-    let without_meta = |out: &str| -> BTreeMap<String, Vec<u8>> {
-        contents(&folder.path(out)).into_iter().filter(|(name, _)| name != "META.json").collect()
-    };
-    let [found_files, all_files] = [found, all].map(without_meta);
+    let [found_files, all_files] = [found, all].map(|out| {
+        let mut files = contents(&folder.path(out));
+        files.remove("META.json");
+        files
+    });
     for (file, content) in &all_files {
         assert!(found_files.get(file) == Some(content), "{name}: {file} differs");
     }
@@ -366,10 +369,18 @@ fn check(ids: Ids, parts: &str, removes: bool, seed: u64) {
     assert_like_all(&folder, "parts", "all-parts", &name);
 }
 
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap()
+}
+
+/// Returns the number of edges of a type with those that are held out.
+fn all_edges(of_type: &EdgeTypeMeta) -> u64 {
+    of_type.num_edges + of_type.held_out.iter().sum::<u64>()
+}
+
 /// Checks that the printed numbers add up, and are those of the parts.
 fn check_counts(results: &Value, before: &Meta, folder: &Folder, name: &str) {
     let after = Meta::read(&folder.path("parts")).unwrap();
-    let number = |value: &Value, key: &str| value[key].as_u64().unwrap();
     let types = before.node_types.iter().zip(&after.node_types);
     for ((before, after), found) in types.zip(results["nodes"].as_array().unwrap()) {
         assert_eq!(number(found, "before"), before.book.num_nodes() as u64, "{name}: {found}");
@@ -379,8 +390,11 @@ fn check_counts(results: &Value, before: &Meta, folder: &Folder, name: &str) {
     }
     let types = before.edge_types.iter().zip(&after.edge_types);
     for ((before, after), found) in types.zip(results["edges"].as_array().unwrap()) {
-        let all = |of: &edgecut_graph::EdgeTypeMeta| of.num_edges + of.held_out.iter().sum::<u64>();
-        assert_eq!((number(found, "before"), number(found, "after")), (all(before), all(after)), "{name}: {found}");
+        assert_eq!(
+            (number(found, "before"), number(found, "after")),
+            (all_edges(before), all_edges(after)),
+            "{name}: {found}"
+        );
         let removed =
             number(found, "removed") + number(found, "removed_with_nodes") + number(found, "removed_overlaps");
         assert_eq!(number(found, "after"), number(found, "before") - removed + number(found, "added"), "{found}");
@@ -439,11 +453,6 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
     folder.write("e.csv", "s,d,w\na,e,1\n");
     folder.write("unknown.csv", "id\nq\n");
     folder.write("pairs.csv", "s,d\nb,a\n");
-    let changed = |change: &dyn Fn(&mut Value)| {
-        let mut changed = conf.clone();
-        change(&mut changed);
-        fails(&folder, &changed)
-    };
     for (expected, change) in [
         (
             "the features of n are z (no-op), but those of transforms.json are x",
@@ -475,7 +484,9 @@ fn tables_that_do_not_fit_the_parts_are_errors() {
         }),
         ("removed_node: unknown key (did you mean removed_nodes?)", &|conf| conf["removed_node"] = json!([])),
     ] {
-        let error = changed(change);
+        let mut changed = conf.clone();
+        change(&mut changed);
+        let error = fails(&folder, &changed);
         assert!(error.contains(expected), "{expected}: {error}");
     }
     for (file, content, expected) in [
@@ -569,13 +580,12 @@ fn options_of_the_parts_apply_to_new_edges() {
         for _ in 0..200 {
             lines.push(format!("{},{}", dice.below(40), dice.below(40)));
         }
-        let text = |lines: &[String]| format!("s,d\n{}\n", lines.join("\n"));
-        folder.write("e.csv", text(&lines[..150]));
+        folder.write("e.csv", format!("s,d\n{}\n", lines[..150].join("\n")));
         partition(&folder, "graph.json", "parts", more);
-        folder.write("e.csv", text(&lines[150..]));
+        folder.write("e.csv", format!("s,d\n{}\n", lines[150..].join("\n")));
         let results = updated(&folder, "parts", "graph.json", &[]);
         assert_eq!(results["nodes"][0]["new"], 0, "all numbers occur among the first edges");
-        folder.write("e.csv", text(&lines));
+        folder.write("e.csv", format!("s,d\n{}\n", lines.join("\n")));
         write_assignment(&folder, "parts", "assignment");
         let assignment = folder.path("assignment");
         let mut command = program();
@@ -623,4 +633,42 @@ fn new_nodes_go_to_the_part_of_their_neighbors() {
     assert!(text.contains("partition again: the cut is"), "{text}");
     let results = updated(&folder, "parts", "graph.json", &[]);
     assert_eq!(results["quality"]["updates"], 3);
+}
+
+/// Returns the sizes of the splits of the first edge type.
+fn split_sizes(folder: &Folder) -> [u64; 3] {
+    Meta::read(&folder.path("parts")).unwrap().edge_types[0].labels.unwrap().split_sizes
+}
+
+#[test]
+fn labels_of_edges_are_kept_and_added() {
+    let folder = Folder::new();
+    let mut conf = json!({"edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
+                                     "labels": [{"task_type": "classification", "label_col": "y"}]}]});
+    folder.write("graph.json", conf.to_string());
+    let lines: Vec<String> = (0..60).map(|at| format!("{},{},{}", at % 10, at * 7 % 10, at / 3 % 2)).collect();
+    folder.write("e.csv", format!("s,d,y\n{}\n", lines[..40].join("\n")));
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("e.csv", format!("s,d,y\n{}\n", lines[40..].join("\n")));
+    updated(&folder, "parts", "graph.json", &[]);
+    write_assignment(&folder, "parts", "assignment");
+    folder.write("e.csv", format!("s,d,y\n{}\n", lines.join("\n")));
+    let mut command = program();
+    command.args(["--dataset", "graph", "--num-partitions", "2", "--conf"]).arg(folder.path("graph.json"));
+    command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(folder.path("assignment"));
+    assert!(command.output().unwrap().status.success());
+    let mut found = arrays(&folder.path("parts"));
+    let mut all = arrays(&folder.path("all"));
+    // The new edges are divided on their own.
+    found.retain(|name, _| !name.ends_with("/splits.npy"));
+    all.retain(|name, _| !name.ends_with("/splits.npy"));
+    assert!(found == all, "{:?}", found.keys());
+    assert_eq!(split_sizes(&folder), [48, 6, 6]);
+    folder.write("e.csv", "s,d,y\n0,1,2\n");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("the tables have the class 2, but the parts have 2 classes"), "{error}");
+    conf["edges"][0].as_object_mut().unwrap().remove("labels");
+    folder.write("graph.json", conf.to_string());
+    updated(&folder, "parts", "graph.json", &[]);
+    assert_eq!(split_sizes(&folder), [48, 6, 6], "an edge without a label is in no split");
 }

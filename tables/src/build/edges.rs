@@ -97,7 +97,10 @@ pub(super) fn read_edges(
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
-    let values = label_values(name, columns.labels.take(), columns.targets.take(), named_classes, &opened[with_ends])?;
+    if let (Some(labels), false) = (columns.labels.as_deref(), context.is_update) {
+        check_classes(name, labels, opened[with_ends].table.first_path())?;
+    }
+    let values = label_values(columns.labels.take(), columns.targets.take(), named_classes);
     let mut labels = None;
     if let (Some(label), Some(values)) = (label, values) {
         let order = SplitOrder { seed: context.options.seed, name };
@@ -147,17 +150,14 @@ fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &En
 
 /// Returns the labels of edges from the arrays of their columns, if there are any.
 fn label_values(
-    name: &str,
     labels: Option<Buffer<i64>>,
     targets: Option<Targets>,
     named_classes: usize,
-    of_type: &SpecTable,
-) -> Result<Option<EdgeLabelValues>, TableError> {
-    let Some(of_edges) = labels else { return Ok(targets.map(EdgeLabelValues::Targets)) };
-    check_classes(name, &of_edges, of_type.table.first_path())?;
+) -> Option<EdgeLabelValues> {
+    let Some(of_edges) = labels else { return targets.map(EdgeLabelValues::Targets) };
     let largest = of_edges.iter().copied().max().unwrap_or(-1);
     let num_classes = usize::try_from(largest + 1).unwrap_or(0).max(named_classes);
-    Ok(Some(EdgeLabelValues::Classes { of_edges, num_classes }))
+    Some(EdgeLabelValues::Classes { of_edges, num_classes })
 }
 
 /// The ends of the used edges.

@@ -57,3 +57,10 @@ impl RowNumbers {
         self.numbers.iter().copied().zip(0..).collect()
     }
 }
+
+/// The ids of a type, and the numbers of its rows if there are known nodes.
+#[derive(Clone, Copy)]
+pub(super) struct NumberedIds<'a> {
+    pub(super) ids: &'a IdMap,
+    pub(super) known: Option<&'a RowNumbers>,
+}

@@ -35,6 +35,8 @@ pub(crate) struct Context<'a> {
     /// The configuration file, for errors and relative paths.
     conf: &'a Path,
     options: &'a TableOptions,
+    /// True for the tables of an update, whose few labels are compared with the classes of the parts.
+    is_update: bool,
     counts: DropCounts,
     missing: MissingValues,
     /// The first column of times.
@@ -56,6 +58,7 @@ impl<'a> Context<'a> {
         Self {
             conf,
             options,
+            is_update: false,
             counts: DropCounts::default(),
             missing: MissingValues::default(),
             times: None,

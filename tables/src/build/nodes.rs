@@ -5,7 +5,7 @@ use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute, compute_features};
 use super::kept::Dropped;
-use super::known::RowNumbers;
+use super::known::{NumberedIds, RowNumbers};
 use super::spec::Spec;
 use super::splits;
 use crate::conf::{Feature, Label, NodeTable, SplitRule};
@@ -121,8 +121,7 @@ pub(super) fn read_nodes(
     let labels = columns.labels.take();
     let num_classes =
         labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
-    // The few labels of an update are compared with the classes of the parts.
-    if let (Some(labels), Some(at), None) = (labels.as_deref(), label, &rows) {
+    if let (Some(labels), Some(at), false) = (labels.as_deref(), label, context.is_update) {
         check_classes(name, labels, opened[at].table.first_path())?;
     }
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
@@ -136,7 +135,13 @@ pub(super) fn read_nodes(
         ..NodeData::default()
     };
     if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
-        data.splits = node_splits(context, label, (&ids, rows.as_ref()), &data, columns.split_keys.as_deref())?;
+        data.splits = node_splits(
+            context,
+            label,
+            NumberedIds { ids: &ids, known: rows.as_ref() },
+            &data,
+            columns.split_keys.as_deref(),
+        )?;
     }
     if needs_splits {
         columns.set_features(compute_features(
@@ -282,19 +287,19 @@ fn add_row_ids(ids: &mut IdMap, num_nodes: u64, dropped: &Dropped) {
 fn node_splits(
     context: &mut Context,
     label: &Label,
-    (ids, known): (&IdMap, Option<&RowNumbers>),
+    NumberedIds { ids, known }: NumberedIds,
     data: &NodeData,
     keys: Option<&[i64]>,
 ) -> Result<Splits, TableError> {
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let order = SplitOrder { seed: context.options.seed, name: &data.name };
-            let is_divided = |&row: &u32| {
-                data.is_labeled(row) && known.is_none_or(|known| !known.keeps_split(known.numbers[row as usize]))
-            };
-            let rows = (0..data.num_nodes as u32).filter(is_divided).collect();
+            let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
+            if let Some(known) = known {
+                rows.retain(|&row| !known.keeps_split(known.numbers[row as usize]));
+            }
             Ok(splits::by_shares(order, rows, *shares, by, keys).into())
         }
-        SplitRule::Files(files) => splits::by_files(context, label, files, (ids, known)),
+        SplitRule::Files(files) => splits::by_files(context, label, files, NumberedIds { ids, known }),
     }
 }

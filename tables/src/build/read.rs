@@ -94,9 +94,7 @@ pub(super) fn read_graph(
     let mut held_out = Vec::new();
     for (relation, tables) in tables_of_edges(conf) {
         let [src, _, dst] = &tables[0].relation;
-        let of_name = |wanted: &str| dataset.node_types.iter().position(|nodes| nodes.name == wanted);
-        let find = |wanted: &str| of_name(wanted).expect("all types have been read");
-        let [from, to] = [find(src), find(dst)];
+        let [from, to] = [src, dst].map(|name| position(&dataset, name));
         let ends = Ends {
             types: [from, to].map(|t| NodeTypeId(t as u16)),
             ids: [&id_maps[from], &id_maps[to]],
@@ -123,6 +121,11 @@ pub(super) fn read_graph(
     warnings.extend(dropped.iter().map(ToString::to_string));
     let id_maps = IdMaps(id_maps);
     Ok(TableGraph { dataset, id_maps, transforms, deferred_features, dropped, warnings, notes, time_unit })
+}
+
+fn position(dataset: &Dataset, node_type: &str) -> usize {
+    let found = dataset.node_types.iter().position(|nodes| nodes.name == node_type);
+    found.expect("all types have been read")
 }
 
 /// Returns warnings of the unsupported parts of a configuration, or the first one as an error.

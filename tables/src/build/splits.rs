@@ -2,10 +2,9 @@
 
 use super::Context;
 use super::bad_rows::BadKind;
-use super::known::RowNumbers;
+use super::known::{NumberedIds, RowNumbers};
 use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitBy, SplitFiles};
-use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
 
@@ -30,7 +29,7 @@ pub(super) fn by_files(
     context: &mut Context,
     label: &Label,
     files: &SplitFiles,
-    (ids, known): (&IdMap, Option<&RowNumbers>),
+    NumberedIds { ids, known }: NumberedIds,
 ) -> Result<Splits, TableError> {
     // The split that lists a node.
     let mut taken = vec![None; ids.len()];

@@ -63,7 +63,7 @@ pub fn read_update(
     let mut warnings = settle_unsupported(&conf, options)?;
     let KnownGraph { node_types: known, edge_types } = known;
     check_types(&conf, &known, &edge_types)?;
-    let mut context = Context::new(path, options);
+    let mut context = Context { is_update: true, ..Context::new(path, options) };
     let removed_edges = removed_edges(&mut context, &conf, &known)?;
     let removed_nodes = removed_nodes(&mut context, &conf, &known)?;
     let tables = tables_of_nodes(&conf);
@@ -160,8 +160,9 @@ fn removed_edges(context: &mut Context, conf: &Conf, known: &[KnownNodes]) -> Re
     let mut removed = Vec::with_capacity(conf.removed_edges.len());
     for table in &conf.removed_edges {
         let edge_type: [String; 3] = table.of.clone().try_into().expect("a relation has three names");
-        let of_name = |name: &String| known.iter().find(|of_type| of_type.name == *name);
-        let (Some(src), Some(dst)) = (of_name(&edge_type[0]), of_name(&edge_type[2])) else { continue };
+        let src = known.iter().find(|of_type| of_type.name == edge_type[0]);
+        let dst = known.iter().find(|of_type| of_type.name == edge_type[2]);
+        let (Some(src), Some(dst)) = (src, dst) else { continue };
         let rows = read_removed(context, table, &[src, dst])?;
         let pairs = rows.into_iter().map(|row| [row[0], row[1]]).collect();
         removed.push(RemovedEdges { at: table.at.clone(), edge_type, pairs });
