@@ -212,7 +212,8 @@ impl<B: Backend> ModelInput<B> {
             let node_type = self.schema.node_types[node_type.index()].name.clone();
             return Err(ModelError::FeatureRows { node_type, given, expected });
         }
-        nodes.features = Some(match nodes.features.take() {
+        let has_features = self.schema.node_types[node_type.index()].feature_dim > 0;
+        nodes.features = Some(match nodes.features.take().filter(|_| has_features) {
             Some(features) => Tensor::cat(vec![features, rows], 1),
             None => rows,
         });
