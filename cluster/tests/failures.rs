@@ -13,7 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{configs, errors, on_each};
 
 /// Far more time than any of these tests needs, even on a busy machine.
-const SECONDS: Duration = Duration::from_secs(20);
+const SECONDS: Duration = Duration::from_secs(60);
+/// The timeouts whose expiry is tested. A busy machine must do everything that comes before within them.
+const TIMEOUT_MS: u64 = 4_000;
 
 /// Runs all-reduces until one fails. Sends a message after some rounds, to signal that the ring works.
 fn reduce_until_error(cluster: &Cluster, len: usize, running: Option<&mpsc::Sender<()>>) -> ClusterError {
@@ -121,7 +123,7 @@ fn end_child(child: usize, world: usize, len: usize, signal: Signal, heartbeat_t
         process.signal(signal);
         let killed = Instant::now();
         let errors = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
-        assert!(killed.elapsed() < SECONDS / 2, "{:?}", killed.elapsed());
+        assert!(killed.elapsed() < SECONDS, "{:?}", killed.elapsed());
         errors
     })
 }
@@ -158,13 +160,13 @@ fn a_killed_rank_0_is_named_by_all_others() {
 
 #[test]
 fn a_process_that_hangs_is_named_by_its_missing_heartbeat() {
-    let errors = end_child(1, 3, 1_000, Signal::STOP, 1_000);
-    assert_all_name(&errors, 1, "no sign of life for 1 s");
+    let errors = end_child(1, 3, 1_000, Signal::STOP, TIMEOUT_MS);
+    assert_all_name(&errors, 1, "no sign of life for 4 s");
 }
 
 #[test]
 fn a_rank_that_never_calls_the_collective_is_named_by_all_others() {
-    let clusters = Cluster::join_local(4, |config| config.collective_timeout_ms = 400).unwrap();
+    let clusters = Cluster::join_local(4, |config| config.collective_timeout_ms = TIMEOUT_MS).unwrap();
     // The clock starts before all ranks, so the assertion below holds for each of them.
     let start = Instant::now();
     let outcomes = on_each(clusters, |cluster| {
@@ -176,7 +178,7 @@ fn a_rank_that_never_calls_the_collective_is_named_by_all_others() {
             return Ok(accused.recv_timeout(SECONDS).unwrap().rank);
         }
         let error = group.all_reduce(&mut [0.0_f32; 3], ReduceOp::Sum).unwrap_err().to_string();
-        assert!(start.elapsed() >= Duration::from_millis(400));
+        assert!(start.elapsed() >= Duration::from_millis(TIMEOUT_MS));
         Err(error)
     });
     for (rank, outcome) in outcomes.into_iter().enumerate() {
@@ -184,7 +186,7 @@ fn a_rank_that_never_calls_the_collective_is_named_by_all_others() {
             Ok(accused) => assert_eq!((rank, accused), (2, 2)),
             Err(error) => {
                 assert!(error.contains("rank 2 at 127.0.0.1:"), "rank {rank}: {error}");
-                assert!(error.contains("silent for 0.4 s"), "rank {rank}: {error}");
+                assert!(error.contains("silent for 4 s"), "rank {rank}: {error}");
                 assert!(error.contains("all-reduce #0 of group \"world\""), "rank {rank}: {error}");
             }
         }
@@ -193,7 +195,7 @@ fn a_rank_that_never_calls_the_collective_is_named_by_all_others() {
 
 #[test]
 fn a_rank_that_never_makes_the_group_is_named() {
-    let clusters = Cluster::join_local(3, |config| config.collective_timeout_ms = 400).unwrap();
+    let clusters = Cluster::join_local(3, |config| config.collective_timeout_ms = TIMEOUT_MS).unwrap();
     let outcomes = on_each(clusters, |cluster| {
         if cluster.rank() == 1 {
             let (sender, accused) = mpsc::channel();
@@ -287,7 +289,7 @@ fn a_rank_that_leaves_without_a_goodbye_has_failed() {
 
 #[test]
 fn a_rank_that_is_never_done_is_named() {
-    let clusters = Cluster::join_local(3, |config| config.collective_timeout_ms = 300).unwrap();
+    let clusters = Cluster::join_local(3, |config| config.collective_timeout_ms = TIMEOUT_MS).unwrap();
     on_each(clusters, |cluster| {
         let error = if cluster.rank() == 1 {
             let (sender, heard) = mpsc::channel();
@@ -296,7 +298,7 @@ fn a_rank_that_is_never_done_is_named() {
         } else {
             cluster.shutdown().unwrap_err()
         };
-        assert_all_name(&[error], 1, "not done 0.3 s after rank 0");
+        assert_all_name(&[error], 1, "not done 4 s after rank 0");
     });
 }
 

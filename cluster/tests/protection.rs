@@ -81,7 +81,7 @@ fn assert_names(text: &str, rank: usize, context: &str) {
 }
 
 fn wait_for_failure(cluster: &Cluster) -> String {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(failure) = cluster.failure() {
             return failure.to_string();
@@ -207,7 +207,7 @@ fn only_encryption_hides_what_is_sent() {
         assert!(proxy.num_bytes() > large.len());
         assert_eq!(proxy.has_seen(&large[1_000..1_100]), is_readable, "{protection:?}");
         // The write to the stream may still be on its way through the proxy.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while is_readable && !proxy.has_seen(&reversed) {
             assert!(Instant::now() < deadline, "{protection:?}");
             std::thread::sleep(Duration::from_millis(5));
@@ -228,7 +228,7 @@ fn ranks_with_different_protections_are_refused_with_one_error_that_names_both()
         }
         let start = Instant::now();
         let texts = errors(join_each(listener, configs));
-        assert!(start.elapsed() < Duration::from_secs(10), "nobody waits for the deadline");
+        assert!(start.elapsed() < Duration::from_secs(30), "nobody waits for the deadline");
         assert_eq!(texts[0], texts[1]);
         let expected = format!("was started {second}, rank 0 {first}: give all ranks the same protection");
         assert!(texts[0].starts_with("rendezvous: rank 1 at 127.0.0.1:"), "{}", texts[0]);
@@ -251,7 +251,7 @@ fn a_wrong_secret_has_the_same_error_with_encryption() {
     for config in &mut configs {
         config.token = Some(Token::random().unwrap());
         config.protection = Protection::Encrypted;
-        config.rendezvous_timeout_ms = 2_000;
+        config.rendezvous_timeout_ms = 4_000;
     }
     let texts = errors(join_each(listener, configs));
     assert!(texts[0].contains("rejected this process's token"), "{}", texts[0]);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_testing::{Need, skip};
+use edgecut_testing::{Need, free_port, skip};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -35,10 +35,10 @@ fn a_wrong_secret_ends_both_sides() {
         let (listener, mut configs) = configs(&[0, 1], 2);
         for (config, token) in configs.iter_mut().zip(tokens) {
             config.token = token;
-            config.rendezvous_timeout_ms = 1_500;
+            config.rendezvous_timeout_ms = 4_000;
         }
         let errors = errors(join_each(listener, configs));
-        assert!(errors[0].contains("rank 1 has not joined within 1.5 s (joined: 0)"), "{}", errors[0]);
+        assert!(errors[0].contains("rank 1 has not joined within 4 s (joined: 0)"), "{}", errors[0]);
         assert!(errors[0].contains("turned away: 127.0.0.1:"), "{}", errors[0]);
         assert!(errors[0].contains("rejected this process's token"), "{}", errors[0]);
         assert!(errors[1].contains("the token of the master at 127.0.0.1:"), "{}", errors[1]);
@@ -68,18 +68,17 @@ fn without_a_secret_only_loopback_works() {
 #[test]
 fn a_missing_rank_is_named_on_all_others() {
     let (listener, mut configs) = configs(&[0, 1, 3], 4);
-    configs[0].rendezvous_timeout_ms = 700;
+    configs[0].rendezvous_timeout_ms = 4_000;
     for error in errors(join_each(listener, configs)) {
-        assert!(error.contains("rank 2 has not joined within 0.7 s (joined: 0, 1, 3)"), "{error}");
+        assert!(error.contains("rank 2 has not joined within 4 s (joined: 0, 1, 3)"), "{error}");
     }
 }
 
 #[test]
 fn a_master_that_never_comes_is_named() {
-    let (listener, mut configs) = configs(&[1], 2);
-    drop(listener);
-    configs[0].rendezvous_timeout_ms = 300;
-    let error = format!("{:#}", Cluster::join(configs.remove(0)).unwrap_err());
+    let mut config = ClusterConfig::new(1, 2, "127.0.0.1", free_port());
+    config.rendezvous_timeout_ms = 300;
+    let error = format!("{:#}", Cluster::join(config).unwrap_err());
     assert!(error.contains("rank 1 has not reached the master within 0.3 s"), "{error}");
 }
 
@@ -189,7 +188,7 @@ fn strangers_do_not_stop_the_rendezvous() {
 #[test]
 fn a_stranger_with_another_version_is_told_so() {
     let (listener, mut configs) = configs(&[0], 2);
-    configs[0].rendezvous_timeout_ms = 1_000;
+    configs[0].rendezvous_timeout_ms = 4_000;
     let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     stranger.write_all(b"EDGECUT\n\x63\0\0\0").unwrap();
     stranger.write_all(&[7; 32]).unwrap();
@@ -204,15 +203,14 @@ fn a_stranger_with_another_version_is_told_so() {
 
 #[test]
 fn rank_0_may_start_last() {
-    let (listener, mut configs) = configs(&[0, 1], 2);
-    let addr = listener.local_addr().unwrap();
-    let member = configs.pop().unwrap();
+    let port = free_port();
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let [master, member] = [0, 1].map(|rank| ClusterConfig::new(rank, 2, "127.0.0.1", port));
     let member = std::thread::spawn(move || Cluster::join(member));
     // The first connection is closed, then nobody listens, then rank 0 does.
     drop(listener.accept().unwrap());
     drop(listener);
-    configs[0].master_port = addr.port();
-    let master = Cluster::join(configs.remove(0)).unwrap();
+    let master = Cluster::join(master).unwrap();
     let member = member.join().unwrap().unwrap();
     on_each(vec![master, member], |cluster| cluster.shutdown().unwrap());
 }
@@ -273,5 +271,5 @@ fn a_job_of_one_needs_no_port() {
     assert_eq!(data, [3.0]);
     let start = Instant::now();
     cluster.shutdown().unwrap();
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(60));
 }

@@ -12,6 +12,8 @@ use support::worker::{Place, Worker, run_if_started};
 /// Far more time than any of these tests needs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WORLD_SIZE: usize = 3;
+/// The time after which a silent rank has failed. A busy machine lets a rank that runs give a sign of life within it.
+const TIMEOUT_MS: u64 = 5_000;
 
 /// The worker process of the other tests. As a test of its own it does nothing.
 #[test]
@@ -26,11 +28,11 @@ fn plain() -> Command {
     command
 }
 
-fn start_job(heartbeat_timeout_ms: u64) -> Vec<Worker> {
+fn start_job() -> Vec<Worker> {
     let master_port = free_port().unwrap();
     let start = |rank| {
         let master_addr = "127.0.0.1".to_owned();
-        let place = Place { rank, world_size: WORLD_SIZE, master_addr, master_port, heartbeat_timeout_ms };
+        let place = Place { rank, world_size: WORLD_SIZE, master_addr, master_port, heartbeat_timeout_ms: TIMEOUT_MS };
         Worker::start(plain(), &place, None)
     };
     let workers: Vec<Worker> = (0..WORLD_SIZE).map(start).collect();
@@ -40,8 +42,8 @@ fn start_job(heartbeat_timeout_ms: u64) -> Vec<Worker> {
 
 #[test]
 fn a_job_that_is_suspended_as_a_whole_goes_on() {
-    let timeout = Duration::from_millis(3_000);
-    let mut workers = start_job(3_000);
+    let timeout = Duration::from_millis(TIMEOUT_MS);
+    let mut workers = start_job();
     workers.iter().for_each(|worker| worker.signal(Signal::STOP));
     // The suspension must be longer than the timeout. This sleep is the tested condition, it does not wait for
     // anything.
@@ -61,9 +63,9 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
 
 #[test]
 fn a_rank_that_is_suspended_alone_is_named_by_the_others() {
-    for stopped in 0..WORLD_SIZE {
-        let workers = start_job(2_000);
-        workers[stopped].signal(Signal::STOP);
+    let jobs = [(); WORLD_SIZE].map(|()| start_job());
+    jobs.iter().enumerate().for_each(|(stopped, workers)| workers[stopped].signal(Signal::STOP));
+    for (stopped, workers) in jobs.iter().enumerate() {
         for worker in workers.iter().filter(|worker| worker.rank != stopped) {
             let end = worker.end(PATIENCE);
             assert!(end.starts_with(&format!("OTHER rank {stopped} at 127.0.0.1:")), "rank {}: {end}", worker.rank);

@@ -171,12 +171,17 @@ fn check_edges(dataset: &Dataset, batch: &LabeledEdgeBatch) -> Vec<usize> {
     numbers
 }
 
-/// Returns the number of messages between the ends of the batch's own edges, in either direction.
+/// Returns the number of messages between the ends of the batch's own edges, in either direction. In disjoint sampling, these
+/// are the messages over the edge of each neighborhood.
 fn own_messages(dataset: &Dataset, batch: &LabeledEdgeBatch) -> usize {
     let id = |node_type: usize, number: u32| batch.graph.nodes[node_type].original_ids[number as usize];
     let edges = dataset.edges(EDGES);
     let ends = |at: usize| (id(edges.src_type.index(), batch.src[at]), id(edges.dst_type.index(), batch.dst[at]));
-    let own: HashSet<(u32, u32)> = (0..batch.graph.num_seeds).map(ends).collect();
+    let is_disjoint = batch.graph.nodes.iter().any(|nodes| !nodes.batch.is_empty());
+    let mut own: HashSet<(u32, (u32, u32))> = HashSet::new();
+    for seed in 0..batch.graph.num_seeds {
+        own.insert((if is_disjoint { seed as u32 } else { 0 }, ends(seed)));
+    }
     let mut found = 0;
     for (e, is_reverse) in [(EDGES.index(), false), (REVERSES, true)] {
         let of_type = &dataset.edge_types[e];
@@ -185,11 +190,43 @@ fn own_messages(dataset: &Dataset, batch: &LabeledEdgeBatch) -> usize {
             for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
                 let from = id(of_type.src_type.index(), number);
                 let to = id(of_type.dst_type.index(), row as u32);
-                found += usize::from(own.contains(&if is_reverse { (to, from) } else { (from, to) }));
+                let neighborhood = batch.graph.nodes[of_type.dst_type.index()].batch.get(row).copied().unwrap_or(0);
+                found += usize::from(own.contains(&(neighborhood, if is_reverse { (to, from) } else { (from, to) })));
             }
         }
     }
     found
+}
+
+/// Returns the number of edges of all batches.
+fn num_messages(batches: &[LabeledEdgeBatch]) -> usize {
+    batches.iter().flat_map(|batch| &batch.graph.edges).map(|edges| edges.indices.len()).sum()
+}
+
+#[test]
+fn disjoint_neighborhoods_have_the_other_edges_of_the_batch() {
+    let dataset = dataset(true);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset, 2, Method::Random, dir.path());
+    let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
+        [true, false].map(|excludes| {
+            let case = Case { disjoint: true, excludes, ..PLAIN };
+            let seeds = EdgeSeeds::Listed(to_global(&graph, listed(&dataset)));
+            let loader = loader(&graph, case, seeds, world).expect("a valid loader");
+            loader.epoch(2).map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
+        })
+    });
+    let mut of_others = 0;
+    for [excluding, including] in &found {
+        assert!(num_messages(excluding) < num_messages(including));
+        for batch in excluding.iter().filter(|batch| batch.graph.num_seeds > 0) {
+            assert_eq!(own_messages(&dataset, batch), 0);
+            let mut shared = batch.clone();
+            shared.graph.nodes.iter_mut().for_each(|nodes| nodes.batch.clear());
+            of_others += own_messages(&dataset, &shared);
+        }
+    }
+    assert!(of_others > 0, "no neighborhood has the edge of another neighborhood");
 }
 
 #[test]

@@ -212,10 +212,12 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
         check_masked(dataset, batch, seeds, &group);
     }
     // Types 6 and 7 are the reverses of e0 and e1.
-    let mut excluded: Vec<Pairs> = vec![Pairs::new(); dataset.edge_types.len()];
-    for seed in seeds {
-        excluded[seed.edge_type.index()].insert((seed.src, seed.dst));
-        excluded[seed.edge_type.index() + 6].insert((seed.dst, seed.src));
+    // In disjoint sampling, the neighborhood of each edge lacks this edge.
+    let mut excluded: Vec<BTreeSet<(u32, u32, u32)>> = vec![BTreeSet::new(); dataset.edge_types.len()];
+    for (number, seed) in (0..).zip(seeds) {
+        let neighborhood = if case.disjoint || case.temporal { number } else { 0 };
+        excluded[seed.edge_type.index()].insert((neighborhood, seed.src, seed.dst));
+        excluded[seed.edge_type.index() + 6].insert((neighborhood, seed.dst, seed.src));
     }
     let mut followed = 0;
     for (e, edges) in dataset.edge_types.iter().enumerate() {
@@ -224,7 +226,9 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
         for row in 0..drawn.indptr.len() - 1 {
             for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
                 let pair = (id(edges.src_type.index(), number), id(edges.dst_type.index(), row as u32));
-                assert!(known.contains(&pair) && !excluded[e].contains(&pair), "{pair:?} of type {e}");
+                let neighborhood = batch.graph.nodes[edges.dst_type.index()].batch.get(row).copied().unwrap_or(0);
+                let is_excluded = excluded[e].contains(&(neighborhood, pair.0, pair.1));
+                assert!(known.contains(&pair) && !is_excluded, "{pair:?} of type {e}");
                 followed += 1;
             }
         }

@@ -15,6 +15,7 @@ use edgecut_dist_sampler::{
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
 use edgecut_partition::Method;
+use edgecut_testing::free_ports;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,16 +35,14 @@ struct Servers {
 impl Servers {
     fn start(dir: &Path, replicas: usize, config: &DistGraphConfig) -> Self {
         let num_parts = Meta::read(dir).expect("read META.json").num_parts;
-        Self::start_at(dir, num_parts as u16 * replicas as u16, config, 0)
+        Self::start_some(dir, num_parts as usize * replicas, config)
     }
 
-    /// Starts servers at consecutive ports, or at free ones if `first_port` is 0.
-    fn start_at(dir: &Path, num_servers: u16, config: &DistGraphConfig, first_port: u16) -> Self {
+    /// Starts servers at ports that stay free when a server ends.
+    fn start_some(dir: &Path, num_servers: usize, config: &DistGraphConfig) -> Self {
         let service = ServiceConfig::new(None);
-        let port = |server: u16| if first_port == 0 { 0 } else { first_port + server };
-        let listen = |server| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), port(server), &service);
-        let listeners = (0..num_servers).map(|server| listen(server).expect("a free port"));
-        let listeners: Vec<ServiceListener> = listeners.collect();
+        let listen = |port| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), port, &service).expect("a free port");
+        let listeners: Vec<ServiceListener> = free_ports(num_servers).into_iter().map(listen).collect();
         let addresses: Vec<String> = listeners.iter().map(|listener| listener.addr().to_string()).collect();
         let list = ServerList::parse(&addresses.join(","), service).expect("a list");
         let serve = |(server, listener)| {
@@ -147,7 +146,7 @@ fn any_number_of_clients_and_servers_makes_the_same_listed_batches() {
     for (num_parts, num_servers, num_clients) in layouts {
         let dir = tempfile::tempdir().expect("a folder");
         write_parts(&dataset, num_parts, Method::Metis { recursive: false }, dir.path());
-        let servers = Servers::start_at(dir.path(), num_servers, &config, 0);
+        let servers = Servers::start_some(dir.path(), num_servers, &config);
         let batches = in_order(servers.on_clients(num_clients, |graph, world| listed(&graph, world)));
         assert_eq!(batches, expected, "{num_parts} parts, {num_servers} servers, {num_clients} clients");
     }
@@ -224,10 +223,8 @@ fn a_list_in_another_order_is_refused() {
 fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
     let dir = tempfile::tempdir().expect("a folder");
     write_parts(&graph(600, 5_000, 1), 2, Method::Metis { recursive: false }, dir.path());
-    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
-    // Below the ports that the system gives to other sockets, so that the port stays free until the server is back.
-    let first_port = 18_000 + (std::process::id() % 1_000) as u16 * 2;
-    let mut servers = Servers::start_at(dir.path(), 2, &config, first_port);
+    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 3_000, ..DistGraphConfig::default() };
+    let mut servers = Servers::start(dir.path(), 1, &config);
     let address = servers.list.addresses()[1].clone();
     let list = servers.list.clone();
     let join = || {

@@ -37,7 +37,7 @@ mod workers;
 
 pub use batch::hop_times::HopTimes;
 pub use batch::sampler::DistNeighborSampler;
-pub use batch::seeds::SampleSeeds;
+pub use batch::seeds::{ExcludedEdge, SampleSeeds};
 pub use batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use batch_key::BatchKey;
 pub use cache::cached_features::CacheContents;

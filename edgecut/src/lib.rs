@@ -85,8 +85,8 @@
 //!         Ok(Model { layer })
 //!     }
 //!
-//!     fn embedded(&self) -> (Vec<&str>, usize) {
-//!         (Vec::new(), 0)
+//!     fn embedded(&self) -> Vec<(&str, usize)> {
+//!         Vec::new()
 //!     }
 //! }
 //! # #[derive(Module, Debug)]

@@ -34,10 +34,11 @@ mod share;
 pub mod small_graphs;
 mod time_unit;
 mod unique_keys;
+mod update;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
-    Dataset, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
+    Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
     EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice, NO_SPLIT, NegativesMeta, NodeData, NodeOverlap,
     NodeSplit, OverlapPolicy, Overlaps, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
@@ -55,14 +56,15 @@ pub use npy::{
     FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, read_npy, write_features, write_npy,
 };
 pub use part::{
-    BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum, HotNodes,
-    HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook,
-    Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE, TypeDigests, edge_dir,
-    has_built_features, is_folder_name, listed_files, node_dir, node_file, part_dir, possible_files,
-    write_built_features,
+    BUILT_FEATURES_FILE, Csc, DiskBook, EdgeTypeMeta, EdgesInMemory, FEATURES_FILE, FORMAT_NAME, FeaturesChecksum,
+    HotNodes, HotnessRule, ID_MAP_FILE, META_FILE, Meta, NodeTypeMeta, NodesInMemory, Part, PartEdges, PartMeta,
+    PartNodes, PartitionBook, Provenance, Report, SeedEdgeEnds, SeedEdgeSet, SplitIndex, TRANSFORMS_FILE,
+    TableIdSource, TableIds, TextIds, TypeDigests, Updates, edge_dir, has_built_features, is_folder_name, listed_files,
+    node_dir, node_file, part_dir, possible_files, write_built_features,
 };
 pub use permutation::Permutation;
 pub use share::Share;
 pub use small_graphs::{AttributeRows, GraphData, GraphDataset, GraphView, OneHotLabels};
 pub use time_unit::TimeUnit;
 pub use unique_keys::check_unique_keys;
+pub use update::{EdgeUpdate, GraphUpdate, NodeUpdate, RemovedCounts, UpdatedGraph, update_parts};

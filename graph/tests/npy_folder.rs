@@ -31,12 +31,24 @@ impl Folder {
 
     /// Writes an array of NumPy's `bool`, which the library itself never writes.
     fn put_bool(&self, stem: &str, values: &[u8]) {
-        self.put(stem, &[values.len()], values);
+        self.put_as(stem, &[values.len()], values, "|b1");
+    }
+
+    /// Writes the bytes of an array of a type that the library itself never writes.
+    fn put_as(&self, stem: &str, shape: &[usize], bytes: &[u8], dtype: &str) {
         let path = self.0.path().join(format!("{stem}.npy"));
-        let mut bytes = fs::read(&path).unwrap();
-        let at = bytes.windows(3).position(|w| w == b"|u1").unwrap();
-        bytes[at + 1] = b'b';
-        fs::write(path, bytes).unwrap();
+        let mut file = edgecut_graph::npy_header::<u8>(shape).unwrap();
+        let at = file.windows(3).position(|w| w == b"|u1").unwrap();
+        file[at..at + 3].copy_from_slice(dtype.as_bytes());
+        file.extend_from_slice(bytes);
+        fs::write(path, file).unwrap();
+    }
+
+    /// Writes a big-endian array, whose type has the letter `kind`.
+    fn put_swapped<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T], kind: char) {
+        let mut bytes: Vec<u8> = bytemuck::cast_slice(values).to_vec();
+        bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+        self.put_as(stem, shape, &bytes, &format!(">{kind}{}", size_of::<T>()));
     }
 
     fn remove(&self, stem: &str) {
@@ -427,6 +439,75 @@ fn held_out_edges_and_times_count_nodes_too() {
     assert_eq!(num_nodes(&folder), 9);
 }
 
+/// A graph does not depend on the types of its arrays, if these hold the same numbers.
+#[test]
+fn numbers_are_read_from_all_types_that_hold_them() {
+    type Put = fn(&Folder, &str, &[usize], &[u8]);
+    let cases: [(&str, Put); 15] = [
+        ("int8", |f, stem, shape, v| f.put(stem, shape, &to(v, |v| v as i8))),
+        ("uint8", |f, stem, shape, v| f.put(stem, shape, v)),
+        ("int16", |f, stem, shape, v| f.put(stem, shape, &to(v, i16::from))),
+        ("uint16", |f, stem, shape, v| f.put(stem, shape, &to(v, u16::from))),
+        ("int32", |f, stem, shape, v| f.put(stem, shape, &to(v, i32::from))),
+        ("uint32", |f, stem, shape, v| f.put(stem, shape, &to(v, u32::from))),
+        ("int64", |f, stem, shape, v| f.put(stem, shape, &to(v, i64::from))),
+        ("uint64", |f, stem, shape, v| f.put(stem, shape, &to(v, u64::from))),
+        ("bool", |f, stem, shape, v| f.put_as(stem, shape, v, "|b1")),
+        ("big-endian int16", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, i16::from), 'i')),
+        ("big-endian uint32", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, u32::from), 'u')),
+        ("big-endian int64", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, i64::from), 'i')),
+        ("big-endian float16", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, f16::from), 'f')),
+        ("big-endian float32", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, f32::from), 'f')),
+        ("big-endian float64", |f, stem, shape, v| f.put_swapped(stem, shape, &to(v, f64::from), 'f')),
+    ];
+    let folder = Folder::legal();
+    folder.put("x", &[4, 2], &[0.0_f32, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    folder.put("y", &[4], &[1_i64, 0, 0, 1]);
+    folder.put("edge_weight", &[3], &[1.0_f32, 0.0, 1.0]);
+    folder.put("edge_time", &[3], &[1_i64, 0, 1]);
+    let found = numbers(&folder);
+    for (name, put) in cases {
+        let folder = Folder::legal();
+        put(&folder, "x", &[4, 2], &[0, 1, 1, 0, 1, 1, 0, 0]);
+        put(&folder, "edge_weight", &[3], &[1, 0, 1]);
+        folder.put("edge_time", &[3], &[1_i64, 0, 1]);
+        folder.put("y", &[4], &[1_i64, 0, 0, 1]);
+        if !name.contains("float16") {
+            put(&folder, "y", &[4], &[1, 0, 0, 1]);
+        }
+        if !name.contains("float") {
+            put(&folder, "edge_time", &[3], &[1, 0, 1]);
+            put(&folder, "train_idx", &[1], &[0]);
+            if name != "bool" {
+                put(&folder, "edge_index", &[2, 3], &[0, 1, 3, 1, 0, 3]);
+            }
+        }
+        assert_eq!(numbers(&folder), found, "{name}");
+    }
+}
+
+/// The features and labels of nodes, weights, times, sources and destinations.
+type Numbers = (Vec<[f32; 2]>, Vec<i64>, Vec<f32>, Vec<i64>, Vec<u32>, Vec<u32>);
+
+/// Reads all numbers of a graph.
+fn numbers(folder: &Folder) -> Numbers {
+    let dataset = folder.read().unwrap();
+    let nodes = dataset.nodes(NodeTypeId(0));
+    let mut rows = vec![[0.0; 2]; 4];
+    let features = nodes.features.as_ref().unwrap();
+    rows.iter_mut().enumerate().for_each(|(at, row)| features.copy_row(at, row));
+    let edges = dataset.edges(EdgeTypeId(0));
+    let attributes = &edges.attributes;
+    let weights = attributes.weights.as_ref().unwrap().to_vec();
+    let times = attributes.times.as_ref().unwrap().to_vec();
+    (rows, nodes.labels.as_ref().unwrap().to_vec(), weights, times, edges.src.to_vec(), edges.dst.to_vec())
+}
+
+/// Converts small numbers.
+fn to<T>(values: &[u8], convert: fn(u8) -> T) -> Vec<T> {
+    values.iter().map(|&value| convert(value)).collect()
+}
+
 #[test]
 fn each_bad_attribute_is_named_with_its_entry() {
     type Change = fn(&Folder);
@@ -436,7 +517,10 @@ fn each_bad_attribute_is_named_with_its_entry() {
             |f| f.put("edge_attr", &[3], &[0.0_f32; 3]),
             "edge_attr.npy: its shape is [3], expected [num_edges, num_features]",
         ),
-        (|f| f.put("edge_attr", &[3, 1], &[0_i64; 3]), "edge_attr.npy: its type is <i8, expected floats"),
+        (
+            |f| f.put("edge_attr", &[3, 1], &[0, 0, (1_i64 << 24) + 1]),
+            "edge_attr.npy: entry 2 is 16777217, which floats of 32 bits do not hold; .astype(numpy.float32) rounds it",
+        ),
         (|f| f.put("edge_attr", &[3, 1], &[0.0, f32::NAN, 0.0]), "edge_attr.npy: feature 0 of edge 1 is NaN"),
         (|f| f.put("edge_weight", &[4], &[0.0_f32; 4]), "edge_weight.npy: it has 4 rows, but there are 3 edges"),
         (
@@ -449,7 +533,7 @@ fn each_bad_attribute_is_named_with_its_entry() {
         ),
         (|f| f.put("edge_weight", &[3], &[1.0, f32::NAN, 1.0]), "edge_weight.npy: edge 1 has weight NaN, which is not"),
         (|f| f.put("edge_weight", &[3], &[1e300, 1.0, 1.0]), "edge_weight.npy: edge 0 has weight inf, which is not"),
-        (|f| f.put("edge_weight", &[3], &[1_i64; 3]), "edge_weight.npy: its type is <i8, expected floats"),
+        (|f| f.put("edge_weight", &[3], &[1, 1, u64::MAX]), "edge_weight.npy: entry 2 is 9223372036854775807, which"),
         (|f| f.put("edge_time", &[2], &[1_i64; 2]), "edge_time.npy: it has 2 rows, but there are 3 edges"),
         (|f| f.put("edge_time", &[3], &[1.0_f32; 3]), "edge_time.npy: its type is <f4, expected whole numbers"),
         (|f| f.put("edge_time", &[3], &[1, u64::MAX, 1]), "edge_time.npy: the time of edge 1 does not fit"),
@@ -470,7 +554,7 @@ fn each_bad_attribute_is_named_with_its_entry() {
 #[test]
 fn each_bad_array_is_named_with_its_entry() {
     type Change = fn(&Folder);
-    let cases: [(Change, &str); 23] = [
+    let cases: [(Change, &str); 24] = [
         (
             |f| f.put("edge_index", &[2, 2], &[0_i64, 1, 1, 4]),
             "edge_index.npy: the destination of edge 1 is node 4, which is out",
@@ -487,7 +571,11 @@ fn each_bad_array_is_named_with_its_entry() {
         (|f| f.put("x", &[3, 2], &[0.0_f32; 6]), "edge_index.npy: the source of edge 2 is node 3"),
         (|f| f.put("x", &[5, 2], &[0.0_f32; 10]), "y.npy: it has 4 rows, but the graph has 5 nodes"),
         (|f| f.put("x", &[8], &[0.0_f32; 8]), "the graph has 8 nodes"),
-        (|f| f.put("x", &[4, 1], &[0_i64; 4]), "x.npy: its type is <i8, expected floats"),
+        (
+            |f| f.put("x", &[4, 1], &[0, i64::MIN + 1, 0, 0]),
+            "x.npy: entry 1 is -9223372036854775807, which floats of 32 bits do not hold",
+        ),
+        (|f| f.put_as("x", &[4, 1], &[0_u8; 4], "|S1"), "x.npy: its type is |S1, expected numbers; save it through"),
         (|f| f.put("x", &[4, 1], &[0.0, 0.0, f32::NAN, 0.0]), "x.npy: feature 0 of node 2 is NaN or infinite"),
         (
             |f| f.put("x", &[4, 1], &[0.0, 1e300, 0.0, 0.0]),

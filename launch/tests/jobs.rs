@@ -6,10 +6,11 @@ mod support;
 use edgecut_testing::Need;
 use rustix::process::Signal;
 use std::time::Duration;
-use support::{Lab, read, skip, wait_until};
+use support::{Lab, Run, read, skip, wait_until};
 
-/// The time limit for a job to disappear after its end was caused.
-const GONE: Duration = Duration::from_secs(10);
+/// The seconds without a sign of life after which a job ends, where a test waits for them. A busy machine lets processes
+/// that run give a sign of life within them.
+const SILENCE: u64 = 6;
 
 /// Returns two hosts of any kind.
 fn lab(test: &str) -> Option<Lab> {
@@ -86,12 +87,12 @@ fn loopback_servers_do_where_there_are_no_namespaces() {
 #[test]
 fn the_first_failure_decides_and_its_last_lines_come_again() {
     let Some(lab) = lab("failures") else { return };
-    // Rank 3 fails, and rank 0 ends because of it. The others would run for ever.
+    // Rank 3 fails, and rank 0 fails because of it. The others would run for ever.
     lab.script(
         "fail",
         "case $RANK in\n\
          3) echo 'about to fail' >&2; sleep 1; exit 7;;\n\
-         0) sleep 1.5; exit 3;;\n\
+         0) trap 'exit 3' TERM; sleep 1000 & wait;;\n\
          *) sleep 1000;;\n\
          esac\n",
     );
@@ -124,15 +125,14 @@ fn ctrl_c_ends_all_of_a_job_and_nothing_of_another() {
     bystander.wait_for("running", 2);
     let others = other.job_processes();
     job.signal(Signal::INT);
-    let took = lab.time_until_all_are_gone();
-    assert!(took < GONE, "{took:?}");
+    lab.wait_until_all_are_gone();
     let run = job.finish();
     assert_eq!(run.status.code(), Some(130), "{run:#?}");
     assert!(run.err.ends_with("launch: interrupted: all processes have ended\n"), "{run:#?}");
     let alive = other.job_processes();
     assert!(others.iter().filter(|pid| alive.contains(pid)).count() >= 4, "{others:?} {alive:?}");
     bystander.signal(Signal::TERM);
-    other.time_until_all_are_gone();
+    other.wait_until_all_are_gone();
     assert_eq!(bystander.finish().status.code(), Some(130));
 }
 
@@ -144,8 +144,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
     let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
     job.wait_for("running", 4);
     job.signal(Signal::KILL);
-    let took = lab.time_until_all_are_gone();
-    assert!(took < GONE, "{took:?}");
+    lab.wait_until_all_are_gone();
     job.finish();
 
     // The agent of the second host is killed: its ranks die with it, another agent ends their children, and the
@@ -158,8 +157,7 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
     let status = read(format!("/proc/{rank_3}/status"));
     let agent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_raw(agent).unwrap(), Signal::KILL).unwrap();
-    let took = lab.time_until_all_are_gone();
-    assert!(took < GONE, "{took:?}");
+    lab.wait_until_all_are_gone();
     let run = job.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
     assert!(run.err.contains("is lost"), "{run:#?}");
@@ -173,8 +171,7 @@ fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
     let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
     job.wait_for("running", 6);
     lab.cut(1, true);
-    let took = lab.time_until_all_are_gone();
-    assert!(took < GONE, "{took:?}");
+    lab.wait_until_all_are_gone();
     let run = job.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
     assert!(run.err.contains("10.99.0.2 (node 1) is lost"), "{run:#?}");
@@ -185,17 +182,17 @@ fn a_pause_of_the_launcher_alone_ends_the_job_and_is_named_as_the_cause() {
     let Some(lab) = lab("a suspended launcher") else { return };
     lab.script("meek", "echo running\nexec sleep 1000\n");
     let config = arg(&lab.ip_config(1));
-    let job = lab.spawn(&["--ip-config", &config, "--silence", "3", "./meek"]);
+    let job = lab.spawn(&["--ip-config", &config, "--silence", &SILENCE.to_string(), "./meek"]);
     job.wait_for("running", 2);
     job.signal(Signal::STOP);
-    lab.time_until_all_are_gone();
+    lab.wait_until_all_are_gone();
     job.signal(Signal::CONT);
     let run = job.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
-    assert!(run.err.contains("it has heard nothing from this program for 3 s"), "{run:#?}");
+    assert!(run.err.contains(&format!("it has heard nothing from this program for {SILENCE} s")), "{run:#?}");
     let last = run.err.lines().last().unwrap_or_default();
     assert!(last.starts_with("launch: this program stood still for"), "{run:#?}");
-    assert!(last.contains("the nodes ended the job after 3 s without a sign of life"), "{run:#?}");
+    assert!(last.contains(&format!("the nodes ended the job after {SILENCE} s without a sign of life")), "{run:#?}");
     assert!(!run.err.contains("is lost"), "no node is blamed: {run:#?}");
 }
 
@@ -204,8 +201,7 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
     let Some(lab) = lab("a suspended job") else { return };
     lab.script("wait", "echo running\nwhile [ ! -e go ]; do sleep 0.1; done\necho done\n");
     let config = arg(&lab.ip_config(1));
-    let silence = Duration::from_secs(3);
-    let job = lab.spawn(&["--ip-config", &config, "--silence", "3", "./wait"]);
+    let job = lab.spawn(&["--ip-config", &config, "--silence", &SILENCE.to_string(), "./wait"]);
     job.wait_for("running", 2);
     let signal = |pids: &[i32], signal: Signal| {
         for pid in pids.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
@@ -219,7 +215,7 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
     signal(&[&ranks[..], &agents].concat(), Signal::STOP);
     job.signal(Signal::STOP);
     // Longer than either side waits for the other.
-    std::thread::sleep(silence * 2);
+    std::thread::sleep(Duration::from_secs(SILENCE * 2));
     signal(&[&agents[..], &ranks].concat(), Signal::CONT);
     job.signal(Signal::CONT);
     job.wait_for("this program stood still", 1);
@@ -236,6 +232,21 @@ fn agent_of(rank: i32) -> Option<i32> {
     read(format!("/proc/{parent}/cmdline")).contains("__agent").then_some(parent)
 }
 
+/// Runs a job whose second rank fails twice, each time once all ranks are running.
+fn run_flaky(lab: &Lab, flags: &[&str]) -> Run {
+    for host in &lab.hosts {
+        for name in ["secret-0", "secret-1", "fail-0", "fail-1"] {
+            let _ = std::fs::remove_file(host.files.join(name));
+        }
+    }
+    let job = lab.spawn(flags);
+    for attempt in 0..2 {
+        job.wait_for(&format!("attempt {attempt}"), 2);
+        lab.hosts.iter().for_each(|host| std::fs::write(host.files.join(format!("fail-{attempt}")), "").unwrap());
+    }
+    job.finish()
+}
+
 #[test]
 fn a_job_starts_again_under_another_name_and_secret() {
     let Some(lab) = lab("restarts") else { return };
@@ -243,16 +254,16 @@ fn a_job_starts_again_under_another_name_and_secret() {
         "flaky",
         "echo \"$EDGECUT_JOB_ID $EDGECUT_TOKEN\" >> \"secret-$RANK\"\n\
          echo \"attempt $EDGECUT_RESTART_COUNT\"\n\
-         [ \"$EDGECUT_RESTART_COUNT\" -ge 2 ] || { sleep 0.5; [ \"$RANK\" != 1 ] || exit 9; sleep 100; }\n",
+         [ \"$EDGECUT_RESTART_COUNT\" -lt 2 ] || exit 0\n\
+         until [ -e \"fail-$EDGECUT_RESTART_COUNT\" ]; do sleep 0.1; done\n\
+         [ \"$RANK\" = 1 ] && exit 9\n\
+         sleep 1000\n",
     );
     let config = arg(&lab.ip_config(1));
     let logs = arg(&lab.path("logs"));
-    let run = lab.run(&["--ip-config", &config, "--max-restarts", "1", "--log-dir", &logs, "./flaky"]);
+    let run = run_flaky(&lab, &["--ip-config", &config, "--max-restarts", "1", "--log-dir", &logs, "./flaky"]);
     assert_eq!(run.status.code(), Some(9), "{run:#?}");
-    for host in &lab.hosts {
-        (0..2).for_each(|rank| drop(std::fs::remove_file(host.files.join(format!("secret-{rank}")))));
-    }
-    let run = lab.run(&["--ip-config", &config, "--max-restarts", "2", "--log-dir", &logs, "./flaky"]);
+    let run = run_flaky(&lab, &["--ip-config", &config, "--max-restarts", "2", "--log-dir", &logs, "./flaky"]);
     assert!(run.status.success(), "{run:#?}");
     assert!(run.err.contains("restarting the whole job (2 of 2)"), "{run:#?}");
     let secrets = read(lab.hosts[0].files.join("secret-0"));
@@ -304,7 +315,8 @@ fn a_server_starts_again_alone() {
     assert!(lab.job_processes().is_empty());
 
     // An interrupt between two restarts ends the job.
-    let job = lab.spawn(&[flags.as_slice(), &["./serve", "9"]].concat());
+    let flags = ["--ip-config", &arg(&servers), "--role", "server", "--token-file", &token, "--max-restarts", "1000"];
+    let job = lab.spawn(&[flags.as_slice(), &["./serve", "1000"]].concat());
     job.wait_for("rank 1 attempt 1", 1);
     job.signal(Signal::INT);
     assert_eq!(job.finish().status.code(), Some(130));
@@ -369,8 +381,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     // Processes sleep only once the pipe and all queues are full.
     assert!(wait_until(|| read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ")));
     rustix::process::kill_process(pid, Signal::INT).unwrap();
-    let took = lab.time_until_all_are_gone();
-    assert!(took < GONE, "{took:?}");
+    lab.wait_until_all_are_gone();
     assert!(wait_until(|| job.try_wait().unwrap().is_some()), "launch does not end");
     assert_eq!(job.wait().unwrap().code(), Some(130));
 }

@@ -91,9 +91,25 @@ pub enum PartitionError {
         /// The reason.
         why: String,
     },
+    /// Edges that are to be removed do not exist.
+    #[error("{number} edges to remove do not exist; the first one is of edge type {edge_type}, from node {} to node {}", pair[0], pair[1])]
+    MissingEdges {
+        /// The position of the edge type.
+        edge_type: usize,
+        /// The original ids of the ends of the first one.
+        pair: [u32; 2],
+        /// The number of pairs of nodes without an edge.
+        number: u64,
+    },
     /// The output folder exists already.
     #[error("{} exists already: `overwrite` replaces it, or choose another output folder", path.display())]
     Exists {
+        /// The output folder.
+        path: PathBuf,
+    },
+    /// The parts in the output folder have changed since they were read.
+    #[error("{} has changed while it was updated, for example by another update: update it again", path.display())]
+    Changed {
         /// The output folder.
         path: PathBuf,
     },

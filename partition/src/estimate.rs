@@ -27,6 +27,9 @@ pub(crate) const METIS_NEIGHBOR_BYTES: u64 = 58;
 /// The bytes that METIS allocates for each node.
 pub(crate) const METIS_NODE_BYTES: u64 = 110;
 
+/// The bytes of an edge while edges with labels are divided: its position among them.
+const POSITION_BYTES: u64 = 8;
+
 /// The most balance constraints: nodes of four types, edges and training nodes.
 const MAX_CONSTRAINTS: u64 = 6;
 
@@ -40,6 +43,8 @@ pub(crate) struct Sizes {
     pub(crate) num_edges: u64,
     pub(crate) num_in_splits: u64,
     pub(crate) num_held_out: u64,
+    /// The edges of types with labels.
+    pub(crate) num_labeled: u64,
     pub(crate) num_constraints: u64,
     pub(crate) num_parts: u64,
     pub(crate) num_threads: u64,
@@ -108,6 +113,7 @@ impl Sizes {
         let share = options.hold_out_edges.map_or(0.0, |hold_out| hold_out.valid_fraction + hold_out.test_fraction);
         let held_out = (share * shape.num_edges() as f64) as u64;
         let num_types = shape.node_types.iter().filter(|nodes| nodes.num_nodes > 0).count() as u64;
+        let labeled = shape.edge_types.iter().filter(|edges| edges.label_bytes > 0);
         let node_bytes = shape.node_types.iter().map(|nodes| {
             let of_node =
                 8 * u64::from(nodes.has_labels) + 8 * u64::from(nodes.has_times) + 4 * nodes.target_dim as u64;
@@ -123,6 +129,7 @@ impl Sizes {
             num_edges: stored.num_edges(),
             num_in_splits: shape.node_types.iter().map(|nodes| nodes.num_in_splits).sum(),
             num_held_out: shape.edge_types.iter().map(|edges| edges.num_held_out).sum::<u64>() + held_out,
+            num_labeled: labeled.map(|edges| edges.num_edges).sum(),
             num_constraints: num_types.clamp(1, MAX_CONSTRAINTS - 2) + 2,
             num_parts: u64::from(options.num_parts),
             num_threads: rayon::current_num_threads() as u64,
@@ -143,7 +150,9 @@ impl Sizes {
     fn fixed(&self, method: Method) -> PhaseBytes {
         let n = self.num_nodes;
         // Splits are lists of ids, which are copied once. Held-out edges have two ids, perhaps a time, and entries in an index.
-        let held = 8 * self.num_in_splits + 48 * self.num_held_out + if self.is_given { 4 * n } else { 0 };
+        // A labeled edge has the code of its split.
+        let held =
+            8 * self.num_in_splits + 48 * self.num_held_out + self.num_labeled + if self.is_given { 4 * n } else { 0 };
         let base = BASE_BYTES + THREAD_BYTES * self.num_threads + self.tables.map_or(0, |tables| tables.ids);
         let c = self.num_constraints;
         let has_graph = !self.is_given && method != Method::Random && self.num_parts > 1;
@@ -155,7 +164,9 @@ impl Sizes {
         let ranked = if self.is_ranked { 20 * n * self.num_parts.min(4) } else { 0 };
         PhaseBytes {
             // The generator has classes, weights and tables of nodes to draw from.
-            reading: if self.is_generated { 48 * n } else { 8 * n } + self.table_bytes(),
+            reading: if self.is_generated { 48 * n } else { 8 * n }
+                + self.table_bytes()
+                + POSITION_BYTES * self.num_labeled,
             preparing: (8 * n).max(constraints),
             assigning: if self.is_given { 4 * n } else { self.method_bytes(method) },
             // The assignment, and both directions of the new numbering.

@@ -40,6 +40,7 @@ mod own_folder;
 mod plan;
 mod progress;
 mod staging;
+mod update;
 mod verify;
 mod write;
 
@@ -50,6 +51,10 @@ pub use error::PartitionError;
 pub use options::{Balance, MemoryLimit, Method, PartitionOptions};
 pub use plan::{PhasePlan, Plan, PlanInput, RankPlan, TableBytes};
 pub use progress::{Phase, Progress};
+pub use update::{
+    Advice, Changes, EdgeCounts, NodeCounts, Quality, RemovedPairs, Replaces, UpdateOptions, UpdateReport,
+    check_update_output, update, update_limits,
+};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 

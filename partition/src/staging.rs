@@ -1,7 +1,7 @@
 //! A folder that is written beside its destination, and appears there complete or not at all.
 
 use crate::PartitionError;
-use edgecut_graph::{FORMAT_NAME, META_FILE, listed_files, possible_files};
+use edgecut_graph::{FORMAT_NAME, META_FILE, Meta, listed_files, possible_files};
 use edgecut_output::{TemporaryFolder, destination, remove_dead_folders, sync_folder};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -19,6 +19,8 @@ pub(crate) struct Staging {
     folder: TemporaryFolder,
     out_dir: PathBuf,
     overwrite: bool,
+    /// The fingerprint that the parts at the destination must still have.
+    expected: Option<String>,
 }
 
 /// Checks that `out_dir` does not exist, is empty, or may be replaced.
@@ -70,7 +72,12 @@ impl Staging {
         };
         fs::create_dir_all(parent).map_err(|e| failed("create", parent, e))?;
         let folder = temporary(parent, name, "partial")?;
-        Ok(Self { folder, out_dir, overwrite })
+        Ok(Self { folder, out_dir, overwrite, expected: None })
+    }
+
+    /// Lets [`Staging::commit`] fail if the parts at the destination are others than those with this fingerprint.
+    pub(crate) fn expect(&mut self, fingerprint: String) {
+        self.expected = Some(fingerprint);
     }
 
     /// Returns the folder to write to.
@@ -84,6 +91,11 @@ impl Staging {
         sync_folders(dir)?;
         // The destination may have been created while the parts were written.
         check_free(&self.out_dir, self.overwrite)?;
+        if let Some(expected) = &self.expected
+            && Meta::read(&self.out_dir)?.fingerprint() != *expected
+        {
+            return Err(PartitionError::Changed { path: self.out_dir.clone() });
+        }
         let (Some(parent), Some(name)) = (self.out_dir.parent(), self.out_dir.file_name()) else { return Ok(()) };
         let old = if self.out_dir.join(META_FILE).exists() {
             // The temporary folder holds the old parts afterwards and is removed when it is dropped. If that fails, the
@@ -165,8 +177,12 @@ fn failed(doing: &'static str, path: &Path, source: std::io::Error) -> Partition
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::AtFlags;
+    use std::io::Write as _;
+    use std::os::unix::fs::MetadataExt;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use edgecut_graph::readers::{FakeOptions, fake};
     use edgecut_output::host_tag;
     use edgecut_output::testing::ForeignEntries;
 
@@ -209,17 +225,46 @@ mod tests {
         assert_eq!(names(&out), [META_FILE, "part_2"]);
     }
 
+    /// Returns true if the folder has parts. The parts of a folder that was opened may disappear once another folder is
+    /// in its place.
+    fn is_complete(out: &Path) -> bool {
+        let folder = fs::File::open(out).unwrap();
+        let has_parts = rustix::fs::statat(&folder, META_FILE, AtFlags::empty()).is_ok();
+        has_parts || folder.metadata().unwrap().ino() != fs::metadata(out).unwrap().ino()
+    }
+
+    #[test]
+    fn parts_that_another_run_has_changed_are_not_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("parts");
+        let graph = fake(&FakeOptions { avg_num_nodes: 20, ..FakeOptions::default() }).unwrap();
+        let meta = crate::partition(&graph, &crate::PartitionOptions::new(1), &out, &()).unwrap();
+        let mut staging = Staging::create(&out, true).unwrap();
+        staging.expect(meta.fingerprint());
+        let others = crate::PartitionOptions { overwrite: true, ..crate::PartitionOptions::new(2) };
+        crate::partition(&graph, &others, &out, &()).unwrap();
+        assert!(matches!(staging.commit(), Err(PartitionError::Changed { .. })));
+        assert_eq!(Meta::read(&out).unwrap().num_parts, 2);
+    }
+
     #[test]
     fn the_destination_always_leads_to_complete_parts() {
         let root = tempfile::tempdir().unwrap();
-        let out = root.path().join("2-parts");
+        let [out, other] = ["2-parts", "other"].map(|name| root.path().join(name));
         commit(&out, false, "part_0");
+        commit(&other, false, "part_0");
+        if let Err(error) = exchange(&other, &out) {
+            let why = format!("{} is on a file system that cannot exchange folders: {error}", root.path().display());
+            let _ = writeln!(std::io::stderr(), "SKIPPED the_destination_always_leads_to_complete_parts: {why}");
+            return;
+        }
+        fs::remove_dir_all(&other).unwrap();
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut looks = 0;
                 while !is_done.load(Ordering::Relaxed) || looks == 0 {
-                    assert!(out.join(META_FILE).exists(), "no parts after {looks} looks");
+                    assert!(is_complete(&out), "no parts after {looks} looks");
                     looks += 1;
                 }
             });

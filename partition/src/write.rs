@@ -109,6 +109,7 @@ pub(crate) fn write_options(dataset: &Grouped, is_by_method: bool, options: &Par
         hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
         overlap: options.overlap,
         hotness: options.hotness.clone(),
+        updates: None,
     };
     WriteOptions { num_parts: options.num_parts, provenance, is_synced: true }
 }

@@ -11,11 +11,15 @@ over all parts of the graph.
 ...     out = model(batch.x, batch.edge_index)[:batch.batch_size]
 """
 
+import importlib
+from typing import Any
+
 from . import distributed
 from ._edgecut import EdgecutError
 from .dgl_blocks import to_dgl
 from .graph_dataset import GraphDataset, fake_graphs, open_graphs
 from .graph_loader import GraphDataLoader
+from .in_memory import from_pyg
 from .link_loader import LinkNeighborLoader
 from .loader import NeighborLoader
 from .partitioning import partition
@@ -34,8 +38,23 @@ __all__ = [
     "connect",
     "distributed",
     "fake_graphs",
+    "from_pyg",
     "open",
     "open_graphs",
     "partition",
     "to_dgl",
 ]
+
+# Loaders that need PyG, by module. They are imported at their first use.
+_OF_PYG = {
+    "ClusterData": "pyg_clusters",
+    "ClusterLoader": "pyg_clusters",
+    "HGTLoader": "pyg_hgt",
+    "ShaDowKHopSampler": "pyg_shadow",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_PYG:
+        return getattr(importlib.import_module(f".{_OF_PYG[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

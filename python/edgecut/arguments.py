@@ -21,7 +21,19 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 # Arguments of PyTorch's DataLoader that have no meaning for loaders without worker processes.
-_MEANINGLESS = ("filter_per_worker", "is_sorted", "multiprocessing_context", "persistent_workers", "pin_memory", "prefetch_factor")
+_MEANINGLESS = ("in_order", "multiprocessing_context", "persistent_workers", "pin_memory", "pin_memory_device", "prefetch_factor")
+
+# Arguments of PyTorch's DataLoader that choose inputs or threads, and what loaders of a Store have instead.
+_INSTEAD = {
+    "batch_sampler": "`batch_size`, `shuffle` and an array of ids choose the batches",
+    "generator": "`seed` chooses the random numbers",
+    "sampler": "`shuffle` and an array of ids choose the order",
+    "timeout": "a job fails by itself when a process does not answer (`edgecut.distributed.init`)",
+    "worker_init_fn": "native threads make the batches, and run no code of Python",
+    "collate_fn": "use `transform`",
+    "custom_cls": "use `transform`",
+    "input_id": "use `transform`, which can index with `batch.input_id`",
+}
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -107,6 +119,8 @@ def whole_number(value: Any, name: str, least: int = 0) -> int:
 def refuse_unknown(loader: str, kwargs: Mapping[str, Any], stacklevel: int) -> None:
     """Reject arguments that a loader does not have. Warn of those without effect."""
     for name in kwargs:
+        if name in _INSTEAD:
+            raise TypeError(f"{loader} of a Store has no argument `{name}`: {_INSTEAD[name]}")
         if name not in _MEANINGLESS:
             raise TypeError(f"{loader} has no argument `{name}`")
         warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=stacklevel)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import array, checked, integers
-from .loader import SPLITS, Loader, by_type
+from .loader import SPLITS, Loader, by_type, is_edge_type, whole_edge_type
 from .store import Store
 
 __all__ = ["LinkNeighborLoader"]
@@ -18,12 +18,14 @@ __all__ = ["LinkNeighborLoader"]
 class LinkNeighborLoader(Loader):
     """A loader of mini-batches of edges that samples neighbors around their ends.
 
-    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader``. Those that are not described here are those of
-    :class:`NeighborLoader`.
+    It has the arguments of ``torch_geometric.loader.LinkNeighborLoader`` in the same order. :class:`NeighborLoader`
+    describes the arguments that are not described here, and PyG's data in memory. Of such data, negatives are random nodes
+    as in PyG, and ``exclude_seed_edges`` is False unless it is given. The rest of this page describes loaders of a
+    :class:`Store`.
 
     Parameters
     ----------
-    data : Store
+    data : Store, Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
         The graph.
     num_neighbors : list of int, or dict of edge type to list of int
         The number of neighbors per hop.
@@ -32,6 +34,9 @@ class LinkNeighborLoader(Loader):
         messages, which is the default, or ``"valid"`` and ``"test"`` for the edges that were held out when the graph was
         partitioned. In a job, a process takes the edges of a split that end in its own part; but an array must be the same
         in all processes, which take its batches in turn.
+    edge_label : array, optional
+        The label of each edge, for arrays. With binary negatives, 0 becomes the label of the negatives, and labels from 0 on
+        grow by 1, as in PyG.
     edge_label_time : array of int, optional
         The time of each edge, for arrays. Needs ``time_attr``.
     neg_sampling : {'binary', 'triplet'}, dict, or torch_geometric.sampler.NegativeSampling; optional
@@ -39,6 +44,8 @@ class LinkNeighborLoader(Loader):
         nodes without an edge from its source; for ``"valid"`` and ``"test"`` also without a held-out one. The negatives of
         an edge are a function of the seed, the epoch, the edge type, the ids of both ends and the edge's time, so they
         depend neither on the partitioning nor on the batch.
+    neg_sampling_ratio : float, optional
+        The whole number of binary negatives per edge, in place of ``neg_sampling``.
     exclude_seed_edges : bool, default True
         Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
         Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``.
@@ -76,22 +83,34 @@ class LinkNeighborLoader(Loader):
     ([1.0, 1.0, 0.0, 0.0], (2, 4))
     """
 
+    _OF_DATA = "LinkNeighborLoader"
+    _mode: str | None
+    _amount: int
+
     @checked
     def __init__(
         self,
         data: Store,
         num_neighbors: Sequence[int] | Mapping[Any, Sequence[int]],
         edge_label_index: Any = None,
+        edge_label: Any = None,
         edge_label_time: Any = None,
         replace: bool = False,
+        subgraph_type: Any = "directional",
         disjoint: bool = False,
         temporal_strategy: str = "uniform",
         neg_sampling: Any = None,
+        neg_sampling_ratio: float | None = None,
         time_attr: str | None = None,
         weight_attr: str | None = None,
         transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
         *,
-        exclude_seed_edges: bool = True,
+        exclude_seed_edges: bool | None = None,
         batch_size: int = 1,
         shuffle: bool = False,
         drop_last: bool = False,
@@ -103,7 +122,13 @@ class LinkNeighborLoader(Loader):
         **kwargs: Any,
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)
-        self._mode, self._amount = _negatives(neg_sampling)
+        if neg_sampling_ratio and neg_sampling is not None:
+            raise ValueError("`neg_sampling_ratio` and `neg_sampling` exclude each other: both choose the negatives")
+        if neg_sampling_ratio:
+            self._mode, self._amount = "binary", _whole_amount("neg_sampling_ratio", neg_sampling_ratio)
+        else:
+            self._mode, self._amount = _negatives(neg_sampling)
+        self._labels = _edge_labels(edge_label, ends, self._mode)
         if edge_label_time is not None and time_attr is None:
             raise ValueError("`edge_label_time` needs `time_attr`, without which later neighbors are sampled as well")
         settings = {
@@ -118,7 +143,7 @@ class LinkNeighborLoader(Loader):
                 "times": None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
                 "split": split,
                 "num_negatives": self._amount,
-                "exclude_seed_edges": exclude_seed_edges,
+                "exclude_seed_edges": exclude_seed_edges is not False,
             },
         }
         self._edge_type = data.edge_types[edge_type].name
@@ -147,6 +172,11 @@ class LinkNeighborLoader(Loader):
         pairs = np.stack([src, dst])
         if self._mode == "binary":
             pairs = np.concatenate([pairs, np.stack([np.repeat(src, self._amount), negatives])], axis=1)
+        if self._labels is not None:
+            labels = self._labels[arrays["input_id"]]
+            num_negatives = pairs.shape[1] - len(src)
+            of_edges["edge_label"] = np.concatenate([labels, np.zeros((num_negatives, *labels.shape[1:]), labels.dtype)])
+        elif self._mode == "binary":
             of_edges["edge_label"] = (np.arange(pairs.shape[1]) < len(src)).astype(np.float32)
         of_edges["edge_label_index"] = pairs
         return by_type(store, self._edge_type, of_edges)
@@ -156,10 +186,12 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     """Return the number of the edge type, the split, and the ids of the ends or None."""
     names = [t.name for t in data.edge_types]
     edge_type, edges = None, edge_label_index
-    if isinstance(edges, tuple) and len(edges) == 2 and isinstance(edges[0], tuple):
-        edge_type, edges = edges
-    elif isinstance(edges, tuple) and len(edges) == 3:
+    if is_edge_type(edges):
         edge_type, edges = edges, None
+    elif isinstance(edges, tuple) and len(edges) == 2 and is_edge_type(edges[0]):
+        edge_type, edges = edges
+    if edge_type is not None:
+        edge_type = whole_edge_type(data, edge_type, "edge_label_index")
     if edge_type is None and len(names) > 1:
         raise ValueError(f"`edge_label_index` must name one of the edge types {', '.join(map(str, names))}")
     if edge_type is not None and edge_type not in names:
@@ -174,6 +206,20 @@ def _input_edges(data: Store, edge_label_index: Any) -> tuple[int, str, np.ndarr
     if ends.ndim != 2 or ends.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {ends.shape}, expected (2, number of edges)")
     return number, "train", np.stack([integers(end, "edge_label_index") for end in ends])
+
+
+def _edge_labels(edge_label: Any, ends: np.ndarray | None, mode: str | None) -> np.ndarray | None:
+    """Return the labels of the listed edges, as PyG numbers them: with binary negatives, 0 is the label of these."""
+    if edge_label is None:
+        return None
+    if ends is None:
+        raise ValueError("`edge_label` needs an array in `edge_label_index`, whose edges it labels")
+    if mode == "triplet":
+        raise ValueError("`edge_label` and triplets exclude each other: a triplet has one edge and its negatives")
+    labels = array(edge_label, "edge_label")
+    if len(labels) != ends.shape[1]:
+        raise ValueError(f"`edge_label` has {len(labels)} entries for {ends.shape[1]} edges")
+    return labels + 1 if mode == "binary" and len(labels) > 0 and labels.min() == 0 else labels
 
 
 def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
@@ -193,7 +239,11 @@ def _negatives(neg_sampling: Any) -> tuple[str | None, int]:
     mode = getattr(mode, "value", mode)
     if mode not in ("binary", "triplet"):
         raise ValueError(f"`neg_sampling` is {mode!r}: choose from 'binary' and 'triplet'")
+    return mode, _whole_amount("neg_sampling", amount)
+
+
+def _whole_amount(name: str, amount: Any) -> int:
     is_number = isinstance(amount, (int, float, np.integer, np.floating))
     if not is_number or not float(amount).is_integer() or amount < 1:
-        raise ValueError(f"`neg_sampling`: the amount is {amount!r}, but must be a whole number from 1")
-    return mode, int(amount)
+        raise ValueError(f"`{name}`: the amount is {amount!r}, but must be a whole number from 1")
+    return int(amount)

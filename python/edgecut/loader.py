@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,25 +21,63 @@ __all__ = ["NeighborLoader"]
 SPLITS = ("train", "valid", "test")
 
 
-class Loader(EpochLoader):
-    """A loader of nodes or edges with their neighborhoods."""
+# Arguments of PyG's loaders that loaders of a Store do not have, with their defaults and what to do instead.
+_OF_PYG_DATA = {
+    "subgraph_type": ("directional", "add reverse edges when the graph is partitioned (`to_undirected=True`)"),
+    "transform_sampler_output": (None, "use `transform`, which gets the batch"),
+    "neighbor_sampler": (None, "set the arguments of the loader"),
+    "directed": (True, "add reverse edges when the graph is partitioned (`to_undirected=True`)"),
+}
 
+
+class Loader(EpochLoader):
+    """A loader of nodes or edges with their neighborhoods.
+
+    Of PyG's data, which is in memory, a loader is a subclass of PyTorch's ``DataLoader``.
+    """
+
+    # The name of the class in `pyg_loaders`.
+    _OF_DATA: str
     _loader: _edgecut.Loader
     _store: Store
     _convert: Callable[..., Any]
     _edge_ids: EdgeIds | None
     batch_size: int
 
+    def __init_subclass__(cls) -> None:
+        # Python 3.10 would show the signature of `__new__`.
+        _, *others = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        data = args[0] if args else kwargs.get("data")
+        # A program that has not imported PyG has no data of it.
+        if isinstance(data, Store) or "torch_geometric" not in sys.modules:
+            return super().__new__(cls)
+        from . import pyg_data, pyg_loaders
+
+        if not pyg_data.is_pyg_data(data):
+            return super().__new__(cls)
+        if cls.__name__ != cls._OF_DATA:
+            raise TypeError(f"{cls.__name__} cannot load PyG's data: derive it from edgecut.pyg_loaders.{cls._OF_DATA}")
+        return getattr(pyg_loaders, cls._OF_DATA)(*args, **kwargs)
+
     def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
         """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
         refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=5)
+        for name, (default, remedy) in _OF_PYG_DATA.items():
+            if arguments[name] != default:
+                raise ValueError(f"`{name}` is {arguments[name]!r}, which needs PyG's data in memory: {remedy}")
+        for name in ("is_sorted", "filter_per_worker"):
+            if arguments[name]:
+                warnings.warn(f"`{name}` has no effect: threads make the batches", stacklevel=4)
         distributed._refuse_copies(data.world_size)
         weight_attr = arguments["weight_attr"]
         if weight_attr not in (None, "edge_weight"):
             raise ValueError(f"`weight_attr` is {weight_attr!r}: the weights of edges are named 'edge_weight'")
         time_attr = arguments["time_attr"]
         even_batches = data.world_size > 1 if arguments["even_batches"] is None else arguments["even_batches"]
-        self._store = data
+        self.data = self._store = data
         self._transform = arguments["transform"]
         self._convert = _converter(arguments["output"])
         edge_index = arguments["edge_index"]
@@ -47,7 +88,7 @@ class Loader(EpochLoader):
             data._graph,
             {
                 **{name: arguments[name] for name in shared},
-                "num_neighbors": _fan_outs(arguments["num_neighbors"]),
+                "num_neighbors": _fan_outs(data, arguments["num_neighbors"]),
                 "even_batches": even_batches,
                 "concurrency": arguments["num_workers"],
                 "weighted": weight_attr is not None,
@@ -60,6 +101,9 @@ class Loader(EpochLoader):
     def __len__(self) -> int:
         """Return the number of batches of this process in an epoch, which is the same in all processes."""
         return len(self._loader)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     def _as_batch(self, arrays: dict[str, Any]) -> Any:
         if self._edge_ids is not None:
@@ -74,14 +118,21 @@ class Loader(EpochLoader):
 class NeighborLoader(Loader):
     """A loader of mini-batches that samples neighbors around input nodes.
 
-    It has the arguments of ``torch_geometric.loader.NeighborLoader``, and yields the same layout. Threads of Rust sample
-    ahead while the program trains. In a job of several processes all of them must create their loaders in the same order
-    and take the same number of batches per epoch; neighbors and features come from all parts.
+    It has the arguments of ``torch_geometric.loader.NeighborLoader`` in the same order, and yields the same layout. Native
+    threads sample ahead while the program trains.
+
+    Of PyG's data in memory, the loader is a subclass of PyG's ``NeighborLoader``: all arguments have the meaning and the
+    defaults of PyG and of PyTorch's ``DataLoader``, except that the ``num_workers`` are threads. Types of nodes and edges can
+    have any name, and so can the attributes of ``time_attr`` and ``weight_attr``. ``seed`` repeats the random choices. The
+    rest of this page describes loaders of a :class:`Store`.
+
+    In a job of several processes all of them must create their loaders in the same order and take the same number of
+    batches per epoch; neighbors and features come from all parts.
 
     Parameters
     ----------
-    data : Store
-        The graph.
+    data : Store, Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
+        The graph. :func:`from_pyg` makes a ``PygGraph``, which loaders share.
     num_neighbors : list of int, or dict of edge type to list of int
         The number of neighbors per hop, from the input nodes outwards; -1 for all. Keys of a dict are triples, or
         relations.
@@ -95,6 +146,10 @@ class NeighborLoader(Loader):
         Sample with replacement.
     disjoint : bool, default False
         Sample a separate neighborhood for each input node.
+    subgraph_type, transform_sampler_output, neighbor_sampler, directed
+        For PyG's data only.
+    is_sorted, filter_per_worker
+        Without effect for a :class:`Store`.
     temporal_strategy : {'uniform', 'last'}
         The choice among neighbors that are not too late.
     time_attr : {'time', 'node_time', 'edge_time'}, optional
@@ -148,7 +203,7 @@ class NeighborLoader(Loader):
     ``edge_time``         int64 [E]        times of edges
     ``e_id``              int64 [E]        positions in ``edge_index``, if that is given
     ``batch``             int64 [N]        position of the input node of each neighborhood, with ``disjoint``
-    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array of ids or a mask
+    ``input_id``          int64 [B]        positions in ``input_nodes``, if that is an array of ids, otherwise ids
     ``batch_size``        int              B
     ``num_sampled_nodes`` H + 1 int        nodes that each hop has added, the input nodes first
     ``num_sampled_edges`` H int            edges that each hop has added
@@ -169,6 +224,8 @@ class NeighborLoader(Loader):
     ([1, 0, 3], [[1, 2], [0, 1]], [1, 1, 1])
     """
 
+    _OF_DATA = "NeighborLoader"
+
     @checked
     def __init__(
         self,
@@ -177,11 +234,17 @@ class NeighborLoader(Loader):
         input_nodes: Any = None,
         input_time: Any = None,
         replace: bool = False,
+        subgraph_type: Any = "directional",
         disjoint: bool = False,
         temporal_strategy: str = "uniform",
         time_attr: str | None = None,
         weight_attr: str | None = None,
         transform: Callable[[Any], Any] | None = None,
+        transform_sampler_output: Callable[[Any], Any] | None = None,
+        is_sorted: bool = False,
+        filter_per_worker: bool | None = None,
+        neighbor_sampler: Any = None,
+        directed: bool = True,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
@@ -217,6 +280,8 @@ class NeighborLoader(Loader):
             of_inputs["y"] = arrays["targets"].reshape(-1, nodes.num_targets)
         if self._positions is not None:
             of_inputs["input_id"] = self._positions[arrays["input_id"]]
+        else:
+            of_inputs["input_id"] = arrays["nodes"][self._seed_type]["n_id"][: arrays["batch_size"]]
         return by_type(self._store, nodes.name, of_inputs)
 
 
@@ -258,25 +323,37 @@ def by_type(store: Store, key: Any, values: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: value} for name, value in values.items()} if store.is_heterogeneous else values
 
 
-def _fan_outs(num_neighbors: Any) -> str:
-    """Return the fan-outs as text, as `train --num-neighbors` takes them."""
+def _fan_outs(data: Store, num_neighbors: Any) -> dict[str, Any]:
+    """Return the fan-outs of named edge types, and those of the others."""
     if not isinstance(num_neighbors, Mapping):
-        return _fan_out_list(num_neighbors)
-    names = [_edge_type_name(key) for key in num_neighbors]
-    lists = [_fan_out_list(numbers) for numbers in num_neighbors.values()]
-    return ";".join(f"{name}={numbers}" for name, numbers in zip(names, lists))
+        return {"others": integers(num_neighbors, "num_neighbors").tolist(), "named": []}
+    names = [_edge_type_name(data, key) for key in num_neighbors]
+    lists = [integers(numbers, "num_neighbors").tolist() for numbers in num_neighbors.values()]
+    return {"others": None, "named": list(zip(names, lists))}
 
 
-def _fan_out_list(numbers: Any) -> str:
-    return ",".join(map(str, integers(numbers, "num_neighbors")))
-
-
-def _edge_type_name(key: Any) -> str:
+def _edge_type_name(data: Store, key: Any) -> str:
     if isinstance(key, str):
         return key
-    if not isinstance(key, tuple) or len(key) != 3 or not all(isinstance(name, str) for name in key):
+    if not is_edge_type(key):
         raise TypeError(f"`num_neighbors`: the key {key!r} is neither a relation nor a triple of source, relation and destination")
-    return "__".join(key)
+    return "__".join(whole_edge_type(data, key, "num_neighbors"))
+
+
+def is_edge_type(key: Any) -> bool:
+    """Return whether a value is the name of an edge type, with or without the relation."""
+    return isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(name, str) for name in key)
+
+
+def whole_edge_type(data: Store, key: tuple[str, ...], argument: str) -> tuple[str, ...]:
+    """Return the name of an edge type with its relation. As in PyG, two names stand for the only edge type between them."""
+    if len(key) == 3:
+        return key
+    found = [t.name for t in data.edge_types if (t.name[0], t.name[2]) == key]
+    if len(found) != 1:
+        names = ", ".join(str(t.name) for t in data.edge_types)
+        raise ValueError(f"`{argument}`: {len(found)} edge types are from {key[0]!r} to {key[1]!r}: name one of {names}")
+    return found[0]
 
 
 def _converter(output: str | None) -> Callable[..., Any]:

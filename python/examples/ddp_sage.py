@@ -41,6 +41,36 @@ def accuracy(model, loader):
     return float(counts[0] / counts[1])
 
 
+def train(args):
+    """Train and evaluate on the graph, and print the accuracies."""
+    with edgecut.open(args.graph) as store:
+        load = lambda nodes, **more: edgecut.NeighborLoader(
+            store, args.num_neighbors, nodes, batch_size=args.batch_size, **more
+        )
+        training, valid, test = load("train", shuffle=True), load("valid"), load("test")
+        model = GraphSAGE(
+            store.num_features, args.hidden_channels, num_layers=len(args.num_neighbors), out_channels=store.num_classes
+        )
+        trained = DistributedDataParallel(model) if dist.is_initialized() else model
+        optimizer = torch.optim.Adam(trained.parameters(), lr=args.lr)
+        for epoch in range(args.num_epochs):
+            start = time.perf_counter()
+            trained.train()
+            for batch in training:
+                optimizer.zero_grad()
+                # A process may have no input nodes in the last step. The sum of no losses has gradients of 0.
+                loss = F.cross_entropy(forward(trained, batch), batch.y, reduction="sum") / max(batch.batch_size, 1)
+                loss.backward()
+                optimizer.step()
+            seconds = time.perf_counter() - start
+            valid_accuracy = accuracy(model, valid)
+            if store.rank == 0:
+                print(f"epoch {epoch + 1}/{args.num_epochs}: {seconds:.2f} s, valid {100 * valid_accuracy:.2f} %", flush=True)
+        test_accuracy = accuracy(model, test)
+        if store.rank == 0:
+            print(f"test accuracy {100 * test_accuracy:.2f} %")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graph", help="the folder of the parts")
@@ -56,32 +86,9 @@ def main():
         dist.init_process_group("gloo")
         edgecut.distributed.init()
 
-    with edgecut.open(args.graph) as store:
-        load = lambda nodes, **more: edgecut.NeighborLoader(
-            store, args.num_neighbors, nodes, batch_size=args.batch_size, **more
-        )
-        train, valid, test = load("train", shuffle=True), load("valid"), load("test")
-        model = GraphSAGE(
-            store.num_features, args.hidden_channels, num_layers=len(args.num_neighbors), out_channels=store.num_classes
-        )
-        trained = DistributedDataParallel(model) if dist.is_initialized() else model
-        optimizer = torch.optim.Adam(trained.parameters(), lr=args.lr)
-        for epoch in range(args.num_epochs):
-            start = time.perf_counter()
-            trained.train()
-            for batch in train:
-                optimizer.zero_grad()
-                # A process may have no input nodes in the last step. The sum of no losses has gradients of 0.
-                loss = F.cross_entropy(forward(trained, batch), batch.y, reduction="sum") / max(batch.batch_size, 1)
-                loss.backward()
-                optimizer.step()
-            seconds = time.perf_counter() - start
-            valid_accuracy = accuracy(model, valid)
-            if store.rank == 0:
-                print(f"epoch {epoch + 1}/{args.num_epochs}: {seconds:.2f} s, valid {100 * valid_accuracy:.2f} %", flush=True)
-        test_accuracy = accuracy(model, test)
-        if store.rank == 0:
-            print(f"test accuracy {100 * test_accuracy:.2f} %")
+    # The model of DistributedDataParallel must be gone before the process group ends. It would otherwise end the group
+    # later, and wait with Python's lock for threads of PyTorch that need the lock.
+    train(args)
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -144,21 +144,10 @@ impl PreparedNodes {
 
 impl PreparedEdges {
     fn new(edges: EdgeBatch, dst_offsets: &[u32], of_type: &EdgeTypeMeta, layout: &Layout) -> Self {
-        let num_edges = edges.indices.len();
-        let mut ends = Vec::with_capacity(2 * num_edges);
-        ends.extend(edges.indices.iter().map(|&source| i64::from(source)));
-        for (row, of_row) in edges.indptr.windows(2).enumerate() {
-            ends.extend(std::iter::repeat_n(row as i64, (of_row[1] - of_row[0]) as usize));
-        }
-        let at = |row: usize| edges.indptr.get(row).or(edges.indptr.last()).map_or(0, |&at| at as usize);
-        let per_hop = (0..layout.num_hops).map(|hop| {
-            let rows = hop_range(dst_offsets, hop);
-            at(rows.end) - at(rows.start)
-        });
         let attributes = edges.attributes;
         Self {
-            per_hop: per_hop.collect(),
-            ends,
+            per_hop: edges_per_hop(&edges.indptr, dst_offsets, layout.num_hops),
+            ends: ends(&edges.indptr, &edges.indices),
             positions: layout.has_positions.then(|| wide(&edges.positions)),
             times: of_type.has_times.then_some(attributes.times),
             weights: of_type.has_weights.then_some(attributes.weights),
@@ -182,8 +171,33 @@ impl PreparedEdges {
     }
 }
 
+/// Returns the sources of all edges of a CSR, then the destinations.
+pub(crate) fn ends(indptr: &[u32], indices: &[u32]) -> Vec<i64> {
+    let mut ends = Vec::with_capacity(2 * indices.len());
+    ends.extend(indices.iter().map(|&source| i64::from(source)));
+    for (row, of_row) in indptr.windows(2).enumerate() {
+        ends.extend(std::iter::repeat_n(row as i64, (of_row[1] - of_row[0]) as usize));
+    }
+    ends
+}
+
+/// Returns the number of edges that each hop added to a CSR, whose rows are the nodes with these `offsets`.
+pub(crate) fn edges_per_hop(indptr: &[u32], offsets: &[u32], num_hops: usize) -> Vec<usize> {
+    let mut per_hop = Vec::with_capacity(num_hops);
+    for hop in 0..num_hops {
+        let rows = hop_range(offsets, hop);
+        per_hop.push(start_of(indptr, rows.end) - start_of(indptr, rows.start));
+    }
+    per_hop
+}
+
+/// Returns the first edge of a row, or the number of edges for a row past the last.
+fn start_of(indptr: &[u32], row: usize) -> usize {
+    indptr.get(row).or(indptr.last()).map_or(0, |&start| start as usize)
+}
+
 /// Returns the nodes that are exactly `hop` hops from the seeds.
-fn hop_range(offsets: &[u32], hop: usize) -> std::ops::Range<usize> {
+pub(crate) fn hop_range(offsets: &[u32], hop: usize) -> std::ops::Range<usize> {
     let end = |hop: usize| offsets.get(hop).or(offsets.last()).map_or(0, |&end| end as usize);
     hop.checked_sub(1).map_or(0, end)..end(hop)
 }

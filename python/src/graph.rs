@@ -3,12 +3,13 @@
 use crate::at_exit::leave_at_exit;
 use crate::errors::{failed, failed_in, invalid};
 use crate::fork_guard::ForkGuard;
+use crate::in_memory::{EdgeArrays, NodeArrays, part_of_arrays};
 use crate::job::{JobSettings, leave, seconds};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ServiceConfig, Token, with_causes};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, SampleError, ServerList, share_dataset};
 use edgecut_graph::readers::{DatasetSource, is_dataset, load_with_warnings, why_no_dataset};
-use edgecut_graph::{META_FILE, Meta, NodeTypeId};
+use edgecut_graph::{META_FILE, Meta, NodeTypeId, Part};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,12 @@ struct ConnectSettings {
 enum Place<'a> {
     Parts(&'a Path),
     Dataset(&'a DatasetSource),
-    Servers { servers: ServerList, patience: Duration },
+    Servers {
+        servers: ServerList,
+        patience: Duration,
+    },
+    /// The whole graph in the memory of this process.
+    Memory(Part),
 }
 
 #[pymethods]
@@ -97,6 +103,19 @@ impl Graph {
         let place = Place::Servers { servers, patience };
         let connect = move || OpenGraph::join(place, fingerprint, num_threads, &job);
         Ok(Self(ForkGuard::new(interruptible(py, connect)??)))
+    }
+
+    /// Makes a graph of arrays, for this process alone.
+    #[staticmethod]
+    fn in_memory(
+        py: Python<'_>,
+        nodes: Vec<NodeArrays<'_>>,
+        edges: Vec<EdgeArrays<'_>>,
+        num_threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let part = part_of_arrays(py, nodes, edges)?;
+        let open = move || OpenGraph::join(Place::Memory(part), String::new(), num_threads, &JobSettings::alone());
+        Ok(Self(ForkGuard::new(interruptible(py, open)??)))
     }
 
     /// The number of this process in the job.
@@ -177,6 +196,7 @@ impl OpenGraph {
                     let part = share_dataset(&cluster, load).map_err(in_job)?;
                     DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?
                 }
+                Place::Memory(part) => DistGraph::start(Arc::new(part), cluster.clone(), config).map_err(in_job)?,
                 Place::Servers { servers, patience } => {
                     DistGraph::connect(servers, cluster.clone(), config, patience).map_err(in_job)?
                 }

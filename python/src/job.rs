@@ -82,6 +82,21 @@ impl MasterSocket {
 }
 
 impl JobSettings {
+    /// Returns the settings of a process without a job.
+    pub(crate) fn alone() -> Self {
+        Self {
+            is_distributed: false,
+            ranks: None,
+            port: None,
+            num_opened: 0,
+            master: None,
+            timeout: 0.0,
+            collective_timeout: 0.0,
+            encrypt: false,
+            check_traffic: false,
+        }
+    }
+
     /// Joins the job of the launcher, or makes one of this process only. All ranks must have the same `fingerprint`.
     pub(crate) fn join(&self, fingerprint: String) -> PyResult<Cluster> {
         if !self.is_distributed {

@@ -7,14 +7,17 @@ mod attributes;
 mod batch;
 mod batches;
 mod errors;
+mod fan_outs;
 mod fork_guard;
 mod graph;
 mod graph_loader;
 mod graph_set;
+mod in_memory;
 mod job;
 mod links;
 mod loader;
 mod partition;
+mod sampler;
 mod seeds;
 mod signals;
 
@@ -25,6 +28,7 @@ fn _edgecut(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EdgecutError", module.py().get_type::<errors::EdgecutError>())?;
     module.add_class::<graph::Graph>()?;
     module.add_class::<loader::Loader>()?;
+    module.add_class::<sampler::Sampler>()?;
     module.add_class::<batches::Batches>()?;
     module.add_class::<graph_set::GraphSet>()?;
     module.add_class::<graph_loader::GraphLoader>()?;

@@ -3,9 +3,11 @@
 use crate::batch::{Layout, Prepared};
 use crate::batches::Batches;
 use crate::errors::{failed_in, invalid};
+use crate::fan_outs::FanOuts;
 use crate::fork_guard::ForkGuard;
 use crate::graph::{Graph, OpenGraph};
 use crate::links::{LinkSeeds, LinkSettings};
+use crate::sampler::parsed;
 use crate::seeds::{NodeSeeds, original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
@@ -13,7 +15,7 @@ use edgecut_dist_loader::{
     BatchIter, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, LoaderConfig,
 };
 use edgecut_dist_sampler::{
-    DistNeighborSampler, EdgeFields, NodeFields, NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
+    DistNeighborSampler, EdgeFields, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::Meta;
 use numpy::PyReadonlyArray1;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct LoaderSettings<'py> {
-    num_neighbors: String,
+    num_neighbors: FanOuts,
     node_type: Option<String>,
     /// Original ids. Without them the seeds are those of `split`, or all nodes.
     seeds: Option<PyReadonlyArray1<'py, i64>>,
@@ -49,11 +51,9 @@ struct LoaderSettings<'py> {
 
 impl LoaderSettings<'_> {
     fn sampler(&self) -> PyResult<SamplerConfig> {
-        let of = |name: &str, why: String| invalid(format!("`{name}`: {why}"));
-        let num_neighbors: NumNeighbors = self.num_neighbors.parse().map_err(|why| of("num_neighbors", why))?;
-        let strategy: TemporalStrategy = self.temporal_strategy.parse().map_err(|why| of("temporal_strategy", why))?;
-        let attr = self.time_attr.as_deref().map(str::parse::<TimeAttr>).transpose();
-        let attr = attr.map_err(|why| of("time_attr", why))?;
+        let num_neighbors = self.num_neighbors.num_neighbors()?;
+        let strategy: TemporalStrategy = parsed("temporal_strategy", &self.temporal_strategy)?;
+        let attr: Option<TimeAttr> = self.time_attr.as_deref().map(|attr| parsed("time_attr", attr)).transpose()?;
         Ok(SamplerConfig::new(num_neighbors)
             .with_replacement(self.replace)
             .with_weights(self.weighted)

@@ -9,12 +9,14 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The time limit in seconds of every wait. Nothing takes that long, even on a busy machine.
+PATIENCE = 300
 PROGRAMS = pathlib.Path(os.environ.get("EDGECUT_BIN", ROOT / "target" / "release"))
 
 
 def run(program, *flags):
     """Run a program of Edgecut, and return its standard output."""
-    done = subprocess.run([PROGRAMS / program, *map(str, flags)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([PROGRAMS / program, *map(str, flags)], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -42,11 +44,43 @@ def typed_parts(folder):
     return {n: partition(folder / f"typed-{n}", "fake-hetero", n, *flags) for n in (1, 2)}
 
 
+# UDP sockets that reserve the TCP ports with their numbers among tests.
+_reserved = []
+
+
+def free_ports(number):
+    """Return successive TCP ports at which no process listens, as `free_ports` of the crate `edgecut-testing` does.
+
+    They are below the ports that Linux gives to sockets that ask for any port, and no other call returns them until this
+    process ends.
+    """
+    first, num_ports = 20_000, 12_000
+    found = []
+    for offset in range(num_ports):
+        port = first + (os.getpid() * 97 + offset) % num_ports
+        if found and found[-1].getsockname()[1] + 1 != port:
+            found = []
+        reserving = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            reserving.bind(("127.0.0.1", port))
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(("0.0.0.0", port))
+                listener.listen()
+        except OSError:
+            found = []
+            continue
+        found.append(reserving)
+        if len(found) == number:
+            _reserved.extend(found)
+            return [one.getsockname()[1] for one in found]
+    raise OSError(f"no {number} successive ports from {first} on are free")
+
+
 def start(program, world_size, *arguments, only=None):
     """Start the ranks of a job, or only some, as torchrun does, each running Python code or a file in Python."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # PyTorch listens on the first port, Edgecut on the next ones, one for each store.
+    port = free_ports(4)[0]
     ranks = []
     for rank in range(world_size) if only is None else only:
         env = {
@@ -56,8 +90,7 @@ def start(program, world_size, *arguments, only=None):
             "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(world_size),
             "MASTER_ADDR": "127.0.0.1",
-            # The program listens on the port after it, which another process could take until then.
-            "MASTER_PORT": str(port - 1),
+            "MASTER_PORT": str(port),
         }
         code = [program] if isinstance(program, pathlib.Path) else ["-c", program]
         command = [sys.executable, *map(str, [*code, *arguments])]

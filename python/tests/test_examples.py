@@ -4,11 +4,10 @@ import json
 import os
 import pathlib
 import re
-import socket
 
 import numpy as np
 import pytest
-from conftest import ROOT, start
+from conftest import PATIENCE, ROOT, free_ports, start
 
 import edgecut
 
@@ -25,7 +24,7 @@ def one_thread_per_process(monkeypatch):
 
 def outputs(ranks):
     """Wait for processes, and return what each has printed."""
-    results = [rank.communicate(timeout=120) for rank in ranks]
+    results = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     for rank, (_, errors) in zip(ranks, results):
         assert rank.returncode == 0, errors
     return [output for output, _ in results]
@@ -88,7 +87,7 @@ def test_the_program_after_pygs_example_learns(request, tmp_path, monkeypatch, k
     parts = request.getfixturevalue(f"{kind}_parts")
     monkeypatch.chdir(tmp_path)
     flags = ("--num_neighbors", "5,3", "--num_epochs", 5, "--batch_size", 20, "--num_workers", 1, "--logging")
-    ports = [free_port() for _ in range(2)]
+    ports = free_ports(2)
     flags += ("--ddp_port", ports[0], "--train_loader_port", ports[1], "--master_addr", "127.0.0.1")
     ranks = []
     for rank in range(2):
@@ -119,7 +118,7 @@ def test_the_program_after_dgls_example_learns(homogeneous_parts):
 
 def test_fan_outs_and_layers_must_agree(homogeneous_parts):
     rank, = start(EXAMPLES / "node_classification.py", 1, "--part_config", homogeneous_parts, "--num_layers", 3)
-    _, errors = rank.communicate(timeout=120)
+    _, errors = rank.communicate(timeout=PATIENCE)
     assert rank.returncode == 1 and "--fan_out 10,25 has 2 numbers, but --num_layers is 3" in errors
 
 
@@ -145,9 +144,3 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     }
     names["save_arrays"]({name: names["torch"].from_numpy(values) for name, values in data.items()}, tmp_path / "saved")
     assert edgecut.open(tmp_path / "saved").num_classes == 4
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]

@@ -1,7 +1,7 @@
 """The end of a program, as the other processes of its job see it."""
 
 import pytest
-from conftest import start
+from conftest import PATIENCE, start
 
 WAIT = """
 import sys, edgecut
@@ -20,7 +20,7 @@ def run(parts, opened, end):
     end = "if store.rank == 1:\n    " + end.replace("\n", "\n    ")
     ranks = start(WAIT.replace("{opened}", opened).replace("{end_of_rank_1}", end), 2, parts[2])
     # Without a report, the others would wait for minutes.
-    errors = [rank.communicate(timeout=60)[1] for rank in ranks]
+    errors = [rank.communicate(timeout=PATIENCE)[1] for rank in ranks]
     return [rank.returncode for rank in ranks], errors
 
 
@@ -77,7 +77,7 @@ main()
 gc.collect()
 """
     ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert 900 < int(outputs[0][0]) < 1100
 
@@ -95,7 +95,7 @@ with edgecut.open(sys.argv[1]) as store:
         print(len(loader))
 """
     ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0] and outputs[0][0].splitlines()[0] == "1"
 
@@ -111,6 +111,6 @@ if store.rank == 0:
     print(sum(batch["batch_size"] for batch in loader))
 """
     ranks = start(program, 2, parts[2])
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert 900 < int(outputs[0][0]) < 1100

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import start
+from conftest import PATIENCE, start
 
 import edgecut
 
@@ -159,7 +159,7 @@ with edgecut.open_graphs(sys.argv[1]) as dataset:
 def test_two_processes_see_every_graph_once(tu, tmp_path):
     ranks = start(RANKS, 2, tu, tmp_path / "rank")
     for rank in ranks:
-        _, errors = rank.communicate(timeout=60)
+        _, errors = rank.communicate(timeout=PATIENCE)
         assert rank.returncode == 0, errors
     made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
     assert [rank for rank, _, _ in made] == [0, 1]
@@ -181,7 +181,7 @@ with edgecut.open_graphs(sys.argv[1]) as dataset:
     print(*(batch["num_graphs"] for batch in batches))
 """
     ranks = start(program, 2, tu)
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert sorted(out for out, _ in outputs) == ["0\n", "1\n"], outputs
 
 
@@ -206,7 +206,7 @@ edgecut.GraphDataLoader(edgecut.fake_graphs(2000), batch_size=50)
 assert np.array_equal(kept, copy)
 print(grown)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     # The arrays of 1,000 batches have several hundred megabytes.
     assert float(done.stdout) < 20, done.stdout

@@ -2,20 +2,13 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAMS, ROOT, start
+from conftest import PATIENCE, PROGRAMS, ROOT, free_ports, start
 
 EXAMPLE = ROOT / "python" / "examples" / "ddp_sage.py"
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def accuracy(output):
@@ -32,7 +25,7 @@ def ssh(tmp_path):
         os.makedirs("/run/sshd", exist_ok=True)
     for key in ("user_key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / key], check=True)
-    port = free_port()
+    port = free_ports(1)[0]
     server = [
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {tmp_path}/host_key\nAuthorizedKeysFile {tmp_path}/user_key.pub",
         "PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no",
@@ -60,9 +53,9 @@ def launch(ssh, tmp_path, *command):
     flags = ["--ip-config", tmp_path / "ip_config.yaml", "--ssh-config", config, "--ssh-port", port, "--num-training-procs", 2]
     if "PYTHONPATH" in os.environ:
         flags += ["--extra-envs", f"PYTHONPATH={os.environ['PYTHONPATH']}"]
-    flags += ["--master-port", free_port() - 1, "--workspace", tmp_path]
+    flags += ["--master-port", free_ports(2)[0], "--workspace", tmp_path]
     flags = [PROGRAMS / "launch", *flags, "--", *command]
-    return subprocess.run(list(map(str, flags)), capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+    return subprocess.run(list(map(str, flags)), capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
 
 
 def test_launch_starts_processes_that_train_together(parts, ssh, tmp_path):
@@ -94,8 +87,8 @@ def test_torchrun_starts_processes_that_train_together(parts):
     if sys.version_info >= (3, 11) and torch.__version__.startswith("1."):
         pytest.skip("torchrun of PyTorch 1 does not run in Python 3.11")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr", "127.0.0.1"]
-    command += ["--master_port", str(free_port()), str(EXAMPLE), str(parts[2]), "--num-epochs", "3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command += ["--master_port", str(free_ports(2)[0]), str(EXAMPLE), str(parts[2]), "--num-epochs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert accuracy(done.stdout) > 50, done.stdout
 
@@ -115,6 +108,7 @@ edgecut.distributed.init({arguments})
 with edgecut.open(sys.argv[1]) as store, edgecut.fake_graphs(20) as graphs:
     assert store.rank == graphs.rank == rank and store.world_size == graphs.world_size == 2
     print(sum(batch["batch_size"] for batch in edgecut.NeighborLoader(store, [3], batch_size=100, output="numpy")))
+dist.destroy_process_group()
 """
 
 
@@ -149,6 +143,8 @@ def work(rank, path, rendezvous, folder):
         seen = torch.tensor([sum(batch["batch_size"] for batch in loader), len(list(edgecut.GraphDataLoader(graphs)))])
     dist.all_reduce(seen)
     assert seen.tolist() == [2000, 20], seen
+    # PyTorch's threads must not need Python's lock while Python ends.
+    dist.destroy_process_group()
 
 if __name__ == "__main__":
     mp.spawn(work, sys.argv[1:], nprocs=2)
@@ -162,7 +158,7 @@ def test_the_ranks_are_those_of_pytorch(parts, tmp_path):
     program.write_text(SPAWNED)
     env = {name: value for name, value in os.environ.items() if name not in ("RANK", "MASTER_ADDR", "MASTER_PORT")}
     command = [sys.executable, program, parts[2], f"file://{tmp_path}/rendezvous", tmp_path]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -178,12 +174,12 @@ with edgecut.open(sys.argv[1], encrypt=encrypt) as store, edgecut.fake_graphs(20
 def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
     monkeypatch.setenv("EDGECUT_TOKEN", "a secret of the test")
     ranks = start(ENCRYPTED, 2, parts[2], "01")
-    outputs = [rank.communicate(timeout=60) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert sum(int(out) for out, _ in outputs) == 2000, outputs
     # All processes must agree.
     first, second = start(ENCRYPTED, 2, parts[2], "0")
-    _, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=PATIENCE)
     first.kill()
     first.communicate()
     assert second.returncode == 1 and "encrypt" in errors, errors
@@ -192,11 +188,11 @@ def test_connections_of_a_job_can_be_encrypted(parts, monkeypatch):
 def test_the_port_of_rank_0_is_free_if_pytorch_can_tell_it(parts):
     pytest.importorskip("torch")
     ranks = start(AFTER_PYTORCH.replace("{arguments}", ""), 2, parts[2])
-    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs
     assert sum(int(out) for out, _ in outputs) == 2000, outputs
     # A port that is given is used.
-    given = free_port()
+    given = free_ports(2)[0]
     ranks = start(AFTER_PYTORCH.replace("{arguments}", f"master_port={given}"), 2, parts[2])
-    outputs = [rank.communicate(timeout=100) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], outputs

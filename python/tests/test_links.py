@@ -144,6 +144,31 @@ def test_a_listed_pair_is_not_its_own_negative(tmp_path):
                 assert [pairs(batch) for batch in loader] == [[pair, (0, negative)]]
 
 
+def test_listed_edges_can_have_labels(parts):
+    draw = np.random.default_rng(5)
+    edges, labels = draw.integers(0, 2000, (2, 90)), draw.integers(0, 3, 90)
+    with edgecut.open(parts[1]) as store:
+        load = lambda **more: edgecut.LinkNeighborLoader(store, [2], edges, batch_size=40, shuffle=True, output="numpy", **more)
+        for batch in load(edge_label=labels):
+            assert np.array_equal(batch["edge_label"], labels[batch["input_id"]])
+        # As in PyG, 0 becomes the label of negatives.
+        for given in (labels, labels + 1):
+            for batch in load(edge_label=given, neg_sampling_ratio=2.0):
+                size = batch["batch_size"]
+                assert np.array_equal(batch["edge_label"][:size], (labels + 1)[batch["input_id"]])
+                assert batch["edge_label"][size:].tolist() == [0] * (2 * size)
+        for why, arguments in [
+            ("`edge_label` has 3 entries for 90 edges", {"edge_label": [1, 2, 3]}),
+            ("`edge_label` and triplets exclude each other", {"edge_label": labels, "neg_sampling": "triplet"}),
+            ("`neg_sampling_ratio` and `neg_sampling` exclude", {"neg_sampling_ratio": 1, "neg_sampling": "binary"}),
+            ("`neg_sampling_ratio`: the amount is 0.5", {"neg_sampling_ratio": 0.5}),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                load(**arguments)
+        with pytest.raises(ValueError, match="`edge_label` needs an array in `edge_label_index`"):
+            edgecut.LinkNeighborLoader(store, [2], "train", labels)
+
+
 def test_typed_edges_are_those_of_pyg(typed_parts):
     pytest.importorskip("torch_geometric")
     from torch_geometric.sampler import NegativeSampling
@@ -158,6 +183,26 @@ def test_typed_edges_are_those_of_pyg(typed_parts):
         src, _, dst = edge_type
         assert len(batch[src].src_index) == len(batch[dst].dst_pos_index) == len(batch[dst].dst_neg_index) == 20
         assert batch[dst].dst_neg_index.max() < batch[dst].num_nodes
+
+
+def test_two_names_stand_for_the_only_edge_type_between_them(tmp_path):
+    for name, number in (("user", 4), ("item", 3)):
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+        np.save(tmp_path / "nodes" / name / "num_nodes.npy", np.array(number))
+    for edge_type, edges in (("user__buys__item", [[0, 1, 3], [0, 2, 1]]), ("item__like__item", [[0], [1]]), ("item__with__item", [[1], [2]])):
+        (tmp_path / "edges" / edge_type).mkdir(parents=True)
+        np.save(tmp_path / "edges" / edge_type / "edge_index.npy", np.array(edges))
+    with edgecut.open(tmp_path) as store:
+        names = {("user", "item"): [0], ("item", "like", "item"): [-1], "with": [0]}
+        loader = edgecut.LinkNeighborLoader(store, names, ("user", "item"), batch_size=3, output="numpy")
+        (batch,) = loader
+        ends = batch["edge_label_index"]["user", "buys", "item"]
+        found = zip(batch["n_id"]["user"][ends[0]].tolist(), batch["n_id"]["item"][ends[1]].tolist())
+        assert sorted(found) == [(0, 0), (1, 2), (3, 1)]
+        with pytest.raises(ValueError, match="`edge_label_index`: 2 edge types are from 'item' to 'item': name one of"):
+            edgecut.LinkNeighborLoader(store, [1], ("item", "item"))
+        with pytest.raises(ValueError, match="`num_neighbors`: 0 edge types are from 'item' to 'user'"):
+            edgecut.LinkNeighborLoader(store, {("item", "user"): [1]}, ("user", "item"))
 
 
 def test_wrong_edges_are_value_errors(parts, typed_parts):

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, partition, run, start
+from conftest import PATIENCE, ROOT, partition, run, start
 
 import edgecut
 
@@ -110,7 +110,7 @@ def test_two_processes_have_the_batches_of_train_sample(parts, tmp_path):
     archives = sampled(parts[2], tmp_path / "sample", 2, "--seed", 3)
     ranks = start(RANKS, 2, parts[2], tmp_path / "rank")
     for rank in ranks:
-        _, errors = rank.communicate(timeout=60)
+        _, errors = rank.communicate(timeout=PATIENCE)
         assert rank.returncode == 0, errors
     made = [pickle.loads((tmp_path / f"rank{rank}").read_bytes()) for rank in range(2)]
     assert [rank for rank, _, _ in made] == [0, 1]
@@ -203,6 +203,24 @@ def test_input_nodes_may_be_ids_masks_splits_or_all(parts):
         assert not np.array_equal(seeds(shuffled), ids)
 
 
+def test_input_ids_of_a_split_are_ids_and_a_loader_has_a_name(parts):
+    with edgecut.open(parts[1]) as store:
+        for nodes in (None, "valid"):
+            loader = edgecut.NeighborLoader(store, [2], nodes, batch_size=100, output="numpy")
+            assert str(loader) == "NeighborLoader()" and loader.data is store
+            for batch in loader:
+                assert np.array_equal(batch["input_id"], batch["n_id"][: batch["batch_size"]])
+
+
+@pytest.mark.parametrize("fan_outs", [[], [0], [2, 0, 2]])
+def test_fan_outs_can_be_zero_or_none(parts, fan_outs):
+    with edgecut.open(parts[1]) as store:
+        for batch in edgecut.NeighborLoader(store, fan_outs, batch_size=500, output="numpy"):
+            assert len(batch["num_sampled_nodes"]) == len(fan_outs) + 1
+            assert sum(batch["num_sampled_edges"]) == batch["edge_index"].shape[1]
+            assert (batch["edge_index"].shape[1] > 0) == (2 in fan_outs)
+
+
 def test_what_would_give_wrong_batches_is_refused(parts):
     with edgecut.open(parts[1]) as store:
         load = lambda nodes, **more: edgecut.NeighborLoader(store, [2], nodes, output="numpy", **more)
@@ -241,7 +259,7 @@ with edgecut.open(sys.argv[1]) as store:
     load(1000)
     print((resident() - before) / 1e6)
 """
-    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program, parts[1]], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     # The arrays of 1,000 batches have several hundred megabytes.
     assert float(done.stdout) < 20, done.stdout
@@ -253,7 +271,7 @@ def test_the_example_trains_a_model_of_pyg(tmp_path, num_processes):
     parts = partition(tmp_path / "parts", "fake", 2, "--avg-num-nodes", 1000)
     example = ROOT / "python" / "examples" / "ddp_sage.py"
     ranks = start(example, num_processes, parts, "--num-epochs", 5)
-    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    outputs = [rank.communicate(timeout=PATIENCE) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * num_processes, outputs
     accuracy = float(outputs[0][0].split("test accuracy ")[1].split(" %")[0])
     assert accuracy > 80, outputs

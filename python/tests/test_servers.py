@@ -2,26 +2,15 @@
 
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
-from conftest import PROGRAMS, start
+from conftest import PATIENCE, PROGRAMS, free_ports, start
 
 import edgecut
-
-
-def free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Servers:
@@ -106,7 +95,7 @@ def test_as_many_clients_as_parts_have_the_batches_of_ranks(parts, servers, tmp_
         finally:
             del os.environ["EDGECUT_SERVERS"]
         for rank in ranks:
-            _, errors = rank.communicate(timeout=60)
+            _, errors = rank.communicate(timeout=PATIENCE)
             assert rank.returncode == 0, errors
     for rank in range(2):
         clients, ranks = (pickle.loads((tmp_path / f"{name}{rank}").read_bytes()) for name in ("clients", "ranks"))
@@ -170,5 +159,5 @@ while True:
     assert child.stdout.readline() == "working\n"
     time.sleep(0.5)
     child.send_signal(2)
-    _, errors = child.communicate(timeout=15)
+    _, errors = child.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in errors, errors

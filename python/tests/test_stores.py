@@ -4,7 +4,7 @@ import traceback
 
 import numpy as np
 import pytest
-from conftest import start
+from conftest import PATIENCE, start
 
 import edgecut
 
@@ -194,7 +194,7 @@ with edgecut.open(sys.argv[1]) as store:
 """
     ranks = start(program, 3, path, dataset[1] / "x.npy")
     for rank in ranks:
-        out, errors = rank.communicate(timeout=60)
+        out, errors = rank.communicate(timeout=PATIENCE)
         assert rank.returncode == 0 and "this process holds a part of the edges only" in out, errors
 
 

@@ -175,6 +175,7 @@ def test_models_of_homogeneous_graphs_compute_the_same(graph, tmp_path, flags):
         ("--model", "gatv2", "--heads", 2, "--normalize-features"),
         ("--model", "gin", "--mlp-layers", 1),
         ("--model", "graphconv", "--relation-aggregation", "mean"),
+        ("--model", "sage", "--node-embeddings", "user=4,item=3"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )

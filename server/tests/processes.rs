@@ -6,6 +6,7 @@ use edgecut_dist_sampler::{SamplerConfig, ServerList};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{DiskPartId, FeatureDtype, NodeTypeId, Part};
 use edgecut_partition::{PartitionOptions, partition};
+use edgecut_testing::free_ports;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -13,14 +14,13 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// The variable by which the process of [`a_client_process`] learns of its servers.
 const CLIENT_OF: &str = "EDGECUT_TEST_CLIENT_OF";
 /// The variable that makes it send many requests at the same time.
 const FLOOD: &str = "EDGECUT_TEST_FLOOD";
-const FLOOD_BATCHES: u64 = 2_000;
+const FLOOD_BATCHES: u64 = 4_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Parts in a temporary folder.
@@ -66,16 +66,6 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Returns ports below those that the system gives to other sockets, so that they stay free until they are used.
-fn free_ports(num: usize) -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
-    std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000))
-        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .take(num)
-        .collect()
 }
 
 fn list_of(ports: &[u16]) -> String {
@@ -145,7 +135,7 @@ fn connect_as(list: &str, service: ServiceConfig) -> (Cluster, Arc<DistGraph>) {
     let servers = ServerList::parse(list, service).expect("a list");
     let config = DistGraphConfig {
         num_workers: 1,
-        connect_budget_ms: 1_000,
+        connect_budget_ms: 3_000,
         failed_peer_memory_ms: 100,
         ..DistGraphConfig::default()
     };
@@ -254,7 +244,7 @@ fn servers_outlive_clients_and_each_other() {
     drop(flood);
     wait_until("the end of the flood", || metric(status[0], "edgecut_requests_in_progress") == 0);
     let made = metric(status[0], "edgecut_batches_total") + metric(status[1], "edgecut_batches_total") - before;
-    assert!(made < FLOOD_BATCHES / 2, "{made} batches were made for a client that is gone");
+    assert!(made < FLOOD_BATCHES * 3 / 4, "{made} batches were made for a client that is gone");
 
     // A server that is killed is named.
     servers[1].signal(Signal::SIGKILL);
@@ -275,7 +265,8 @@ fn servers_outlive_clients_and_each_other() {
 
 #[test]
 fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
-    const SILENCE: Duration = Duration::from_secs(2);
+    const SILENCE: Duration = Duration::from_secs(8);
+    const PAUSE: Duration = Duration::from_secs(1);
     let parts = Parts::new(2);
     let ports = free_ports(4);
     let list = list_of(&ports[..2]);
@@ -297,7 +288,7 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     servers[1].signal(Signal::SIGSTOP);
     let short = std::thread::scope(|scope| {
         let batches = scope.spawn(|| sample(&graph, 20));
-        std::thread::sleep(SILENCE / 2);
+        std::thread::sleep(PAUSE);
         servers[1].signal(Signal::SIGCONT);
         batches.join().expect("no panic")
     });
@@ -306,7 +297,10 @@ fn a_suspended_server_is_named_and_used_again_when_it_resumes() {
     servers[1].signal(Signal::SIGSTOP);
     let error = sample(&graph, 20).expect_err("a server is silent");
     let named = format!("server 127.0.0.1:{}", ports[1]);
-    assert!(error.contains(&named) && error.contains("no sign of life for 2."), "{error}");
+    assert!(error.contains(&named), "{error}");
+    let (_, silent) = error.split_once("no sign of life for ").unwrap_or_else(|| panic!("{error}"));
+    let seconds: f64 = silent.split(' ').next().and_then(|number| number.parse().ok()).expect("a number of seconds");
+    assert!(seconds >= SILENCE.as_secs_f64(), "{error}");
     servers[1].signal(Signal::SIGCONT);
     wait_until("batches", || sample(&graph, 20) == Ok(expected));
 }

@@ -22,7 +22,10 @@ mod options;
 mod table;
 mod transform;
 
-pub use build::{BuiltFeatures, DroppedRows, PartFeatures, TableGraph, TableShape, build_part_features, read_tables};
+pub use build::{
+    BuiltFeatures, DroppedRows, KnownGraph, KnownNodes, PartFeatures, RemovedEdges, TableGraph, TableShape,
+    TableUpdate, build_part_features, read_tables, read_update,
+};
 pub use error::TableError;
 pub use ids::{IdMap, IdMaps, UserIds};
 pub use options::{OnBadRows, TableOptions, Unsupported};

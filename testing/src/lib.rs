@@ -1,4 +1,5 @@
-//! Tests that need something a machine may lack, such as Slurm or a browser, and executable files for tests.
+//! Tests that need something a machine may lack, such as Slurm or a browser, and executable files and free ports for
+//! tests.
 //!
 //! Such a test calls [`skip`]. A skipped test counts as passed, so where `EDGECUT_REQUIRE` is set, as in CI, `skip` fails
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
@@ -6,8 +7,10 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Something that a test needs and a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +121,73 @@ pub fn copy_executable(from: &Path, to: &Path) {
     write_executable(to, &content);
 }
 
+/// Returns a TCP port at which no process listens, as [`free_ports`] does.
+pub fn free_port() -> u16 {
+    free_ports(1)[0]
+}
+
+/// Returns `count` successive TCP ports at which no process listens. Until this process ends, no other call in any process
+/// returns them, so programs that a test starts later can listen there.
+///
+/// The port of a listener that was closed is not free for long: the system may give it to the next socket that asks for
+/// any port, or to an outgoing connection. The ports here are below the ones that Linux gives to such sockets. A UDP socket
+/// with the same number reserves a port among tests.
+///
+/// # Panics
+/// If there are no such ports.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    const FIRST: u16 = 20_000;
+    const NUM_PORTS: u16 = 12_000;
+    static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    // Processes start at different ports, so that few of their attempts meet.
+    let start = (std::process::id().wrapping_mul(97) % u32::from(NUM_PORTS)) as u16;
+    let mut found = Vec::new();
+    for offset in 0..NUM_PORTS {
+        let port = FIRST + (start + offset) % NUM_PORTS;
+        if found.last().is_some_and(|(last, _)| last + 1 != port) {
+            found.clear();
+        }
+        match UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(socket) if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() => found.push((port, socket)),
+            _ => found.clear(),
+        }
+        if found.len() == count {
+            let (ports, sockets): (Vec<u16>, Vec<UdpSocket>) = found.into_iter().unzip();
+            reserved.extend(sockets);
+            return ports;
+        }
+    }
+    panic!("no {count} successive ports from {FIRST} on are free")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+    use std::net::TcpStream;
+
+    #[test]
+    fn free_ports_are_given_once_and_stay_free() {
+        let of_threads = std::thread::scope(|threads| {
+            let threads: Vec<_> = (0..4).map(|_| threads.spawn(|| [(); 20].map(|()| free_ports(3)))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(of_threads.iter().all(|ports| ports[0] + 1 == ports[1] && ports[1] + 1 == ports[2]));
+        let ports: BTreeSet<u16> = of_threads.into_iter().flatten().collect();
+        assert_eq!(ports.len(), 4 * 20 * 3);
+        // Sockets that ask for any port do not get them, whether they listen or connect.
+        let others: Vec<TcpListener> = (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let streams = others.iter().map(|other| TcpStream::connect(other.local_addr().unwrap()).unwrap());
+        let streams: Vec<TcpStream> = streams.collect();
+        let taken =
+            others.iter().map(|other| other.local_addr()).chain(streams.iter().map(|stream| stream.local_addr()));
+        assert!(taken.into_iter().all(|addr| !ports.contains(&addr.unwrap().port())));
+        for port in ports {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
+        }
+    }
 
     #[test]
     fn executables_run_while_other_threads_start_processes() {

@@ -15,6 +15,10 @@ use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
+/// The error message for a GCN with temporal sampling.
+pub(crate) const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are \
+    later than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
+
 /// The error message for a GCN with weighted sampling.
 pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of sampled \
     neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (`weighted`), or \
@@ -101,10 +105,17 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
     let device = device.clone();
     let schema = Arc::clone(schema);
     let cache = cache.cloned();
-    let biased = options.gcn_norm && loader.sampler().is_weighted();
+    let sampler = loader.sampler();
+    let fault = if options.gcn_norm && sampler.temporal().is_some() {
+        Some(TEMPORAL_GCN)
+    } else if options.gcn_norm && sampler.is_weighted() {
+        Some(WEIGHTED_GCN)
+    } else {
+        None
+    };
     loader.epoch_map_from(epoch, first_step, move |batch| {
-        if biased {
-            return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+        if let Some(what) = fault {
+            return Err(TrainError::Config { what: what.into() });
         }
         TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device)
     })
@@ -117,7 +128,7 @@ pub struct TensorBatch<B: Backend> {
     pub(crate) input: Option<ModelInput<B>>,
     /// The targets of the seeds.
     pub(crate) target: Target,
-    /// The global ids of the nodes of each type without features.
+    /// The global ids of the nodes of each type with learned embeddings.
     embedded: Vec<(NodeTypeId, Vec<u32>)>,
 }
 
@@ -180,12 +191,15 @@ impl<B: GnnBackend> TensorBatch<B> {
             let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, cache_slots, .. } = nodes;
             let cached = cache_slots.iter().filter(|&&slot| slot != NodeBatch::NOT_CACHED).count();
             let rows = input_nodes.len() - cached;
-            if schema.node_types[usize::from(number)].feature_dim == 0 {
+            let described = &schema.node_types[usize::from(number)];
+            if described.embedding_width(1) > 0 {
                 embedded.push((NodeTypeId(number), input_nodes));
+            }
+            if described.feature_dim == 0 {
                 inputs.push(NodeInput { features: None, within_hop });
             } else {
                 if features.len() != rows * feature_dim {
-                    let name = &schema.node_types[usize::from(number)].name;
+                    let name = &described.name;
                     return Err(TrainError::batch(format!(
                         "{} features for {rows} nodes of type {name}",
                         features.len()
@@ -240,8 +254,7 @@ impl<B: Backend> TensorBatch<B> {
         &self.target
     }
 
-    /// Returns the global ids of the nodes of each type without features, in the order of the batch. The model reads
-    /// their embeddings.
+    /// Returns the global ids of the nodes of each type with learned embeddings, in the order of the batch.
     pub fn embedded(&self) -> &[(NodeTypeId, Vec<u32>)] {
         &self.embedded
     }
@@ -255,7 +268,7 @@ impl<B: Backend> TensorBatch<B> {
         found.map(|(_, nodes)| std::mem::take(nodes)).unwrap_or_default()
     }
 
-    /// Sets the embeddings of a node type as its features, see [`ModelInput::with_embeddings`]. Does nothing for a
+    /// Adds the embeddings of a node type to its features, see [`ModelInput::with_embeddings`]. Does nothing for a
     /// batch without seeds.
     ///
     /// # Errors

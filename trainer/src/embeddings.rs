@@ -1,11 +1,15 @@
-//! Learnable embeddings of the node types without features.
+//! Learnable embeddings of nodes.
 
 use crate::batch_input::TensorBatch;
-use crate::model_file::{EmbeddingTable, FreshTable, NamedTable, SavedEmbeddings, WantedRows, WarmStartReport};
+use crate::model_file::{
+    EmbeddingSize, EmbeddingTable, FreshTable, MatchedRows, NamedTable, NewEmbeddings, SavedEmbeddings, WantedRows,
+    WarmStartReport, positions_by_id,
+};
 use crate::models::GraphSchema;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;
@@ -15,8 +19,8 @@ use std::time::{Duration, Instant};
 /// XORed with the run's seed for the initial values of embeddings.
 const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
 
-/// Learnable vectors for the nodes of the types without features. The process that owns a node holds its vector. Each
-/// step fetches the vectors of its batch and sends their gradients back to the owners, which apply sparse Adam.
+/// Learnable vectors for the nodes of the types without features, and of other types that the model's schema names. The
+/// process that owns a node holds its vector. Each step fetches the vectors of its batch and sends their gradients back to the owners, which apply sparse Adam.
 #[derive(Default)]
 pub struct Embeddings {
     tables: Vec<DistEmbedding>,
@@ -78,23 +82,36 @@ impl<B: AutodiffBackend> PulledRows<B> {
 }
 
 impl Embeddings {
-    /// Creates vectors of `dim` values for each node type without features. Every rank of `node`'s job must call this,
-    /// and a collective must follow before any rank reads.
+    /// Creates vectors for each node type with learned embeddings. Those of a type without features have `hidden_channels`
+    /// values, unless the schema says another number. Every rank of `graph`'s job must call this, and a collective must
+    /// follow before any rank reads.
     ///
     /// # Errors
-    /// [`TrainError::Config`] for nodes without features on a client of servers; a connection error.
-    pub fn new(graph: &Arc<DistGraph>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
-        if let Some(nodes) = schema.node_types.iter().find(|nodes| nodes.feature_dim == 0).filter(|_| graph.is_client())
-        {
-            let what = format!(
-                "nodes of type {} have no features, and servers keep no embeddings: train with the parts on this \
-                 node (`dataset_root_dir`), or partition the dataset with features for these nodes",
-                nodes.name
-            );
-            return Err(TrainError::Config { what });
-        }
+    /// [`TrainError::Config`] for embeddings on a client of servers; a connection error.
+    pub fn new(
+        graph: &Arc<DistGraph>,
+        schema: &GraphSchema,
+        hidden_channels: usize,
+        seed: u64,
+    ) -> Result<Self, TrainError> {
         let mut embeddings = Self { graph: Some(graph.clone()), ..Self::default() };
-        for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
+        for (nodes, t) in schema.node_types.iter().zip(0..) {
+            let dim = nodes.embedding_width(hidden_channels);
+            if dim == 0 {
+                continue;
+            }
+            if graph.is_client() {
+                let [have, without] = match nodes.feature_dim {
+                    0 => ["have no features", "partition the dataset with features for these nodes"],
+                    _ => ["have embeddings (`node_embeddings`)", "leave these embeddings out"],
+                };
+                let what = format!(
+                    "nodes of type {} {have}, and servers keep no embeddings: train with the parts on this node \
+                     (`dataset_root_dir`), or {without}",
+                    nodes.name
+                );
+                return Err(TrainError::Config { what });
+            }
             // Keeps the expected norm of a vector independent of its width.
             let scale = 1.0 / (dim as f32).sqrt();
             let config = EmbeddingConfig { dim, seed: seed ^ EMBEDDING_SEED, scale };
@@ -126,7 +143,7 @@ impl Embeddings {
         self.frozen = self.names.iter().map(|node_type| is_frozen(node_type)).collect();
     }
 
-    /// Fetches the rows that a batch reads and sets them as the features of their node types.
+    /// Fetches the rows that a batch reads and adds them to the features of their node types.
     ///
     /// # Errors
     /// An error from a peer, or a batch of another graph.
@@ -239,20 +256,36 @@ impl Embeddings {
         self.tables.iter().zip(&self.names).map(table).collect()
     }
 
-    /// Loads the rows that this process holds. All ranks must call this, with collectives before and after.
+    /// Loads the rows that this process holds. Saved rows find their nodes by the ids of the table, or by row numbers if
+    /// these are the ids. All ranks must call this, with collectives before and after.
     ///
     /// # Errors
     /// [`TrainError::Config`] if a table is missing or has another size; [`TrainError::Model`] if a file is missing or
-    /// corrupt.
-    pub fn load<'a>(&mut self, source: impl Into<EmbeddingSource<'a>>) -> Result<(), TrainError> {
-        match source.into() {
-            EmbeddingSource::Tables(tables) => self.load_tables(tables),
-            EmbeddingSource::Saved(saved) => self.load_saved(saved),
+    /// corrupt, or if the rows belong to other nodes.
+    pub fn load<'a>(
+        &mut self,
+        source: impl Into<EmbeddingSource<'a>>,
+        world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        let saved = match source.into() {
+            EmbeddingSource::Tables(tables) => return self.load_tables(tables),
+            EmbeddingSource::Saved(saved) => saved,
+        };
+        self.check_effect(saved)?;
+        let all = self.names.clone();
+        for matched in self.load_tables_of(saved, &all, NewEmbeddings::Mean, world)? {
+            if matched.known == 0 && matched.new > 0 && saved.new_embeddings().is_none() {
+                return Err(saved.no_known_nodes(&matched.node_type).into());
+            }
+            if world.rank() == 0 {
+                saved.tell(&matched);
+            }
         }
+        Ok(())
     }
 
-    /// Loads the rows that this process holds of each table that has the same size in a saved model, and adds to the
-    /// report what was loaded. All ranks must call this, with collectives before and after.
+    /// Loads the rows that this process holds of each table that has rows of the same width in a saved model, and adds to
+    /// the report what was loaded. All ranks must call this, with collectives before and after.
     ///
     /// # Errors
     /// [`TrainError::Model`] if a file is missing or corrupt.
@@ -260,46 +293,105 @@ impl Embeddings {
         &mut self,
         saved: &SavedEmbeddings,
         report: &mut WarmStartReport,
+        world: &mut ProcessGroup,
     ) -> Result<(), TrainError> {
+        self.check_effect(saved)?;
         let sizes = saved.sizes();
         let meta = self.graph.as_ref().map(|graph| graph.part().meta().clone());
         report.other_data = meta.as_ref().and_then(|meta| saved.other_data(meta));
+        let mut fitting = Vec::new();
         for (table, name) in self.tables.iter().zip(&self.names) {
             let in_model = [table.num_nodes(), table.dim()];
             let in_file = sizes.iter().find(|size| size.node_type == *name);
             let in_file = in_file.map(|size| [size.num_nodes, size.dim]);
-            let has_other_nodes = meta.as_ref().is_some_and(|meta| saved.has_other_nodes(meta, name));
-            if in_file == Some(in_model) && !has_other_nodes {
-                report.taken_tables.push(name.clone());
+            let mut has_other_nodes = false;
+            let mut is_fitting = in_file.is_some_and(|[_, dim]| dim == table.dim());
+            if let Some(meta) = &meta {
+                match saved.is_matched_by_ids(meta, name) {
+                    Err(_) => has_other_nodes = true,
+                    Ok(true) => {}
+                    Ok(false) => is_fitting &= in_file == Some(in_model) || saved.may_differ(meta, name),
+                }
+            }
+            if is_fitting && !has_other_nodes {
+                fitting.push(name.clone());
             } else {
                 report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model, has_other_nodes });
             }
         }
         let unused = sizes.iter().filter(|size| !self.names.contains(&size.node_type));
         report.unused.extend(unused.map(|size| format!("embeddings.{}", size.node_type)));
-        self.load_tables_of(saved, &report.taken_tables)
-    }
-
-    fn load_saved(&mut self, saved: &SavedEmbeddings) -> Result<(), TrainError> {
-        let all = self.names.clone();
-        self.load_tables_of(saved, &all)
-    }
-
-    fn load_tables_of(&mut self, saved: &SavedEmbeddings, node_types: &[String]) -> Result<(), TrainError> {
-        let Some(graph) = &self.graph else { return Ok(()) };
-        let part = graph.part();
-        for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
-            saved.check_nodes(part.meta(), name)?;
-            let wanted = WantedRows {
-                node_type: name,
-                dim: table.dim(),
-                num_nodes: table.num_nodes(),
-                nodes: &part.nodes(table.node_type()).ascending_ids(),
-                first_shard: part.id().index(),
-            };
-            table.fill_rows(|set| saved.read_rows(&wanted, set))?;
+        for matched in self.load_tables_of(saved, &fitting, NewEmbeddings::Random, world)? {
+            if matched.known > 0 || saved.new_embeddings().is_some() {
+                report.taken_tables.push(matched.node_type.clone());
+                report.matched_tables.push(matched);
+                continue;
+            }
+            // The rows keep their initial values.
+            let size = sizes.iter().find(|size| size.node_type == matched.node_type);
+            report.fresh_tables.push(FreshTable {
+                in_file: size.map(|size| [size.num_nodes, size.dim]),
+                in_model: size.map_or([0, 0], |size| [matched.new as usize, size.dim]),
+                node_type: matched.node_type,
+                has_other_nodes: true,
+            });
         }
         Ok(())
+    }
+
+    /// Checks that the start of new embeddings, if it was chosen, has an effect.
+    fn check_effect(&self, saved: &SavedEmbeddings) -> Result<(), TrainError> {
+        if self.is_empty() && saved.new_embeddings().is_some() {
+            let what = "the model has no embeddings of nodes: leave out their start (`new_embeddings`)";
+            return Err(TrainError::Config { what: what.into() });
+        }
+        Ok(())
+    }
+
+    /// Loads the tables of some node types. Returns the matches over all ranks. New nodes have the start that was chosen for
+    /// `saved`, or `default`.
+    fn load_tables_of(
+        &mut self,
+        saved: &SavedEmbeddings,
+        node_types: &[String],
+        default: NewEmbeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<Vec<MatchedRows>, TrainError> {
+        let Some(graph) = self.graph.clone() else { return Ok(Vec::new()) };
+        let meta = graph.part().meta();
+        let start = saved.new_embeddings().unwrap_or(default);
+        let mut matches = Vec::new();
+        let mut counts = Vec::new();
+        let mut failure = None;
+        for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
+            let by_ids = saved.is_matched_by_ids(meta, name)?;
+            match load_table(table, name, saved, by_ids, start) {
+                Ok(count) => counts.extend(count),
+                Err(error) => {
+                    counts.extend([0; 2]);
+                    failure.get_or_insert(error);
+                }
+            }
+            let has_other_content = !by_ids && saved.has_other_content(meta, name);
+            let node_type = name.clone();
+            matches.push(MatchedRows { node_type, by_ids, known: 0, new: 0, gone: 0, start, has_other_content });
+        }
+        if matches.is_empty() {
+            return Ok(matches);
+        }
+        // A rank without its rows meets the others too, which may have theirs.
+        world.all_reduce(&mut counts, ReduceOp::Sum)?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let sizes = saved.sizes();
+        for (matched, count) in matches.iter_mut().zip(counts.chunks_exact(2)) {
+            let size = sizes.iter().find(|size| size.node_type == matched.node_type);
+            matched.known = count[0];
+            matched.new = count[1];
+            matched.gone = size.map_or(0, |size| (size.num_nodes as u64).saturating_sub(matched.known));
+        }
+        Ok(matches)
     }
 
     fn load_tables(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
@@ -323,6 +415,45 @@ impl Embeddings {
             None => Err(TrainError::Config { what: "these embeddings belong to no graph".into() }),
         }
     }
+}
+
+/// Loads the rows of a table that this process holds. Returns the numbers of known and of new nodes among them.
+fn load_table(
+    table: &mut DistEmbedding,
+    name: &str,
+    saved: &SavedEmbeddings,
+    by_ids: bool,
+    start: NewEmbeddings,
+) -> Result<[u64; 2], TrainError> {
+    let graph = table.graph().clone();
+    let part = graph.part();
+    let mut ids = None;
+    if by_ids && table.own_nodes().is_some() {
+        ids = Some(positions_by_id(&graph, table.node_type())?.ok_or_else(|| saved.unreadable_ids(name))?);
+    }
+    let nodes = part.nodes(table.node_type()).ascending_ids();
+    let size = EmbeddingSize { node_type: name.to_owned(), num_nodes: table.num_nodes(), dim: table.dim() };
+    let wanted = WantedRows {
+        node_type: name,
+        dim: size.dim,
+        num_nodes: size.num_nodes,
+        nodes: &nodes,
+        first_shard: part.id().index(),
+        ids,
+        may_differ: saved.may_differ(part.meta(), name),
+    };
+    let mut counts = [0; 2];
+    table.fill_rows(|set| -> Result<(), TrainError> {
+        let new = saved.read_rows(&wanted, &mut *set)?;
+        if !new.is_empty()
+            && let Some(values) = saved.first_values(&size, start)?
+        {
+            new.iter().for_each(|&position| set(position, &values));
+        }
+        counts = [(nodes.len() - new.len()) as u64, new.len() as u64];
+        Ok(())
+    })?;
+    Ok(counts)
 }
 
 /// Returns the number of values in a table, over all ranks.

@@ -4,7 +4,10 @@ use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
 use crate::memory::cpu_cache::CpuCache;
 use crate::memory::device_memory::DeviceMemory;
-use crate::models::{ConvKind, GraphSchema, ModelError, NetworkConfig, NetworkOutput, Readout, SageSettings};
+use crate::model_file::NewEmbeddings;
+use crate::models::{
+    ConvKind, GraphSchema, ModelError, NetworkConfig, NetworkOutput, NodeEmbedding, Readout, SageSettings,
+};
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig};
@@ -57,6 +60,12 @@ settings! {
         /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on. The rate on a plateau follows
         /// the validation metric.
         pub fit: FitConfig = FitConfig::default();
+        /// Give the nodes of a type learned embeddings of DIM values in addition to their features. The encoder reads both,
+        /// side by side [default of DIM: --hidden-channels. Node types without features always have embeddings]
+        pub node_embeddings: Vec<NodeEmbedding> = Vec::new() => Flag::new("TYPE[=DIM]");
+        /// Start of the embeddings of nodes that the saved model has no rows for [default: with --load-model mean, with
+        /// --init-from random]
+        pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|random");
         /// Learning rate of the embeddings, which node types without features have [default: --lr]
         pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative);
         /// Dropout probability between layers
@@ -105,8 +114,19 @@ impl TrainingConfig {
     /// # Errors
     /// [`ModelError`] if an edge type lacks features that the model needs.
     pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
-        let schema = GraphSchema::new(meta)?;
+        let schema = GraphSchema::new(meta)?.with_embeddings(&self.node_embeddings, self.hidden_channels)?;
         if self.no_edge_features { Ok(schema) } else { schema.with_edge_features(self.kind, meta) }
+    }
+
+    /// Returns this configuration for the evaluation of a saved network, which reads the parts of the graph that it was
+    /// trained with.
+    pub(crate) fn for_network(&self, saved: &NetworkConfig) -> Self {
+        Self {
+            kind: saved.kind,
+            no_edge_features: !saved.graph.has_edge_features(),
+            node_embeddings: saved.graph.node_embeddings(),
+            ..self.clone()
+        }
     }
 
     /// Returns the settings of a network with a layer per hop.
@@ -130,9 +150,13 @@ impl TrainingConfig {
         }
     }
 
-    /// Returns the sampler configuration of validation and test.
+    /// Returns the sampler configuration of validation and test. A layer-wise evaluation reads all neighbors.
     pub fn eval_sampler(&self) -> SamplerConfig {
-        SamplerConfig { num_neighbors: self.eval_num_neighbors.clone(), ..self.sampler.clone() }
+        let num_neighbors = match self.eval_layer_wise {
+            Some(_) => vec![Fanout::All; self.eval_num_neighbors.num_hops()].into(),
+            None => self.eval_num_neighbors.clone(),
+        };
+        SamplerConfig { num_neighbors, ..self.sampler.clone() }
     }
 
     /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.

@@ -309,7 +309,8 @@ fn what_cannot_be_trained_is_refused() {
     let expected =
         "dataset fake-graphs: 2 training graphs for 3 processes: start at most as many processes as there are graphs";
     assert_eq!(why(vec![0, 1], 3), expected);
-    assert_eq!(why(vec![], 1), "dataset fake-graphs: there are no training graphs");
+    let expected = "dataset fake-graphs: there are no training graphs: give them a share of the `split`";
+    assert_eq!(why(vec![], 1), expected);
     assert!(why(vec![11, 12], 1).contains("graph 11 does not exist, the set has 10 graphs"));
     let config = GraphTrainingConfig { drop_last: true, ..config };
     let split = GraphSplit { train: (0..8).collect(), valid: vec![8], test: vec![9] };

@@ -72,7 +72,7 @@ impl Scratch {
             let schema = GraphSchema::new(graph.part().meta()).expect("a graph");
             let mut embeddings = Embeddings::new(&graph, &schema, DIM, 999).expect("embeddings");
             world.barrier().expect("all have embeddings");
-            let loaded = embeddings.load(&saved);
+            let loaded = embeddings.load(&saved, world);
             world.barrier().expect("all have loaded");
             let tables = embeddings.tables();
             world.barrier().expect("all have seen all");

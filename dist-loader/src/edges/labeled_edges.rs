@@ -71,7 +71,11 @@ impl LabeledEdges {
         let maker = self.clone();
         let of = edges.clone();
         let number = move || {
-            let excluded = if maker.exclude_seed_edges { maker.relations.excluded(&of) } else { Vec::new() };
+            let excluded = if maker.exclude_seed_edges {
+                maker.relations.excluded(&of, maker.sampler.is_disjoint())
+            } else {
+                Vec::new()
+            };
             let mut ends = Ends::new(&maker.sampler, &of, excluded);
             let numbers = ends.number_both(maker.node().part(), &of);
             (ends.seeds, numbers)

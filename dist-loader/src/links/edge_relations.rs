@@ -2,6 +2,7 @@
 
 use crate::error::LoaderError;
 use crate::seeds::edge_seeds::SeedEdge;
+use edgecut_dist_sampler::ExcludedEdge;
 use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId, Part};
 
 /// The node types of each edge type's ends, and the edge types that contain the reverses of its edges.
@@ -35,14 +36,15 @@ impl EdgeRelations {
         Ok(Self { ends, reverses: reverse_types(meta, given) })
     }
 
-    /// Returns the ends of edges by edge type, and of their possible reverses, which are swapped. Edges between these
-    /// ends carry no messages in a batch of `edges`.
-    pub(crate) fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
+    /// Returns the edges that carry no messages in a batch of `edges`, by edge type: the edges and their possible
+    /// reverses. In disjoint sampling, the neighborhood of an edge lacks this edge only.
+    pub(crate) fn excluded(&self, edges: &[SeedEdge], disjoint: bool) -> Vec<Vec<ExcludedEdge>> {
         let mut excluded = vec![Vec::new(); self.reverses.len()];
-        for edge in edges {
-            excluded[edge.edge_type.index()].push((edge.src, edge.dst));
+        for (number, edge) in edges.iter().enumerate() {
+            let batch = disjoint.then_some(number as u32);
+            excluded[edge.edge_type.index()].push(ExcludedEdge { src: edge.src, dst: edge.dst, batch });
             for &reverse in &self.reverses[edge.edge_type.index()] {
-                excluded[reverse.index()].push((edge.dst, edge.src));
+                excluded[reverse.index()].push(ExcludedEdge { src: edge.dst, dst: edge.src, batch });
             }
         }
         excluded

@@ -1,7 +1,7 @@
 //! The ends of seed edges as seeds of a neighborhood.
 
 use crate::seeds::edge_seeds::SeedEdge;
-use edgecut_dist_sampler::{DistNeighborSampler, SampleSeeds};
+use edgecut_dist_sampler::{DistNeighborSampler, ExcludedEdge, SampleSeeds};
 use edgecut_graph::Part;
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// Starts the seeds of a batch of `edges`, in whose neighborhood the `excluded` edges carry no messages.
-    pub(crate) fn new(sampler: &DistNeighborSampler, edges: &[SeedEdge], excluded: Vec<Vec<(u32, u32)>>) -> Self {
+    pub(crate) fn new(sampler: &DistNeighborSampler, edges: &[SeedEdge], excluded: Vec<Vec<ExcludedEdge>>) -> Self {
         let num_types = sampler.node().part().meta().node_types.len();
         Self {
             seeds: SampleSeeds {

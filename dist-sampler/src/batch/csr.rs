@@ -68,7 +68,7 @@ impl<N: Numbering> CsrBuilder<'_, N> {
                 let batch = dst.batch_of(row);
                 // Excluded edges are drawn by the owner and dropped here, so that requests do not have to carry them.
                 let forbidden =
-                    if self.excluded.is_empty() { None } else { self.excluded.sources(e, dst.nodes()[row]) };
+                    if self.excluded.is_empty() { None } else { self.excluded.sources(e, batch, dst.nodes()[row]) };
                 let numbers = &mut self.numbers[src_type.index()];
                 match forbidden {
                     None => {

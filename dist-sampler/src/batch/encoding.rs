@@ -1,7 +1,7 @@
 //! Seeds and sampled neighborhoods as arrays of `u32`, for requests and replies.
 
 use crate::arrays::{bytes_of, ids_in};
-use crate::batch::seeds::SampleSeeds;
+use crate::batch::seeds::{ExcludedEdge, SampleSeeds};
 use crate::batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::rpc::server_requests::SeedLengths;
 use bytes::Bytes;
@@ -9,6 +9,13 @@ use edgecut_graph::Meta;
 
 /// The number of lists that a neighborhood has per node type and per edge type.
 const LISTS_PER_TYPE: usize = 3;
+
+/// The neighborhood of an edge that is excluded in all neighborhoods.
+const ALL: u32 = u32::MAX;
+
+fn excluded_edge(src: u32, dst: u32, batch: u32) -> ExcludedEdge {
+    ExcludedEdge { src, dst, batch: (batch != ALL).then_some(batch) }
+}
 
 /// Returns the lists of a batch's seeds end to end, and their lengths.
 pub(crate) fn encode_seeds(seeds: &SampleSeeds) -> (SeedLengths, Bytes) {
@@ -21,7 +28,7 @@ pub(crate) fn encode_seeds(seeds: &SampleSeeds) -> (SeedLengths, Bytes) {
     let mut words = Vec::new();
     seeds.nodes.iter().chain(&seeds.batch).for_each(|list| words.extend_from_slice(list));
     seeds.times.iter().for_each(|&time| words.extend([time as u32, ((time as u64) >> 32) as u32]));
-    seeds.excluded.iter().flatten().for_each(|&(src, dst)| words.extend([src, dst]));
+    seeds.excluded.iter().flatten().for_each(|edge| words.extend([edge.src, edge.dst, edge.batch.unwrap_or(ALL)]));
     (lengths, bytes_of(words))
 }
 
@@ -37,8 +44,8 @@ pub(crate) fn decode_seeds(lengths: &SeedLengths, payload: &Bytes) -> Result<Sam
     let times = times.chunks_exact(2).map(|half| (u64::from(half[1]) << 32 | u64::from(half[0])) as i64).collect();
     let mut excluded = Vec::new();
     for &length in &lengths.excluded {
-        let pairs = words.take(length as usize * 2)?;
-        excluded.push(pairs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect());
+        let edges = words.take(length as usize * 3)?.chunks_exact(3);
+        excluded.push(edges.map(|edge| excluded_edge(edge[0], edge[1], edge[2])).collect());
     }
     words.end()?;
     Ok(SampleSeeds { nodes, batch, times, excluded })
@@ -159,8 +166,12 @@ mod tests {
         fn seeds_survive_and_cut_ones_are_refused(
             nodes in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..5), 0..4),
             times in proptest::collection::vec(any::<i64>(), 0..5),
-            excluded in proptest::collection::vec(proptest::collection::vec(any::<(u32, u32)>(), 0..5), 0..4),
+            excluded in proptest::collection::vec(proptest::collection::vec(any::<[u32; 3]>(), 0..5), 0..4),
         ) {
+            let edges = |of_type: &Vec<[u32; 3]>| {
+                of_type.iter().map(|&[src, dst, batch]| excluded_edge(src, dst, batch)).collect()
+            };
+            let excluded = excluded.iter().map(edges).collect();
             let seeds = SampleSeeds { batch: nodes.clone(), nodes, times, excluded };
             let (lengths, payload) = encode_seeds(&seeds);
             prop_assert_eq!(decode_seeds(&lengths, &payload).unwrap(), seeds);

@@ -14,8 +14,19 @@ pub struct SampleSeeds {
     pub batch: Vec<Vec<u32>>,
     /// The time of each seed. Only used in temporal sampling.
     pub times: Vec<i64>,
-    /// By edge type, edges (source, destination) that no hop follows. May be empty.
-    pub excluded: Vec<Vec<(u32, u32)>>,
+    /// By edge type, edges that no hop follows. May be empty. Either all of them name a neighborhood, or none does.
+    pub excluded: Vec<Vec<ExcludedEdge>>,
+}
+
+/// An edge that no hop follows, and all edges of its type between the same ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExcludedEdge {
+    /// Global id of the source.
+    pub src: u32,
+    /// Global id of the destination.
+    pub dst: u32,
+    /// The seed in whose neighborhood the edge is excluded; `None` excludes it in all neighborhoods.
+    pub batch: Option<u32>,
 }
 
 impl SampleSeeds {
@@ -52,8 +63,13 @@ impl SampleSeeds {
         if self.nodes.len() != num_types {
             return fail("seeds need a list for each node type, which may be empty");
         }
+        let mut excluded = self.excluded.iter().flatten();
+        let first = excluded.next().is_some_and(|edge| edge.batch.is_some());
+        if excluded.any(|edge| edge.batch.is_some() != first) {
+            return fail("either all excluded edges or none name a neighborhood");
+        }
         if !disjoint {
-            return Ok(());
+            return if first { fail("excluded edges name neighborhoods, which are not disjoint") } else { Ok(()) };
         }
         if self.batch.len() != num_types || self.batch.iter().zip(&self.nodes).any(|(b, n)| b.len() != n.len()) {
             return fail("disjoint sampling needs the seed to which each node belongs");
@@ -66,28 +82,33 @@ impl SampleSeeds {
     }
 }
 
-/// Edges that no hop follows, by destination.
+/// Edges that no hop follows, by neighborhood and destination.
 #[derive(Debug, Default)]
-pub(crate) struct Excluded(Vec<FxHashMap<u32, FxHashSet<u32>>>);
+pub(crate) struct Excluded {
+    by_type: Vec<FxHashMap<(Option<u32>, u32), FxHashSet<u32>>>,
+    /// True if the edges name neighborhoods.
+    by_neighborhood: bool,
+}
 
 impl Excluded {
-    pub(crate) fn new(edges: &[Vec<(u32, u32)>]) -> Self {
-        let of_type = |edges: &Vec<(u32, u32)>| {
-            let mut by_destination: FxHashMap<u32, FxHashSet<u32>> = FxHashMap::default();
-            edges.iter().for_each(|&(src, dst)| {
-                by_destination.entry(dst).or_default().insert(src);
-            });
-            by_destination
-        };
-        Self(edges.iter().map(of_type).collect())
+    pub(crate) fn new(edges: &[Vec<ExcludedEdge>]) -> Self {
+        let mut by_type = Vec::with_capacity(edges.len());
+        for of_type in edges {
+            let mut by_destination: FxHashMap<(Option<u32>, u32), FxHashSet<u32>> = FxHashMap::default();
+            for edge in of_type {
+                by_destination.entry((edge.batch, edge.dst)).or_default().insert(edge.src);
+            }
+            by_type.push(by_destination);
+        }
+        Self { by_type, by_neighborhood: edges.iter().flatten().any(|edge| edge.batch.is_some()) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(FxHashMap::is_empty)
+        self.by_type.iter().all(FxHashMap::is_empty)
     }
 
-    /// Returns the sources of the excluded edges of a type into `destination`.
-    pub(crate) fn sources(&self, edge_type: usize, destination: u32) -> Option<&FxHashSet<u32>> {
-        self.0.get(edge_type)?.get(&destination)
+    /// Returns the sources of the excluded edges of a type into `destination`, in the neighborhood `batch`.
+    pub(crate) fn sources(&self, edge_type: usize, batch: u32, destination: u32) -> Option<&FxHashSet<u32>> {
+        self.by_type.get(edge_type)?.get(&(self.by_neighborhood.then_some(batch), destination))
     }
 }

@@ -25,6 +25,7 @@ use std::str::FromStr;
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Lists")]
 pub struct NumNeighbors {
     /// Fan-outs of the edge types without a name in the list.
     others: Option<Vec<Fanout>>,
@@ -37,31 +38,36 @@ impl From<Vec<Fanout>> for NumNeighbors {
     }
 }
 
+/// Fan-outs as files store them.
+#[derive(Deserialize)]
+struct Lists {
+    others: Option<Vec<Fanout>>,
+    named: Vec<(String, Vec<Fanout>)>,
+}
+
+impl TryFrom<Lists> for NumNeighbors {
+    type Error = String;
+
+    fn try_from(lists: Lists) -> Result<Self, String> {
+        Self::new(lists.others, lists.named)
+    }
+}
+
 impl FromStr for NumNeighbors {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut fanouts = Self { others: None, named: Vec::new() };
+        let mut others = None;
+        let mut named = Vec::new();
         for entry in named_values(text, ';', looks_like_fan_outs) {
             let list = parse_num_neighbors(entry.value)?;
-            let Some(name) = entry.name else {
-                if fanouts.others.replace(list).is_some() {
-                    return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
-                }
-                continue;
-            };
-            if name.is_empty() || fanouts.named.iter().any(|(known, _)| known == name) {
-                return Err(format!("{text:?} names edge type {name:?} twice, or not at all"));
+            if let Some(name) = entry.name {
+                named.push((name.to_owned(), list));
+            } else if others.replace(list).is_some() {
+                return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
             }
-            fanouts.named.push((name.to_owned(), list));
         }
-        let hops = fanouts.num_hops();
-        let agree = fanouts.lengths().all(|length| length == hops);
-        if agree {
-            Ok(fanouts)
-        } else {
-            Err(format!("{text:?} has lists of different lengths: give each edge type one fan-out per hop"))
-        }
+        Self::new(others, named).map_err(|why| format!("{text:?}: {why}"))
     }
 }
 
@@ -72,6 +78,24 @@ fn looks_like_fan_outs(text: &str) -> bool {
 }
 
 impl NumNeighbors {
+    /// Makes fan-outs from the lists of edge types by name, and a list for all other edge types.
+    ///
+    /// # Errors
+    /// Describes lists of different lengths, or an edge type that is named twice or has an empty name.
+    pub fn new(others: Option<Vec<Fanout>>, named: Vec<(String, Vec<Fanout>)>) -> Result<Self, String> {
+        for (at, (name, _)) in named.iter().enumerate() {
+            if name.is_empty() || named[..at].iter().any(|(known, _)| known == name) {
+                return Err(format!("edge type {name:?} is named twice, or not at all"));
+            }
+        }
+        let fanouts = Self { others, named };
+        let hops = fanouts.num_hops();
+        if fanouts.lengths().any(|length| length != hops) {
+            return Err("the lists have different lengths: give each edge type one fan-out per hop".into());
+        }
+        Ok(fanouts)
+    }
+
     /// Returns the number of hops.
     pub fn num_hops(&self) -> usize {
         self.lengths().next().unwrap_or(0)

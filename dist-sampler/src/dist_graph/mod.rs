@@ -10,6 +10,7 @@ pub(crate) mod routing;
 pub(crate) mod rows_in_flight;
 mod seed_edges;
 mod split_nodes;
+mod table_ids;
 
 use crate::cache::cached_features::CachedFeatures;
 use crate::config::dist_graph_config::DistGraphConfig;
@@ -25,7 +26,7 @@ use crate::rpc::traffic::Traffic;
 use crate::workers::Workers;
 use bytes::Bytes;
 use edgecut_cluster::{Cluster, PartLayout, SecureStream, ServiceListener};
-use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId, TableIdSource};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::path::Path;
@@ -65,6 +66,8 @@ pub struct DistGraph {
     pub(crate) rows_in_flight: Vec<RowsInFlight>,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
+    /// The reader of the ids of nodes in their tables.
+    table_ids: OnceLock<Arc<dyn TableIdSource>>,
     /// The clients of all ranks, made when rows of layers are first read.
     rank_peers: OnceLock<Vec<Option<Arc<Peer>>>>,
     pub(crate) role: Role,
@@ -219,6 +222,7 @@ impl DistGraph {
             layout,
             rows_in_flight: (0..num_node_types).map(|_| RowsInFlight::default()).collect(),
             cached,
+            table_ids: OnceLock::new(),
             rank_peers: OnceLock::new(),
             role,
             cluster,

@@ -124,6 +124,11 @@ impl DistEmbedding {
         Ok(Self { graph, node_type, table, dim: config.dim, shard, owners, version: 0, pieces: AtomicU32::new(0) })
     }
 
+    /// Returns the graph of the nodes.
+    pub fn graph(&self) -> &Arc<DistGraph> {
+        &self.graph
+    }
+
     /// Returns the type of the nodes.
     pub fn node_type(&self) -> NodeTypeId {
         self.node_type

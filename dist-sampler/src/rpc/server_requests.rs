@@ -44,6 +44,6 @@ pub(crate) struct SeedLengths {
     pub(crate) batch: Vec<u32>,
     /// The times, the low and the high half of each.
     pub(crate) times: u32,
-    /// By edge type: excluded edges, the source and the destination of each.
+    /// By edge type: excluded edges, the source, the destination and the neighborhood of each.
     pub(crate) excluded: Vec<u32>,
 }

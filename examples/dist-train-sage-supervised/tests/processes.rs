@@ -2,7 +2,7 @@
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_partition::{PartitionOptions, partition};
-use std::net::TcpListener;
+use edgecut_testing::free_port;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -11,7 +11,7 @@ fn two_processes_learn() {
     let parts = dir.path().join("parts");
     let graph = fake(&FakeOptions { avg_num_nodes: 2_000, ..FakeOptions::default() }).unwrap();
     partition(&graph, &PartitionOptions::new(2), &parts, &()).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let start = |rank: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dist-train-sage-supervised"));
         command.args(["--epochs", "4", "--batch-size", "128", "--dataset-root-dir"]).arg(&parts);

@@ -1,6 +1,6 @@
 //! Tests that start the example like users do: alone, and as two processes with a launcher's variables.
 
-use std::net::TcpListener;
+use edgecut_testing::free_port;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -24,7 +24,7 @@ fn accuracy(text: &str) -> f64 {
 /// Runs two processes and returns their outputs. With `local_world_size` 1 each process is a node with its own folder;
 /// with 2 both processes are on one node.
 fn two(roots: [&Path; 2], local_world_size: usize) -> [String; 2] {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let start = |rank: usize| -> Child {
         let mut command = example(roots[rank]);
         command.envs([("RANK", rank.to_string()), ("WORLD_SIZE", "2".into())]);

@@ -34,7 +34,7 @@ pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
 pub use split_nodes::NodeSplit;
-pub use split_order::{RowNumber, SplitOrder};
+pub use split_order::{Division, RowNumber, SplitOrder};
 pub use splits::{Split, Splits};
 pub(crate) use targets::{MAX_TARGETS, wrong_target};
 pub use targets::{TargetKind, TargetMeta, Targets};

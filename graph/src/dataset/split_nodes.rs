@@ -13,7 +13,8 @@ const BY_TIME: &str = "by-time:";
 /// use edgecut_graph::NodeSplit;
 /// let split = NodeSplit::parse("by-time:0.6,0.2,0.2,7")?;
 /// assert_eq!(split.to_string(), "by-time:0.6,0.2,0.2,7");
-/// assert_eq!(NodeSplit::parse("0.6,0.2,0.2")?.to_string(), "0.6,0.2,0.2,0");
+/// assert_eq!(split.with_seed(3), split);
+/// assert_eq!(NodeSplit::parse("0.6,0.2,0.2")?.with_seed(3).to_string(), "0.6,0.2,0.2,3");
 /// assert!(NodeSplit::parse("0.6,0.2").is_err());
 /// # Ok::<(), String>(())
 /// ```
@@ -23,8 +24,8 @@ pub struct NodeSplit {
     shares: [f64; 3],
     /// True if the earliest nodes train.
     by_time: bool,
-    /// The seed of random choices.
-    seed: u64,
+    /// The seed of random choices, if it is given.
+    seed: Option<u64>,
 }
 
 impl NodeSplit {
@@ -42,8 +43,8 @@ impl NodeSplit {
         let fields: Vec<&str> = numbers.split(',').map(str::trim).collect();
         let [train, valid, test, seed @ ..] = &fields[..] else { return Err(FORM.into()) };
         let seed = match seed {
-            [] => 0,
-            [seed] => seed.parse().map_err(|_| FORM.to_owned())?,
+            [] => None,
+            [seed] => Some(seed.parse().map_err(|_| FORM.to_owned())?),
             _ => return Err(FORM.into()),
         };
         let mut shares = [0.0; 3];
@@ -60,6 +61,16 @@ impl NodeSplit {
         Ok(Self { shares, by_time, seed })
     }
 
+    /// Sets the seed of random choices, unless the text has one.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed: self.seed.or(Some(seed)), ..self }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
     /// Returns the number of nodes in all splits of `num_nodes` labeled nodes.
     pub(crate) fn num_in_splits(&self, num_nodes: u64) -> u64 {
         self.shares().iter().map(|share| share.of(num_nodes)).sum()
@@ -74,7 +85,7 @@ impl fmt::Display for NodeSplit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [train, valid, test] = self.shares;
         let prefix = if self.by_time { BY_TIME } else { "" };
-        write!(f, "{prefix}{train},{valid},{test},{}", self.seed)
+        write!(f, "{prefix}{train},{valid},{test},{}", self.seed())
     }
 }
 
@@ -106,7 +117,7 @@ impl Dataset {
                 ));
             }
             let ids: Vec<u32> = (0..nodes.num_nodes as u32).filter(|&node| nodes.is_labeled(node)).collect();
-            let order = SplitOrder { seed: split.seed, name };
+            let order = SplitOrder { seed: split.seed(), name };
             nodes.splits = match (&nodes.times, split.by_time) {
                 (_, false) => order.at_random(ids, split.shares()).into(),
                 (Some(times), true) => order.by_times(ids, times, split.shares()).into(),

@@ -1,7 +1,8 @@
 //! The division of nodes or edges into splits.
 
-use super::Splits;
+use super::{NO_SPLIT, Split, Splits};
 use crate::Share;
+use crate::memory::Buffer;
 use crate::rng::{CounterRng, combine};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
@@ -13,7 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// use edgecut_graph::{Share, SplitOrder};
 /// let shares = [0.6, 0.2, 0.2].map(|share| Share::new(share).unwrap());
 /// let order = SplitOrder { seed: 7, name: "paper" };
-/// assert_eq!(order.by_times(vec![0_u32, 1, 2, 3, 4], &[50, 10, 30, 20, 40], shares), [vec![1, 2, 3], vec![4], vec![0]]);
+/// let division = order.by_times(vec![0_u64, 1, 2, 3, 4], &[50, 10, 30, 20, 40], shares);
+/// assert_eq!(division.codes(5), [2, 0, 0, 0, 1]);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SplitOrder<'a> {
@@ -23,35 +25,76 @@ pub struct SplitOrder<'a> {
     pub name: &'a str,
 }
 
+/// Rows of a type that are divided into splits. The rows take the only memory, because there may be many edges.
+#[derive(Clone, Debug)]
+pub struct Division<T> {
+    /// The rows of training, validation and test and of no split, one after the other.
+    rows: Vec<T>,
+    /// The end of each split among the rows.
+    ends: [usize; 3],
+}
+
+impl<T: RowNumber> Division<T> {
+    /// Returns the [code](Split::code) of the split of each of `num_rows` rows, [`NO_SPLIT`] for a row in none.
+    pub fn codes(&self, num_rows: usize) -> Vec<u8> {
+        let mut codes = vec![NO_SPLIT; num_rows];
+        let mut start = 0;
+        for (split, end) in Split::ALL.into_iter().zip(self.ends) {
+            self.rows[start..end].iter().for_each(|&row| codes[row.into() as usize] = split.code());
+            start = end;
+        }
+        codes
+    }
+}
+
+impl From<Division<u32>> for Splits {
+    fn from(Division { rows, ends: [train, valid, test] }: Division<u32>) -> Self {
+        Self {
+            train: ascending(&rows[..train]),
+            valid: ascending(&rows[train..valid]),
+            test: ascending(&rows[valid..test]),
+        }
+    }
+}
+
+fn ascending(rows: &[u32]) -> Buffer<u32> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable();
+    rows.into()
+}
+
 impl SplitOrder<'_> {
-    /// Divides rows at random. Returns the rows of each split, ascending. A split has the share of the rows, rounded down.
-    pub fn at_random<T: RowNumber>(&self, mut rows: Vec<T>, shares: [Share; 3]) -> [Vec<T>; 3] {
+    /// Divides rows at random. A split has the share of the rows, rounded down.
+    pub fn at_random<T: RowNumber>(&self, mut rows: Vec<T>, shares: [Share; 3]) -> Division<T> {
         rows.par_sort_unstable_by_key(|&row| (self.draw(row.into()), row));
-        divide(&rows, shares)
+        Division { ends: ends(rows.len(), shares), rows }
     }
 
     /// Divides rows by their times: the earliest are in the training split. Rows with the same time are in random order.
-    pub fn by_times<T: RowNumber>(&self, mut rows: Vec<T>, times: &[i64], shares: [Share; 3]) -> [Vec<T>; 3] {
+    pub fn by_times<T: RowNumber>(&self, mut rows: Vec<T>, times: &[i64], shares: [Share; 3]) -> Division<T> {
         rows.par_sort_unstable_by_key(|&row| (times[row.into() as usize], self.draw(row.into()), row));
-        divide(&rows, shares)
+        Division { ends: ends(rows.len(), shares), rows }
     }
 
     /// Divides rows at random, with all rows of a group in one split: the one in whose share of the rows the middle of the
     /// group is.
-    pub fn by_groups<T: RowNumber>(&self, mut rows: Vec<T>, groups: &[i64], shares: [Share; 3]) -> [Vec<T>; 3] {
+    pub fn by_groups<T: RowNumber>(&self, mut rows: Vec<T>, groups: &[i64], shares: [Share; 3]) -> Division<T> {
         let group = |row: T| groups[row.into() as usize];
         rows.par_sort_unstable_by_key(|&row| (self.draw(group(row) as u64), group(row), row));
-        let ends = ends(rows.len(), shares);
-        let mut splits = [const { Vec::new() }; 3];
+        let shares = ends(rows.len(), shares);
+        let mut ends = [0; 3];
         let mut start = 0;
         for of_group in rows.chunk_by(|&one, &other| group(one) == group(other)) {
             let middle = start + of_group.len() / 2;
             start += of_group.len();
-            if let Some(split) = ends.iter().position(|&end| middle < end) {
-                splits[split].extend_from_slice(of_group);
+            // The middles ascend, so the groups of a split follow each other.
+            for (end, share) in ends.iter_mut().zip(shares) {
+                if middle < share {
+                    *end = start;
+                }
             }
         }
-        ascending(splits)
+        Division { rows, ends }
     }
 
     fn draw(&self, key: u64) -> u64 {
@@ -73,26 +116,6 @@ fn ends(num_rows: usize, shares: [Share; 3]) -> [usize; 3] {
         end = (end + share.of(num_rows as u64) as usize).min(num_rows);
         end
     })
-}
-
-/// Divides rows in their order.
-fn divide<T: RowNumber>(rows: &[T], shares: [Share; 3]) -> [Vec<T>; 3] {
-    let [train, valid, test] = ends(rows.len(), shares);
-    ascending([rows[..train].to_vec(), rows[train..valid].to_vec(), rows[valid..test].to_vec()])
-}
-
-fn ascending<T: RowNumber>(splits: [Vec<T>; 3]) -> [Vec<T>; 3] {
-    splits.map(|mut rows| {
-        rows.sort_unstable();
-        rows
-    })
-}
-
-impl From<[Vec<u32>; 3]> for Splits {
-    fn from(splits: [Vec<u32>; 3]) -> Self {
-        let [train, valid, test] = splits.map(Into::into);
-        Self { train, valid, test }
-    }
 }
 
 #[cfg(test)]

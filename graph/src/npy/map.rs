@@ -36,6 +36,10 @@ const ROWS_AT_ONCE: usize = 1024;
 /// Fortran order with more than two dimensions.
 pub fn map_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
     let array = StoredArray::<T>::describe(path, &T::default_dtype(), T::NAME)?;
+    if array.is_swapped {
+        let why = format!("it is big-endian; save it through .astype(numpy.{})", T::NAME);
+        return Err(GraphError::format(path, why));
+    }
     let map = MappedFile::of(array.file(), path).map_err(|error| GraphError::io(path, error))?;
     let len = array.len();
     let StoredArray { shape, offset, is_transposed, .. } = array;

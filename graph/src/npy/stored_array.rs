@@ -51,6 +51,8 @@ pub(crate) struct StoredArray<T> {
     /// The position of the first value in bytes.
     pub(super) offset: usize,
     len: usize,
+    /// True if the values are big-endian.
+    pub(super) is_swapped: bool,
     /// True if the values are column by column.
     pub(super) is_transposed: bool,
     /// The values of a transposed array, row by row.
@@ -84,9 +86,10 @@ impl<T: Pod + Send + Sync> StoredArray<T> {
         let file = open(path)?;
         let Header { header, offset, file_bytes } = Header::read(&file, path)?;
         let shape: Vec<usize> = header.shape().iter().map(|&n| n as usize).collect();
-        if header.dtype() != *dtype {
-            let why = format!("its type is {}, expected {name}", header.dtype().descr());
-            return Err(GraphError::format(path, why));
+        let found = header.dtype().descr();
+        let is_swapped = found.starts_with("'>") && found.replacen('>', "<", 1) == dtype.descr();
+        if !is_swapped && header.dtype() != *dtype {
+            return Err(GraphError::format(path, format!("its type is {found}, expected {name}")));
         }
         // With at most one dimension longer than 1, Fortran and C order are the same.
         let is_transposed = header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1;
@@ -108,7 +111,17 @@ impl<T: Pod + Send + Sync> StoredArray<T> {
             };
             return Err(GraphError::format(path, why));
         };
-        Ok(Self { file, path: path.into(), shape, offset, len, is_transposed, by_rows: None, element: PhantomData })
+        Ok(Self {
+            file,
+            path: path.into(),
+            shape,
+            offset,
+            len,
+            is_swapped,
+            is_transposed,
+            by_rows: None,
+            element: PhantomData,
+        })
     }
 
     /// Reads the values of a transposed array, which are needed in another order.
@@ -151,8 +164,12 @@ impl<T: Pod + Send + Sync> StoredArray<T> {
         let failure = Mutex::new(None);
         parallel::for_each_chunk(&mut values, READ_AT_ONCE, &|first, values| {
             let start = self.offset + (range.start + first) * size_of::<T>();
-            if let Err(error) = self.file.read_exact_at(bytemuck::cast_slice_mut(values), start as u64) {
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+            if let Err(error) = self.file.read_exact_at(bytes, start as u64) {
                 *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+            if self.is_swapped {
+                bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
             }
         });
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -222,7 +239,7 @@ impl<T: Pod + Send + Sync> StoredArray<T> {
     }
 }
 
-/// Returns the shape and the NumPy type string (such as `<f4`) from the header of `path`, without reading the data.
+/// Returns the shape and the NumPy type string (such as `<f4`, or `>f4` for big-endian values) from the header of `path`, without reading the data.
 ///
 /// ```
 /// use edgecut_graph::{npy_shape, write_npy};

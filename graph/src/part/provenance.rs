@@ -37,4 +37,40 @@ pub struct Provenance {
     /// The rule by which each part's hot nodes of other parts were ranked, if they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hotness: Option<HotnessRule>,
+    /// The updates since the partitioning, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Updates>,
+}
+
+/// The updates of parts, and the quality of their partitioning before the first one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Updates {
+    /// The number of updates.
+    pub number: u32,
+    /// The fraction of edges whose ends were in different parts.
+    pub cut_fraction: f64,
+    /// The nodes of the largest part over the mean.
+    pub node_balance: f64,
+    /// The edges of the largest part over the mean.
+    pub edge_balance: f64,
+}
+
+impl Provenance {
+    /// Returns the record of a graph that was not partitioned. It does not tell how the graph was loaded.
+    pub(crate) fn whole() -> Self {
+        Self {
+            method: "whole".into(),
+            recursive: false,
+            seed: 0,
+            balance: Vec::new(),
+            split: None,
+            to_undirected: false,
+            add_reverse_edges: false,
+            hold_out_edges: None,
+            hold_out_choice: HoldOutChoice::default(),
+            overlap: OverlapPolicy::default(),
+            hotness: None,
+            updates: None,
+        }
+    }
 }

@@ -2,14 +2,10 @@
 
 use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
 use crate::GraphError;
-use crate::dataset::{Dataset, HoldOutChoice, OverlapPolicy};
+use crate::dataset::Dataset;
 use crate::memory::Workspace;
 use crate::part::{Meta, Provenance};
 use std::path::Path;
-
-/// The `provenance.method` of a graph that was not partitioned. The other fields of its provenance do not record how it
-/// was loaded.
-const WHOLE: &str = "whole";
 
 /// Writes `dataset` as a single part to the empty folder `dir`, without syncing the files to disk. The dataset must
 /// come from [`readers::load`](crate::readers::load). Nodes keep their ids, and edges keep their order within each
@@ -32,20 +28,7 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
     dataset.validate_structure()?;
     check_names(&dataset).map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
     let assignment: Vec<Vec<u32>> = dataset.node_types.iter().map(|nodes| vec![0; nodes.num_nodes]).collect();
-    let provenance = Provenance {
-        method: WHOLE.into(),
-        recursive: false,
-        seed: 0,
-        balance: Vec::new(),
-        split: None,
-        to_undirected: false,
-        add_reverse_edges: false,
-        hold_out_edges: None,
-        hold_out_choice: HoldOutChoice::default(),
-        overlap: OverlapPolicy::default(),
-        hotness: None,
-    };
-    let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
+    let options = WriteOptions { num_parts: 1, provenance: Provenance::whole(), is_synced: false };
     write_parts(Grouped::new_in(&Workspace::default(), dataset)?, &assignment, options, dir, &()).map_err(|error| {
         match error {
             WriteError::Graph(error) => error,

@@ -113,7 +113,6 @@ impl AttributeRows {
 
     /// Adds the rows to a hash.
     pub(super) fn hash(&self, hash: &mut Xxh3) {
-        hash.update(&(self.dim() as u64).to_le_bytes());
         if let Some(features) = &self.features {
             hash.update(features.bytes());
         }

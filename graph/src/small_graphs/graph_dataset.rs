@@ -190,7 +190,12 @@ impl GraphDataset {
             hash.update(&(targets.dim as u64).to_le_bytes());
             hash.update(bytemuck::cast_slice(&targets.values));
         }
+        hash.update(&(self.nodes.dim() as u64).to_le_bytes());
         self.nodes.hash(&mut hash);
+        // Sets without edge features have the hash of earlier versions, which did not read edge features.
+        if self.edges.features.is_some() {
+            hash.update(&(self.edges.dim() as u64).to_le_bytes());
+        }
         self.edges.hash(&mut hash);
         hash.digest()
     }

@@ -4,10 +4,11 @@
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use anyhow::{Context, bail};
+use edgecut_testing::free_port;
 use std::fmt::Display;
 use std::fs;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,9 +111,9 @@ impl Lab {
     pub(crate) fn loopback(count: usize) -> anyhow::Result<Self> {
         let mut lab = Self::empty()?;
         // All loopback labs share this machine's ports.
-        lab.master_port = free_port()?;
+        lab.master_port = free_port();
         for _ in 0..count {
-            let port = free_port()?;
+            let port = free_port();
             let files = lab.workspace.clone();
             lab.hosts.push(Host { addr: "127.0.0.1".into(), namespace: None, port, files, sshd: None });
             lab.start_sshd(lab.hosts.len() - 1, "")?;
@@ -326,11 +327,9 @@ impl Lab {
         processes_with(&self.mark)
     }
 
-    /// Returns the time until no process of the lab's jobs is left.
-    pub(crate) fn time_until_all_are_gone(&self) -> Duration {
-        let start = Instant::now();
+    /// Waits until no process of the lab's jobs is left.
+    pub(crate) fn wait_until_all_are_gone(&self) {
         assert!(wait_until(|| self.job_processes().is_empty()), "still there: {:?}", self.describe());
-        start.elapsed()
     }
 
     fn describe(&self) -> Vec<String> {
@@ -444,12 +443,6 @@ pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
         environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
     };
     pids.filter(has).collect()
-}
-
-/// Returns a port on which nobody listens now.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    Ok(listener.local_addr()?.port())
 }
 
 pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {

@@ -5,6 +5,9 @@ use crate::{Ready, TRAIN_FLAGS, accuracy, kill, rank, ready};
 use rustix::process::Signal;
 use std::path::PathBuf;
 
+/// More epochs than a busy machine takes until all interruptions have come.
+const LONG: [&str; 3] = ["--num-epochs", "60", "--json"];
+
 impl Ready {
     /// The folder of checkpoints, which all hosts share.
     fn checkpoints(&self) -> PathBuf {
@@ -22,15 +25,15 @@ impl Ready {
 
     /// Returns the flags of `launch` and of a training with checkpoints.
     fn resuming<'a>(&'a self, launch: &[&'a str], checkpoints: &'a str) -> Vec<&'a str> {
-        let stored = ["--json", "--checkpoint-dir", checkpoints, "--checkpoint-every", "5steps", "--resume"];
-        [launch, &self.flags("node"), &TRAIN_FLAGS, &stored].concat()
+        let stored = ["--checkpoint-dir", checkpoints, "--checkpoint-every", "5steps", "--resume"];
+        [launch, &self.flags("node"), &TRAIN_FLAGS, &LONG, &stored].concat()
     }
 }
 
 #[test]
 fn a_restarted_job_has_the_same_result_as_one_without_failures() {
     let Some(ready) = ready("restarts from checkpoints", "3000") else { return };
-    let whole = ready.lab.run(&[ready.flags("node"), TRAIN_FLAGS.into(), vec!["--json"]].concat());
+    let whole = ready.lab.run(&[&ready.flags("node")[..], &TRAIN_FLAGS, &LONG].concat());
     assert!(whole.status.success(), "{whole:#?}");
     let checkpoints = ready.checkpoints().display().to_string();
     let flags = ready.resuming(&["--max-restarts", "2", "--grace", "60"], &checkpoints);
@@ -72,7 +75,7 @@ fn a_job_goes_on_without_a_node_that_is_lost() {
         "10.99.0.1 (node 0) is lost",
         "going on with 2 of 3 nodes and 4 processes: 10.99.0.1 cannot be reached",
         "which 6 processes wrote",
-        "[10.99.0.2:0] epoch 15/15",
+        "[10.99.0.2:0] epoch 60/60",
     ] {
         assert!(run.err.contains(said), "{said}: {run:#?}");
     }

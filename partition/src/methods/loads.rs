@@ -84,6 +84,37 @@ impl Loads {
         })
     }
 
+    /// Raises capacities to the balance that the parts have, but not to more than `most` times an even share.
+    pub(crate) fn keep_up_balance(&mut self, constraints: &Constraints, most: f64) {
+        let num = self.capacity.len();
+        let num_parts = self.num_parts();
+        for (at, (capacity, &total)) in self.capacity.iter_mut().zip(&constraints.totals).enumerate() {
+            let held = self.held.iter().skip(at).step_by(num);
+            let mean = held.clone().sum::<u64>() as f64 / num_parts as f64;
+            let largest = held.max().copied().unwrap_or(0) as f64;
+            if mean > 0.0 {
+                let share = total as f64 / num_parts as f64;
+                *capacity = (*capacity).max((share * (largest / mean).min(most)) as u64);
+            }
+        }
+    }
+
+    /// Returns the part with most of a node's neighbors among the parts with some and with room. Ties go to the less loaded
+    /// part, then to the first one. Without such a part, the least loaded part is returned.
+    pub(crate) fn most_neighbors(&self, neighbors: &[u32], weights: &[i32]) -> usize {
+        let mut best: Option<usize> = None;
+        for part in (0..neighbors.len()).filter(|&part| neighbors[part] > 0 && self.fits(part, weights)) {
+            let is_better = best.is_none_or(|best| {
+                neighbors[part] > neighbors[best]
+                    || (neighbors[part] == neighbors[best] && self.load(part) < self.load(best))
+            });
+            if is_better {
+                best = Some(part);
+            }
+        }
+        best.unwrap_or_else(|| self.choose(&vec![0; neighbors.len()], weights))
+    }
+
     /// Returns the part for a node that has `neighbors[p]` neighbors in each part `p`. Ties go to the less loaded part,
     /// then to the first one.
     pub(crate) fn choose(&self, neighbors: &[u32], weights: &[i32]) -> usize {

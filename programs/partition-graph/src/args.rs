@@ -19,6 +19,11 @@ Examples:
 Every option is also accepted with underscores, as in PyG: --num_partitions 2.
 Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
 
+const UPDATE_EXAMPLES: &str = "\
+Examples:
+  partition-graph update data/partitions/shop/2-parts --conf shop/tuesday.json
+  partition-graph update data/partitions/shop/2-parts --conf shop/tuesday.json --output-dir data/partitions/shop/tuesday";
+
 const FEATURES_EXAMPLES: &str = "\
 Examples:
   partition-graph features --dataset-root-dir data/partitions/shop/2-parts --conf shop/graph.json --part 0
@@ -46,6 +51,43 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Build the node features of one part from the tables, on the machine that holds it.
     Features(FeaturesArgs),
+    /// Add, change and remove nodes and edges of existing parts from tables, without partitioning again.
+    Update(UpdateArgs),
+}
+
+/// Adds the nodes and edges of new tables to existing parts, changes nodes that a table lists again, and removes nodes and
+/// edges. Nodes of the parts stay in their part, and new nodes go to the part of most of their neighbors. Transforms and classes
+/// are those of the parts. The parts change in one step, when the new ones are complete.
+#[derive(Debug, Args)]
+#[command(after_help = UPDATE_EXAMPLES)]
+pub(crate) struct UpdateArgs {
+    /// The N-parts folder, which holds META.json.
+    pub(crate) dir: PathBuf,
+    /// The description of the new tables, with the keys of the configuration of the parts, and removed_nodes and removed_edges.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) conf: PathBuf,
+    /// The folder of the updated parts [default: the parts are replaced].
+    #[arg(long, aliases = ["output_dir", "out"], value_name = "DIR")]
+    pub(crate) output_dir: Option<PathBuf>,
+    /// Replace parts in --output-dir.
+    #[arg(long, requires = "output_dir")]
+    pub(crate) overwrite: bool,
+    /// The treatment of rows that cannot be used: fail at the first one (error), or leave them out and count them (drop).
+    #[arg(long, alias = "on_bad_rows", value_name = "error|drop", default_value_t = OnBadRows::Error)]
+    pub(crate) on_bad_rows: OnBadRows,
+    /// The treatment of features and labels that are not supported: fail (error), or leave them out with a warning (skip).
+    #[arg(long, value_name = "error|skip", default_value_t = Unsupported::Error)]
+    pub(crate) unsupported: Unsupported,
+    /// The treatment of held-out edges that are training edges as well: fail (error), drop these training edges (remove), or
+    /// keep them (allow) [default: that of the parts].
+    #[arg(long, value_name = "error|remove|allow")]
+    pub(crate) overlap: Option<OverlapPolicy>,
+    /// A folder on a disk with space for all arrays of the graph, which are then not in memory.
+    #[arg(long, alias = "scratch_dir", value_name = "DIR")]
+    pub(crate) scratch_dir: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -160,7 +202,8 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "SCHEME")]
     split: Option<String>,
     /// Divide the labeled nodes of all types into training, validation and test nodes, for datasets without masks: at random,
-    /// or with the prefix `by-time:` by their times, so that the earliest train. Tables have keys for this.
+    /// or with the prefix `by-time:` by their times, so that the earliest train. SEED is that of --seed by default. Tables have
+    /// keys for this.
     #[arg(long, alias = "split_nodes", value_name = "[by-time:]TRAIN,VALID,TEST[,SEED]", value_parser = NodeSplit::parse)]
     #[arg(conflicts_with_all = ["conf", "split"])]
     split_nodes: Option<NodeSplit>,
@@ -337,7 +380,7 @@ impl PartitionArgs {
         let mut source = DatasetSource::new(dataset, &self.root_dir);
         source.folder = self.dataset_dir.clone();
         source.split = self.split.clone();
-        source.split_nodes = self.split_nodes;
+        source.split_nodes = self.split_nodes.map(|split| split.with_seed(self.seed));
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
         source.overlap = self.overlap;
@@ -367,7 +410,7 @@ impl PartitionArgs {
             method,
             seed: self.seed,
             balance: self.balance.clone(),
-            split: self.split.clone().or(self.split_nodes.map(|split| split.to_string())),
+            split: self.split.clone().or(source.split_nodes.map(|split| split.to_string())),
             to_undirected: self.to_undirected,
             add_reverse_edges: self.add_reverse_edges,
             hold_out_edges: source.hold_out_edges,

@@ -8,6 +8,7 @@ mod output;
 mod plan;
 mod report;
 mod terminal;
+mod update;
 
 use anyhow::Context;
 use args::{Cli, Command, FeaturesArgs, InfoArgs, Job, PartitionArgs, VerifyArgs, with_flags};
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Some(Command::Verify(args)) => run_verify(args),
         Some(Command::Info(args)) => run_info(args),
         Some(Command::Features(args)) => run_features(args),
+        Some(Command::Update(args)) => update::run(args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -127,6 +127,54 @@ const CASES: &[(&str, Change, &str)] = &[
         "nodes[0].features[0].fit_on: nothing is fitted for log: leave it out",
     ),
     (
+        "limits to fit",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"fit_on\": \"train\", \"impute\": \"constant\", \"fill_value\": 0, \"transform\": \
+             {\"name\": \"clip\", \"min\": 0}}",
+        ),
+        "nodes[0].features[0].fit_on: nothing is fitted for clip: leave it out",
+    ),
+    (
+        "given ranges to fit",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"fit_on\": \"all\", \"transform\": {\"name\": \"max_min_norm\", \"max_val\": 3, \
+             \"min_val\": 0}}",
+        ),
+        "nodes[0].features[0].fit_on: nothing is fitted for max_min_norm: leave it out",
+    ),
+    (
+        "no rows of training",
+        Replace(
+            "graph.json",
+            "[{\"feature_col\": \"x\"}], \"labels\": [{",
+            "[{\"feature_col\": \"x\", \"fit_on\": \"train\", \"transform\": {\"name\": \"z_score\"}}], \"labels\": [{\
+             \"split_pct\": [0, 0.5, 0.5], ",
+        ),
+        "nodes[0].features[0], feature x: there are no training rows to fit z_score on: set fit_on to all",
+    ),
+    (
+        "a key of vectors beside a transform",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"separator\": \"|\", \"transform\": {\"name\": \"to_categorical\"}}",
+        ),
+        "nodes[0].features[0].separator: it has no effect beside a transform: write it inside transform",
+    ),
+    (
+        "a length beside a transform",
+        Replace(
+            "graph.json",
+            "{\"feature_col\": \"x\"}",
+            "{\"feature_col\": \"x\", \"length\": 2, \"transform\": {\"name\": \"no-op\"}}",
+        ),
+        "nodes[0].features[0].length: it has no effect beside a transform: write it inside transform",
+    ),
+    (
         "a cycle of ages",
         Replace(
             "graph.json",

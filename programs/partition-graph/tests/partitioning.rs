@@ -18,3 +18,4 @@ mod table_forms;
 mod table_splits;
 mod table_values;
 mod tables;
+mod updates;

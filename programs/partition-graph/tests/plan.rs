@@ -1,6 +1,8 @@
 //! Plans against the memory and the files of real runs.
 
-use serde_json::Value;
+use crate::table_files::Folder;
+use edgecut_graph::write_npy;
+use serde_json::{Value, json};
 use std::process::Command;
 
 /// The factor by which a planned peak may exceed the measured one. It is never below it.
@@ -70,4 +72,51 @@ fn a_plan_reads_headers_only_and_writes_nothing() {
     assert!(plan["peak_memory_bytes"].as_u64().unwrap() < 32 << 30, "{plan:#}");
     assert!(plan["rank"]["part_bytes"].as_u64().unwrap() > 3_000_000_000, "{plan:#}");
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+/// Returns the planned memory of reading.
+fn planned_reading(plan: &Value) -> u64 {
+    assert_eq!(plan["phases"][0]["phase"], "reading");
+    plan["phases"][0]["memory_bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn a_plan_counts_the_splits_of_labeled_edges() {
+    const NUM_EDGES: usize = 10_000;
+    let folder = Folder::new();
+    let arrays = folder.path("arrays");
+    std::fs::create_dir_all(&arrays).unwrap();
+    write_npy(&arrays.join("edge_index.npy"), &[2, NUM_EDGES], &vec![0_i64; 2 * NUM_EDGES]).unwrap();
+    write_npy(&arrays.join("x.npy"), &[1, 1], &[0_f32]).unwrap();
+    let dir = arrays.to_str().unwrap();
+    let flags = ["--dataset", "g", "--dataset-dir", dir, "--num-partitions", "1", "--memory-limit", "1GiB", "--plan"];
+    let without = planned_reading(&run(&flags));
+    write_npy(&arrays.join("edge_label.npy"), &[NUM_EDGES], &vec![0_i64; NUM_EDGES]).unwrap();
+    assert_eq!(planned_reading(&run(&flags)) - without, 9 * NUM_EDGES as u64);
+}
+
+/// Returns the planned memory of reading with a feature of a column of `n.csv`.
+fn planned_for_impute(folder: &Folder, column: &str, impute: &str) -> u64 {
+    let feature = json!({"feature_col": column, "impute": impute});
+    let conf = json!({
+        "nodes": [{"node_type": "n", "node_id_col": "id", "files": "n.csv", "features": [feature]}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
+    });
+    folder.write("graph.json", conf.to_string());
+    let output = folder.run("none", &["--plan"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    planned_reading(&serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn a_plan_counts_the_values_whose_rows_are_counted() {
+    const NUM_ROWS: usize = 2000;
+    let folder = Folder::new();
+    let rows = (0..NUM_ROWS).fold("id,x,few\n".to_owned(), |text, row| format!("{text}{row},{row},{}\n", row % 5));
+    folder.write("n.csv", rows);
+    folder.write("e.csv", "s,d\n0,1\n");
+    for (column, num_counted) in [("x", NUM_ROWS as u64), ("few", 5)] {
+        let [with, without] = ["most_frequent", "none"].map(|impute| planned_for_impute(&folder, column, impute));
+        assert_eq!(with - without, 200 * num_counted, "{column}");
+    }
 }

@@ -442,8 +442,8 @@ fn a_result_that_cannot_be_printed_is_an_error() {
     assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
-/// Stops a run that writes about 300 MB as soon as its hidden folder has a part.
-struct Interrupted {
+/// A run that writes about 300 MB, of which its hidden folder has a part.
+struct Running {
     root: tempfile::TempDir,
     child: Child,
     partial: PathBuf,
@@ -460,27 +460,34 @@ fn large(root: &Path) -> Command {
     command
 }
 
-fn start_and_wait_for_files() -> Interrupted {
+/// The number of runs that may be done before they are stopped, as on a machine that is busy with other things.
+const ATTEMPTS: usize = 20;
+
+fn start_and_wait_for_files() -> Running {
     let root = tempfile::tempdir().unwrap();
     let child = large(root.path()).spawn().unwrap();
     let partial = root.path().join(format!(".2-parts.partial-{}-{}-0", host_tag(), child.id()));
     let since = Instant::now();
-    while !partial.join("part_1/nodes/node/original_ids.npy").exists() {
+    while !partial.join("part_1/nodes/node/original_ids.npy").exists() && !root.path().join("2-parts").exists() {
         assert!(since.elapsed() < Duration::from_secs(120), "it writes nothing");
         std::thread::sleep(Duration::from_millis(2));
     }
-    Interrupted { root, child, partial }
+    Running { root, child, partial }
 }
 
 #[test]
 fn a_killed_run_leaves_nothing_that_loads_and_the_next_one_cleans_up() {
-    let mut run = start_and_wait_for_files();
-    run.child.kill().unwrap();
-    run.child.wait().unwrap();
+    let killed = std::iter::repeat_with(|| {
+        let mut run = start_and_wait_for_files();
+        run.child.kill().unwrap();
+        run.child.wait().unwrap();
+        run
+    });
+    // The description is the last file.
+    let is_incomplete = |run: &Running| run.partial.exists() && !run.partial.join(META_FILE).exists();
+    let run = killed.take(ATTEMPTS).find(is_incomplete).expect("a run that was killed while it wrote");
     assert!(!run.root.path().join("2-parts").exists());
-    assert!(run.partial.exists(), "it was done before it could be killed");
     assert!(Meta::read(&run.partial).is_err());
-    assert!(!run.partial.join(META_FILE).exists());
     assert!(large(run.root.path()).status().unwrap().success());
     assert_eq!(names(run.root.path()), ["2-parts"]);
     verify(&run.root.path().join("2-parts")).unwrap();
@@ -489,11 +496,20 @@ fn a_killed_run_leaves_nothing_that_loads_and_the_next_one_cleans_up() {
 #[test]
 fn a_signal_ends_a_run_without_leftovers() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
-        let mut run = start_and_wait_for_files();
-        let pid = rustix::process::Pid::from_child(&run.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-        assert_eq!(run.child.wait().unwrap().code(), Some(130));
-        assert!(names(run.root.path()).is_empty(), "{:?}", names(run.root.path()));
+        let was_interrupted = (0..ATTEMPTS).any(|_| {
+            let mut run = start_and_wait_for_files();
+            let pid = rustix::process::Pid::from_child(&run.child);
+            rustix::process::kill_process(pid, signal).unwrap();
+            let status = run.child.wait().unwrap();
+            let left = names(run.root.path());
+            // The run was done.
+            if status.success() && left == ["2-parts"] {
+                return false;
+            }
+            assert_eq!((status.code(), left), (Some(130), Vec::new()));
+            true
+        });
+        assert!(was_interrupted, "no run was interrupted by {signal:?}");
     }
 }
 

@@ -182,6 +182,52 @@ fn names_of_folders_are_columns() {
 }
 
 #[test]
+fn a_default_partition_is_missing_also_if_empty_texts_are_values() {
+    let folder = Folder::new();
+    folder.write("n/city=Bonn/part-0.csv", "id\na\nb\n");
+    folder.write("n/city=__HIVE_DEFAULT_PARTITION__/part-0.csv", "id\nc\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let feature = json!({"feature_col": "city", "transform": {"name": "to_categorical"}});
+    let node = json!({"node_type": "n", "node_id_col": "id", "files": "n", "na_values": ["NA"], "features": [feature]});
+    folder.write("graph.json", json!({"nodes": [node], "edges": [edges(&json!({"files": "e.csv"}))]}).to_string());
+    let (_, stderr) = folder.made("out", &[]);
+    assert_eq!(values_of_nodes::<f32>(&folder, "out", "features.npy"), [[1.0], [1.0], [0.0]]);
+    assert!(stderr.contains("nodes[0], column city: 1 of 3 values are missing (1 null)"), "{stderr}");
+}
+
+/// Returns a configuration of edges in `files` with a column as feature.
+fn conf_of_column(files: &Value, column: &str) -> String {
+    let node = json!({"node_type": "n", "node_id_col": "id", "files": "n.csv"});
+    let edges = edges(&json!({"files": files, "features": [{"feature_col": column}]}));
+    json!({"nodes": [node], "edges": [edges]}).to_string()
+}
+
+#[test]
+fn folders_above_a_table_are_no_columns() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id\na\nb\nc\n");
+    folder.write("run=7/e/year=2019/part-0.csv", "s,d\na,b\n");
+    folder.write("run=7/e/year=2020/part-0.csv", "s,d\nb,c\n");
+    for (out, files) in [
+        ("folder", "run=7/e"),
+        ("pattern", "run=7/e/*/*.csv"),
+        ("folders", "./run=7/e/year=*"),
+        ("all", "run=7/**/*.csv"),
+    ] {
+        folder.write("graph.json", conf_of_column(&json!(files), "year"));
+        folder.made(out, &[]);
+        folder.write("graph.json", conf_of_column(&json!(files), "run"));
+        let error = folder.fails(&[]);
+        assert!(error.contains("part-0.csv: it has no column run"), "{out}: {error}");
+    }
+    for files in [json!(["run=7/e/year=2019/part-0.csv"]), json!("run=7/e/year=2019")] {
+        folder.write("graph.json", conf_of_column(&files, "year"));
+        let error = folder.fails(&[]);
+        assert!(error.contains("part-0.csv: it has no column year"), "{error}");
+    }
+}
+
+#[test]
 fn files_of_row_numbers_in_a_wrong_order_are_named() {
     let folder = Folder::new();
     let node = |more: Value| {

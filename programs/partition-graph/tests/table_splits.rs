@@ -1,7 +1,7 @@
 //! Splits of tables by time and by group, splits of arrays without masks, and nodes without labels in splits.
 
 use crate::table_files::Folder;
-use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray};
 use edgecut_graph::{DiskPartId, EdgeTypeId, Meta, Part, Split, map_npy, write_npy};
 use parquet::basic::Compression;
 use serde_json::{Value, json};
@@ -35,13 +35,18 @@ fn write(folder: &Folder, label: &Value) {
     folder.write("graph.json", conf.to_string());
 }
 
-/// Returns the original ids of the nodes in each split, ascending.
+/// Returns the original ids of the nodes of type `n` in each split, ascending.
 fn splits(folder: &Folder, out: &str) -> [Vec<u32>; 3] {
+    splits_of(folder, out, "n")
+}
+
+/// Returns the original ids of the nodes of a type in each split, ascending.
+fn splits_of(folder: &Folder, out: &str, node_type: &str) -> [Vec<u32>; 3] {
     let num_parts = Meta::read(&folder.path(out)).unwrap().num_parts;
     ["train", "valid", "test"].map(|split| {
         let mut nodes = Vec::new();
         for part in 0..num_parts {
-            let dir = folder.path(&format!("{out}/part_{part}/nodes/n"));
+            let dir = folder.path(&format!("{out}/part_{part}/nodes/{node_type}"));
             let (_, ids) = map_npy::<u32>(&dir.join("original_ids.npy")).unwrap();
             let (_, rows) = map_npy::<u32>(&dir.join(format!("{split}.npy"))).unwrap();
             nodes.extend(rows.iter().map(|&row| ids[row as usize]));
@@ -85,6 +90,82 @@ fn groups_are_in_one_split() {
     assert!(groups.iter().all(|of_split| !of_split.is_empty()));
     let total: usize = groups.iter().map(BTreeSet::len).sum();
     assert_eq!(total, groups.iter().flatten().collect::<BTreeSet<_>>().len());
+}
+
+const NUM_GROUPS: usize = 12;
+
+/// Returns the group of a row in one of several spellings.
+fn spelled_group(row: usize) -> String {
+    let group = row % NUM_GROUPS;
+    match row % 5 {
+        0 => group.to_string(),
+        1 => format!("{group}.0"),
+        _ => format!(" {group}.00"),
+    }
+}
+
+/// Writes rows of nodes with labels and groups.
+fn write_groups(folder: &Folder, file: &str, rows: std::ops::Range<usize>, groups: ArrayRef) {
+    let ids = Int64Array::from_iter_values(rows.clone().map(|row| row as i64));
+    let labels = Int64Array::from_iter_values(rows.map(|row| (row % 2) as i64));
+    let columns: Vec<(&str, ArrayRef)> = vec![("id", Arc::new(ids)), ("y", Arc::new(labels)), ("group", groups)];
+    folder.write_parquet(file, Compression::SNAPPY, columns);
+}
+
+#[test]
+fn all_spellings_of_a_number_are_one_group() {
+    let folder = Folder::new();
+    for part in 0..5 {
+        let rows = part * NUM_GROUPS..(part + 1) * NUM_GROUPS;
+        let groups = rows.clone().map(|row| (row % NUM_GROUPS) as i64);
+        let whole: ArrayRef = Arc::new(Int64Array::from_iter_values(groups.clone()));
+        write_groups(&folder, &format!("whole-{part}.parquet"), rows.clone(), whole.clone());
+        let mixed: ArrayRef = match part {
+            0 => whole,
+            1 => Arc::new(Float64Array::from_iter_values(groups.map(|group| group as f64))),
+            2 => Arc::new(StringArray::from_iter_values(rows.clone().map(spelled_group))),
+            scale => {
+                let unit = 10_i128.pow(scale as u32);
+                let decimals = Decimal128Array::from_iter_values(groups.map(|group| i128::from(group) * unit));
+                Arc::new(decimals.with_precision_and_scale(20, scale as i8).unwrap())
+            }
+        };
+        write_groups(&folder, &format!("mixed-{part}.parquet"), rows, mixed);
+    }
+    let mut csv = "id,y,group\n".to_owned();
+    for row in 0..5 * NUM_GROUPS {
+        csv += &format!("{row},{},{}\n", row % 2, spelled_group(row));
+    }
+    folder.write("n.csv", csv);
+    folder.write("e.csv", "s,d\n0,1\n");
+    for (out, file) in [("whole", "whole-*.parquet"), ("mixed", "mixed-*.parquet"), ("csv", "n.csv")] {
+        let label = json!({"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25],
+            "split_by_group": "group"});
+        let conf = json!({
+            "nodes": [{"node_type": "n", "node_id_col": "id", "files": file, "labels": [label]}],
+            "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]
+        });
+        folder.write("graph.json", conf.to_string());
+        folder.made(out, &[]);
+        assert_eq!(splits(&folder, "whole"), splits(&folder, out), "{out}");
+    }
+}
+
+#[test]
+fn rows_without_a_label_need_no_time_of_a_split() {
+    let folder = Folder::new();
+    write(&folder, &json!({"split_by": "day"}));
+    folder.made("empty", &[]);
+    // Node 9 has no label.
+    let table = std::fs::read_to_string(folder.path("n.csv")).unwrap();
+    folder.write("n.csv", table.replace("\n9,,,", "\n9,,soon,"));
+    folder.made("text", &[]);
+    assert_eq!(splits(&folder, "empty"), splits(&folder, "text"));
+    folder.write("n.csv", table.replace("\n8,0,2020-01-27,", "\n8,0,soon,"));
+    let error = folder.fails(&[]);
+    assert!(error.contains("n.csv: row 9: column day: \"soon\" is not a whole number, or a date"), "{error}");
+    let (_, stderr) = folder.made("dropped", &["--on-bad-rows", "drop"]);
+    assert!(stderr.contains("dropped 1 rows of nodes[0] with no value for the split"), "{stderr}");
 }
 
 #[test]
@@ -266,8 +347,14 @@ fn arrays_without_masks_are_divided_by_a_flag() {
     let output = run("none", &[]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("no node is in a split") && stderr.contains("--split-nodes 0.8,0.1,0.1"), "{stderr}");
-    for (out, flag) in [("random", "0.6,0.2,0.2,7"), ("time", "by-time:0.6,0.2,0.2")] {
-        let output = run(out, &["--split-nodes", flag]);
+    for (out, flag, more) in [
+        ("random", "0.6,0.2,0.2,7", &[][..]),
+        ("seeded", "0.6,0.2,0.2", &["--seed", "7"]),
+        ("other", "0.6,0.2,0.2", &["--seed", "8"]),
+        ("given", "0.6,0.2,0.2,7", &["--seed", "8"]),
+        ("time", "by-time:0.6,0.2,0.2", &[]),
+    ] {
+        let output = run(out, &[&["--split-nodes", flag], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let made: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(made["node_types"][0]["split_sizes"], json!([18, 6, 6]), "{out}");
@@ -275,6 +362,14 @@ fn arrays_without_masks_are_divided_by_a_flag() {
         let planned = run("unused", &["--split-nodes", flag, "--plan"]);
         assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
     }
+    // The last nodes are the earliest.
+    assert_eq!(
+        splits_of(&folder, "time", "node"),
+        [(12..30).collect(), (6..12).collect(), (0..6).collect::<Vec<u32>>()]
+    );
+    let [random, seeded, given, other] =
+        ["random", "seeded", "given", "other"].map(|out| splits_of(&folder, out, "node"));
+    assert!(random == seeded && random == given && random != other);
     let output = run("twice", &["--split-nodes", "0.6,0.2"]);
     assert_eq!(output.status.code(), Some(2));
     write_npy(&arrays.join("train_idx.npy"), &[1], &[0_i64]).unwrap();

@@ -2,28 +2,31 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod cli;
 mod exit;
 mod job;
 mod predict;
 mod progress;
 mod report;
 mod sample;
+mod saved_model;
 mod settings;
 mod sweep;
 mod tasks;
 
 use anyhow::Context;
 use args::dialect::DIALECT;
-use args::{Cli, Command};
+use clap::CommandFactory;
+use cli::{Cli, Command};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, message, parse_command_line};
 use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
-use job::device::on_device;
+use job::command::{JobCommand, JobFlags};
 use job::process_role::ProcessRole;
 use job::source::Source;
-use settings::flag_names::with_flags;
+use settings::flag_names::{set_command_line, with_flags};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -34,10 +37,13 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     keep_memory();
     edgecut_gpu::watch_panics();
+    set_command_line(Cli::command);
     let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
     // The processes that this one starts have the same flags.
     if std::env::var_os(SPAWNED).is_none() {
-        notes.iter().for_each(|note| message!("note: {note}"));
+        for note in notes {
+            message!("note: {note}");
+        }
     }
     let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
     // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
@@ -61,27 +67,16 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     end_on_unreadable_pages().context("handle SIGBUS")?;
-    let (job, part, device, output) = match &cli.command {
-        Command::Node(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
-        Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
-        Command::Edge(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
-        Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
-        Command::Sample(args) => (&args.job, Some(&args.part), None, None),
-        Command::Predict(args) => {
-            (&args.job, predict::reads_parts(args).then_some(&args.part), Some(&args.device), None)
-        }
+    let command: &dyn JobCommand = match &cli.command {
+        Command::Task(task) => task.args(),
+        Command::Sample(args) => &**args,
+        Command::Predict(args) => &**args,
         // These have no ranks.
         Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
     };
-    let checkpoints = match &cli.command {
-        Command::Node(args) => Some(&args.checkpoints),
-        Command::Link(args) => Some(&args.checkpoints),
-        Command::Edge(args) => Some(&args.checkpoints),
-        Command::Graph(args) => Some(&args.checkpoints),
-        _ => None,
-    };
-    let has_checkpoints = checkpoints.is_some_and(|args| args.checkpoint_dir.is_some());
+    let JobFlags { job, part, device, training } = command.flags();
+    let has_checkpoints = training.is_some_and(|run| run.checkpoints.checkpoint_dir.is_some());
     let place = ProcessRole::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     let mut termination = None;
     if let ProcessRole::Rank(rank) = &place {
@@ -91,13 +86,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         job::start_compute_threads(job, rank)?;
     }
-    if let Command::Graph(args) = &cli.command {
-        args.check()?;
-    }
-    check_verbose(&cli.command, job)?;
-    if let Command::Predict(args) = &cli.command {
-        predict::check(args)?;
-    }
+    command.check()?;
     if let (Some(device), ProcessRole::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
     }
@@ -106,8 +95,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Source::find(part, job)?.check(&place)?;
     }
     // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
-    if let Some(output) = output.filter(|_| !place.has_other_nodes()) {
-        output.check()?;
+    if let Some(training) = training
+        && !place.has_other_nodes()
+    {
+        training.output.check()?;
     }
     match place {
         ProcessRole::Parent(mut ranks) => {
@@ -117,52 +108,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
-        ProcessRole::Rank(mut rank) => {
-            let termination = termination.as_ref();
-            match &cli.command {
-                Command::Node(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, tasks::node::run, args, &rank, termination)?
-                }
-                Command::Link(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, tasks::link::run, args, &rank, termination)?
-                }
-                Command::Edge(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, tasks::edge::run, args, &rank, termination)?
-                }
-                Command::Graph(args) => {
-                    on_device!(args.device.of_rank(&mut rank)?, tasks::graph::run, args, &rank, termination)?
-                }
-                Command::Sample(args) => sample::run(args, &rank)?,
-                Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,
-                Command::Report(_) | Command::Sweep(_) => {}
-            }
+        ProcessRole::Rank(rank) => {
+            command.run(rank, termination.as_ref())?;
             Ok(ExitCode::SUCCESS)
         }
-    }
-}
-
-/// Rejects `--verbose` for commands without epochs, on which it has no effect.
-///
-/// # Errors
-/// [`UsageError`](exit::UsageError).
-fn check_verbose(command: &Command, job: &args::JobArgs) -> anyhow::Result<()> {
-    match command {
-        Command::Sample(_) | Command::Predict(_) if job.verbose => {
-            anyhow::bail!(exit::UsageError(
-                "--verbose prints details of epochs, which this command does not have: leave it out".into()
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        use clap::CommandFactory;
-        Cli::command().debug_assert();
     }
 }

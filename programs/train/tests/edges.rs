@@ -7,7 +7,7 @@ use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use programs::{edge_parts, error_of, fake_parts, predict, predicted, run, stderr, train, trained};
+use programs::{edge_parts, error_of, fake_parts, predict, predicted, run, stderr, succeeded, train, trained};
 use std::path::Path;
 
 const NUM_USERS: usize = 80;
@@ -82,8 +82,7 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     // The saved model has the same scores.
     let mut command = train("edge", &path("parts"));
     command.arg("--load-model").arg(path("model")).args(["--nproc-per-node", "2", "--json", "--metric", "roc-auc"]);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(&mut command));
     let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
     let difference =
         evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");
@@ -148,6 +147,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
         ("edge", vec!["--decoder", "cosine"], "unknown decoder \"cosine\": expected mlp, dot or bilinear"),
         ("edge", vec!["--model", "gcn", "--weighted"], "--model gcn does not support --weighted"),
+        ("edge", vec!["--model", "gcn"], "gcn"),
     ] {
         let output = run(train(task, &parts.path).args(&flags));
         assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
@@ -164,6 +164,10 @@ fn flags_and_models_that_do_not_fit_are_named() {
     assert!(error.contains("it describes a model for nodes: use it with `train node`"), "{error}");
     let error = load("edge", &parts.path, "edges", &["--target-edges", "include"]);
     assert!(error.contains("--target-edges include: the model") && error.contains("was saved with exclude"), "{error}");
+    let error = load("edge", &parts.path, "edges", &["--reverse-types", "e0=e1"]);
+    assert!(error.contains("--reverse-types e0=e1: the model") && error.contains("was saved with"), "{error}");
+    let error = load("edge", &parts.path, "edges", &["--no-edge-features"]);
+    assert!(error.contains("--no-edge-features: the model") && error.contains("was saved with false"), "{error}");
     let edges = ["--edges", "all"];
     for (parts, model, flags, why) in [
         (

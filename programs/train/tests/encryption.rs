@@ -2,7 +2,8 @@
 
 use crate::programs;
 
-use programs::{end, error_of, fake_parts, free_port, rank, run, stderr, train};
+use edgecut_testing::free_port;
+use programs::{end, error_of, fake_parts, rank, run, stderr, train};
 use std::path::Path;
 use std::process::{Command, Output};
 

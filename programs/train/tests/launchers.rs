@@ -2,8 +2,8 @@
 
 use crate::programs;
 
-use edgecut_testing::{Need, skip};
-use programs::{ENDS_WITHIN, TRAIN, end, error_of, free_port, node, parts, run, stderr, unplace};
+use edgecut_testing::{Need, free_port, skip};
+use programs::{ENDS_WITHIN, TRAIN, end, error_of, node, parts, run, stderr, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,7 +14,7 @@ type Variables<'a> = &'a [(&'a str, &'a str)];
 
 fn start(parts: &Path, variables: Variables<'_>) -> Child {
     let mut command = node(parts);
-    command.args(["--num-epochs", "1", "--rendezvous-timeout", "20"]).envs(variables.iter().copied());
+    command.args(["--num-epochs", "1", "--rendezvous-timeout", "100"]).envs(variables.iter().copied());
     command.spawn().expect("start train")
 }
 

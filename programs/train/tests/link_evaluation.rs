@@ -5,11 +5,11 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
-use programs::{TRAIN, error_of, run, stderr, unplace, written_by};
+use programs::{error_of, json_of, program, run, stderr, succeeded, written_by};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
 
@@ -38,16 +38,10 @@ fn ids(count: usize, seed: u64) -> Vec<u32> {
 }
 
 fn link(dataset: &Path, processes: u32, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
-    unplace(&mut command);
+    let mut command = program();
     command.args(["link", "--dataset-root-dir"]).arg(dataset).args(["--nproc-per-node", &processes.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
-    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+    run(command.args(flags))
 }
 
 fn text(path: &Path) -> &str {
@@ -61,23 +55,21 @@ fn score(result: &Value, split: &str, name: &str) -> f64 {
 /// Trains for a few epochs and saves the model.
 fn train(dataset: &Path, model: &Path, flags: &[&str]) {
     let shape = ["--num-neighbors", "5,3", "--num-epochs", "3", "--eval-negatives", "20", "--json"];
-    json(&link(dataset, 2, &[&shape[..], flags, &["--save-model", text(model)]].concat()));
+    json_of(&link(dataset, 2, &[&shape[..], flags, &["--save-model", text(model)]].concat()));
 }
 
 /// Evaluates a saved model.
 fn evaluate(dataset: &Path, processes: u32, model: &Path, flags: &[&str]) -> Value {
     let shape = ["--num-neighbors=5,3", "--json", "--load-model", text(model)];
-    json(&link(dataset, processes, &[&shape[..], flags].concat()))
+    json_of(&link(dataset, processes, &[&shape[..], flags].concat()))
 }
 
 /// Returns the embedding of each node.
 fn embeddings(dataset: &Path, model: &Path, out: &Path) -> Vec<Vec<f64>> {
-    let mut command = Command::new(TRAIN);
-    unplace(&mut command);
+    let mut command = program();
     command.args(["predict", "--output", "embedding", "--dataset-root-dir"]).arg(dataset);
     command.arg("--load-model").arg(model).arg("--out").arg(out).arg("--overwrite");
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
     let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
     values.chunks_exact(shape[1]).map(|row| row.iter().map(|&value| f64::from(value)).collect()).collect()
 }
@@ -170,8 +162,25 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
         // Training chooses the best epoch by it.
         let flags =
             [flags, &["--num-neighbors", "5,3", "--num-epochs", "2", "--eval", "layer-wise", "--json"]].concat();
-        assert!(json(&link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
+        assert!(json_of(&link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
     }
+}
+
+#[test]
+fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
+    let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    let parts = written_by(&graph, 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    for flags in [&["--model", "gat"][..], &["--model", "gat", "--no-edge-features"]] {
+        train(&parts.path, &model, flags);
+        let found = json_of(link(&parts.path, 1, &["--json", "--load-model", text(&model)]));
+        assert!(score(&found, "test", "mrr") > 0.0, "{found}");
+    }
+    let output = link(&parts.path, 1, &["--load-model", text(&model), "--no-edge-features", "--model", "sage"]);
+    assert!(error_of(&output).contains("--model sage: the model"), "{}", stderr(&output));
 }
 
 #[test]
@@ -386,7 +395,7 @@ fn edges_without_negatives_are_left_out_and_counted() {
         let num_negatives = num_negatives.to_string();
         let flags = ["--num-negatives", &num_negatives, "--eval-negatives", evaluation, "--metrics", text(&metrics)];
         let output = link(&parts.path, 2, &[&shape[..], &flags].concat());
-        let found = json(&output);
+        let found = json_of(&output);
         assert_eq!(found["valid"]["left_out"].as_u64(), Some(num_heavy), "{found}");
         assert_eq!(found["valid"]["edges"].as_u64(), Some(num_valid - num_heavy));
         let lines = std::fs::read_to_string(&metrics).expect("the metrics");
@@ -451,7 +460,7 @@ fn hits_among_too_few_negatives_are_refused() {
     let error = why(&["--metric", "hits@5"]);
     assert!(error.contains("hits@5 needs more than 5 negatives, but the test edges have at most 5"), "{error}");
     // Other metrics are computed, without hits that all edges would be.
-    let found = json(&link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
+    let found = json_of(&link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
     assert!(found["valid"]["hits@10"].is_f64() && found["test"]["hits@10"].is_null(), "{found}");
     assert!(found["test"]["hits@3"].is_f64(), "{found}");
     for name in ["val_neg.npy", "test_neg.npy"] {

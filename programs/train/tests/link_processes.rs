@@ -4,24 +4,19 @@ use crate::programs;
 
 use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, error_of, link_parts, node, predict, run, stderr, train, typed_link_parts, unplace, written_by};
+use programs::{
+    error_of, json_of, link_parts, node, predict, program, run, stderr, succeeded, train, typed_link_parts, written_by,
+};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 /// Runs `train link` on the given number of processes.
 fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
-    unplace(&mut command);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = program();
     command.args(["link", "--dataset-root-dir"]).arg(parts).args(["--nproc-per-node", &nproc.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
     run(command.args(flags))
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
 }
 
 fn text(path: &Path) -> &str {
@@ -36,7 +31,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     let training = ["--num-epochs", "4", "--num-negatives", "2", "--negatives", "degree", "--exclude-positives"];
     let with_files =
         [&shape[..], &training, &["--json", "--metrics", text(&metrics), "--save-model", text(&model)]].concat();
-    let trained = json(&link(&parts.path, 2, &with_files));
+    let trained = json_of(&link(&parts.path, 2, &with_files));
     let score = |result: &Value, split: &str, name: &str| result[split][name].as_f64().expect("a score");
     assert!(score(&trained, "test", "roc_auc") > 0.65, "chance is 0.5: {trained}");
     assert!(score(&trained, "test", "mrr") > 0.25, "chance is 0.174: {trained}");
@@ -55,7 +50,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     assert_eq!(lines[best - 1]["valid"], trained["valid"], "the best epoch was taken");
     assert!(lines[..4].iter().all(|line| score(line, "valid", "roc_auc") <= score(&trained, "valid", "roc_auc")));
     let load = [&shape[..], &["--load-model", text(&model)]].concat();
-    let loaded = json(&link(&parts.path, 2, &[&load[..], &["--json"]].concat()));
+    let loaded = json_of(&link(&parts.path, 2, &[&load[..], &["--json"]].concat()));
     assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     let output = link(&parts.path, 2, &load);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -66,7 +61,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     // Ranked against all nodes, the same model has other metrics, which are equal on any number of processes.
     let all = |nproc: u32| {
         let flags = ["--num-neighbors=-1,-1", "--eval-negatives", "all", "--json", "--load-model", text(&model)];
-        json(&link(&parts.path, nproc, &flags))
+        json_of(&link(&parts.path, nproc, &flags))
     };
     let (two, four) = (all(2), all(4));
     for split in ["valid", "test"] {
@@ -114,12 +109,12 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
     ] {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
-        let trained = json(&link(&parts.path, 2, &[flags, &shape, &training].concat()));
+        let trained = json_of(&link(&parts.path, 2, &[flags, &shape, &training].concat()));
         // A random ranking of 300 nodes has an MRR of 0.021. The edges are random too, so little can be learned from them:
         // a high MRR would be a leak.
         let mrr = trained["test"]["mrr"].as_f64().expect("a score");
         assert!(mrr > 0.015 && mrr < 0.15, "{trained}");
-        let loaded = json(&link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
+        let loaded = json_of(&link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     }
 }
@@ -209,8 +204,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let saved = timed.path.join("../timed.safetensors");
     let output = link(&timed.path, 1, &[&flags[..], &["--save-model", text(&saved)]].concat());
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
-    let output = predict(&timed.path, &saved, &timed.path.join("../out"), &["--output", "embedding"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(predict(&timed.path, &saved, &timed.path.join("../out"), &["--output", "embedding"]));
     let note = "was trained with --time-attr edge_time, but neighbors of all times are read here";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));

@@ -2,8 +2,8 @@
 
 use crate::programs;
 
-use programs::{ENDS_WITHIN, fake_parts, free_port, node};
-use std::net::TcpListener;
+use edgecut_testing::free_ports;
+use programs::{ENDS_WITHIN, fake_parts, node};
 use std::time::{Duration, Instant};
 
 /// Returns the answer of a status port to a request.
@@ -44,9 +44,7 @@ fn prometheus(answer: &str) -> std::collections::BTreeMap<String, f64> {
 #[test]
 fn prometheus_reads_the_state_of_each_rank() {
     let parts = fake_parts(2);
-    // Two ports in a row.
-    let port = (0..100).map(|_| free_port()).find(|&port| TcpListener::bind(("127.0.0.1", port + 1)).is_ok());
-    let port = port.expect("two ports in a row");
+    let port = free_ports(2)[0];
     let mut command = node(&parts.path);
     command.args(["--nproc-per-node", "2", "--num-epochs", "100000", "--patience", "0", "--metrics-port"]);
     let mut child = command.arg(port.to_string()).spawn().expect("start train");

@@ -5,31 +5,25 @@ use crate::programs;
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
 use edgecut_graph::{map_npy, write_npy};
-use programs::{TRAIN, assert_close, error_of, fake_parts, run, stderr, trained, unplace};
+use programs::{assert_close, error_of, fake_parts, json_of, program, run, succeeded, trained};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 const NUM_GRAPHS: usize = 1000;
 
 fn train(words: &[&str], model: &Path) -> Output {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.args(words).arg(model);
-    unplace(&mut command);
-    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
-fn result(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).expect("a result")
+    run(&mut command)
 }
 
 /// Trains a small model, and returns the result of an evaluation of the saved model.
 fn evaluated(model: &Path, kind: &[&str]) -> Value {
     let data = ["graph", "--dataset", "fake-graphs", "--json"];
     let training = ["--num-epochs", "2", "--num-layers", "2", "--hidden-channels", "8", "--nproc-per-node", "2"];
-    result(&train(&[&data[..], &training, kind, &["--save-model"]].concat(), model));
-    result(&train(&[&data[..], &["--load-model"]].concat(), model))
+    json_of(&train(&[&data[..], &training, kind, &["--save-model"]].concat(), model));
+    json_of(&train(&[&data[..], &["--load-model"]].concat(), model))
 }
 
 fn predict(model: &Path, out: &Path, flags: &[&str]) -> Output {
@@ -53,7 +47,7 @@ fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
     ] {
         let expected = evaluated(&model, kind);
         let all = ["--graphs", "all"];
-        let result = result(&predict(&model, &out, &[&all[..], &["--nproc-per-node", "2"]].concat()));
+        let result = json_of(&predict(&model, &out, &[&all[..], &["--nproc-per-node", "2"]].concat()));
         let (shape, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
         assert_eq!(shape, [NUM_GRAPHS]);
         let share = |graphs: &[u32]| {
@@ -73,8 +67,7 @@ fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
         for rows in ["logit", "embedding"] {
             let mut expected = Vec::new();
             for flags in [&["--nproc-per-node", "1"][..], &["--nproc-per-node", "3", "--memory-bytes", "10KB"]] {
-                let output = predict(&model, &out, &[&all[..], flags, &["--output", rows]].concat());
-                assert!(output.status.success(), "{}", stderr(&output));
+                succeeded(predict(&model, &out, &[&all[..], flags, &["--output", rows]].concat()));
                 let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("rows");
                 assert_eq!(shape[0], NUM_GRAPHS);
                 if let (Some(width), "embedding") = (pooled, rows) {
@@ -97,7 +90,7 @@ fn files_of_graphs_agree() {
     evaluated(&model, &[]);
     let two = ["--nproc-per-node", "2"];
     let probability = [&two[..], &["--graphs", "all", "--output", "probability"]].concat();
-    result(&predict(&model, &out, &probability));
+    json_of(&predict(&model, &out, &probability));
     let (shape, expected) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     let width = shape[1];
     assert!(expected.chunks_exact(width).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
@@ -113,16 +106,16 @@ fn files_of_graphs_agree() {
         .enumerate()
         .flat_map(|(id, row)| [id as f32].into_iter().chain(row.iter().copied()))
         .collect();
-    result(&predict(&model, &out, &[&probability[..], &["--format", "csv"]].concat()));
+    json_of(&predict(&model, &out, &[&probability[..], &["--format", "csv"]].concat()));
     let files = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
     assert_close(&files.map(rows_of).concat(), &with_ids, "two files");
-    result(&predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
+    json_of(&predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
     assert_close(&rows_of("predictions.csv"), &with_ids, "one file");
     // A list keeps its order.
     let list = folder.path().join("list.npy");
     write_npy(&list, &[3], &[900_i64, 3, 900]).expect("a list");
     let list = list.to_str().expect("UTF-8");
-    result(&predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
+    json_of(&predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
     assert_eq!(map_npy::<i64>(&out.join("graph_ids.npy")).expect("ids").1[..], [900, 3, 900]);
     let (_, listed) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     let of_list: Vec<f32> = [900, 3, 900].iter().flat_map(|&id| expected[id * width..][..width].to_vec()).collect();

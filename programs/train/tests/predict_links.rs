@@ -12,13 +12,12 @@ use edgecut_graph::{
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained,
-    typed_link_parts, written_by,
+    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program, stderr, succeeded,
+    trained, typed_link_parts, written_by,
 };
 use safetensors::SafeTensors;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The rows of all nodes at both ends of an edge type, and the decoder.
 struct Oracle {
@@ -263,11 +262,9 @@ fn typed_graphs_are_scored_by_relation() {
     trained("link", &two.path, &model, &["--decoder", "distmult"]);
     // Relation vectors need no graph.
     let exported = |flags: &[&str]| {
-        let mut command = Command::new(programs::TRAIN);
+        let mut command = program();
         command.args(["predict", "--load-model"]).arg(&model).arg("--out").arg(&out).args(["--overwrite", "--json"]);
-        programs::unplace(&mut command);
-        let output = programs::run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(programs::run(command.args(flags)));
     };
     exported(&["--output", "relation"]);
     let (shape, relations) = map_npy::<f32>(&out.join("predictions.npy")).expect("relations");
@@ -537,10 +534,9 @@ fn wrong_requests_are_refused_with_one_error() {
     let error = error_of(&predict(&parts(2, 1).path, &model, &out, &[&score[..], &[&pairs]].concat()));
     assert!(error.contains("the model was trained for another graph"), "{error}");
     let exported = |model: &Path, kind: &str| {
-        let mut command = Command::new(programs::TRAIN);
+        let mut command = program();
         command.args(["predict", "--output", kind, "--load-model"]).arg(model).arg("--out").arg(&out);
-        programs::unplace(&mut command);
-        error_of(&programs::run(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
+        error_of(&programs::run(&mut command))
     };
     let error = exported(&model, "relation");
     assert!(error.contains("dot") && error.contains("no relation vectors"), "{error}");

@@ -10,6 +10,7 @@ mod launchers;
 mod link_evaluation;
 mod link_processes;
 mod metrics_port;
+mod node_embeddings;
 #[path = "../../../trainer/tests/plain_scores.rs"]
 mod plain_scores;
 mod predict;

@@ -6,7 +6,7 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, write_npy};
 use edgecut_testing::python_has;
-use programs::{TRAIN, run, stderr, unplace, written_by};
+use programs::{TRAIN, run, stderr, succeeded, unplace, written_by};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -30,8 +30,7 @@ fn train_and_predict(graph: &Dataset, model: &Path, out: &Path, flags: &[&str]) 
     let parts = written_by(graph, 2);
     let run = |command: &mut Command| {
         unplace(command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())));
     };
     let mut command = Command::new(TRAIN);
     command.args(["node", "--num-neighbors", "5,5", "--hidden-channels", "16", "--num-epochs", "1", "--lr", "0.01"]);

@@ -2,7 +2,7 @@
 
 use crate::programs;
 
-use programs::{TRAIN, error_of, fake_parts, link_parts, node, run, stderr, unplace};
+use programs::{TRAIN, error_of, fake_parts, link_parts, node, program, run, stderr, succeeded};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -28,8 +28,7 @@ fn a_report_shows_the_epochs_of_its_runs() {
         command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats", "--lr", lr]);
         command.arg("--metrics").arg(file(&format!("{name}.jsonl")));
         command.arg("--report").arg(file(&format!("{name}.html")));
-        let output = run(&mut command);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(&mut command));
     }
     let output = report(&[&file("fast.jsonl"), &file("slow.jsonl")], &file("both.html"));
     assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
@@ -105,11 +104,9 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
         ),
     ] {
         let out = folder.path().join(format!("{name}.html"));
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.path().join(format!("{name}.jsonl")));
-        unplace(&mut command);
-        let output = run(command.arg("--report").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(command.arg("--report").arg(&out)));
         let page = std::fs::read_to_string(&out).expect("the report");
         let title = format!("<figcaption>validation {metric}</figcaption>");
         let chart = page.split(&title).nth(1).unwrap_or_else(|| panic!("no {title} in {page}"));
@@ -127,12 +124,10 @@ fn scores_and_predictions_are_counted_once() {
     // Both tasks give the same counts on one and on two ranks.
     let lines = |task: &str, ranks: &str, event: &str, parts: &Path| -> Value {
         let metrics = folder.path().join("metrics.jsonl");
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args([task, "--num-neighbors", "-1,-1", "--hidden-channels", "8", "--num-epochs", "1", "--lr", "0"]);
         command.args(["--nproc-per-node", ranks, "--metrics"]).arg(&metrics).arg("--dataset-root-dir").arg(parts);
-        unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(run(&mut command));
         let text = std::fs::read_to_string(&metrics).expect("the metrics");
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         lines.find(|line| line["event"] == event).unwrap_or_else(|| panic!("no {event} in {text}"))

@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_testing::{Need, skip};
-use programs::{end, fake_parts, node, run, stderr};
+use programs::{end, fake_parts, node, run, stderr, succeeded};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -74,8 +74,7 @@ fn a_browser_draws_the_whole_report() {
     let mut command = node(&parts.path);
     command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats"]);
     command.arg("--metrics").arg(folder.path().join("metrics.jsonl")).arg("--report").arg(&report);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
     let page = folder.path().join("measure.html");
     std::fs::write(&page, MEASURE).expect("write the page");
 

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{Parts, error_of, run, stderr, train, written_by};
+use programs::{Parts, error_of, run, stderr, succeeded, train, written_by};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -42,8 +42,7 @@ impl Given {
 
     /// Runs `train sample` and returns the four batches that it writes.
     fn batches(&self, num_parts: u32, out: &str, flags: &[&str]) -> Vec<Vec<u8>> {
-        let output = self.sample(&graph(num_parts, true), num_parts, out, flags);
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(self.sample(&graph(num_parts, true), num_parts, out, flags));
         assert_eq!(std::fs::read_dir(self.dir.path().join(out)).expect("the folder").count(), SEEDS.div_ceil(16));
         let file = |k: usize| self.dir.path().join(out).join(format!("batch_{k:05}.npz"));
         (0..SEEDS.div_ceil(16)).map(|k| std::fs::read(file(k)).expect("a batch")).collect()

@@ -5,9 +5,8 @@ use crate::programs;
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::Meta;
-use programs::{
-    TRAIN, edge_parts, end, error_of, fake_parts, free_port, link_parts, run, stderr, train, typed_parts, unplace,
-};
+use edgecut_testing::free_port;
+use programs::{TRAIN, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train, typed_parts, unplace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -23,7 +22,7 @@ fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
     let listeners: Vec<ServiceListener> = (0..meta.num_parts).map(listen).collect();
     let list = listeners.iter().map(|listener| listener.addr().to_string()).collect::<Vec<_>>().join(",");
     let servers = ServerList::parse(&list, service.clone()).expect("a list");
-    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
+    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 3_000, ..DistGraphConfig::default() };
     let start = |(server, listener)| {
         let part = Arc::new(servers.open_part(parts, server, false).expect("open the part"));
         DistGraph::serve(part, servers.clone(), server, listener, config.clone()).expect("serve")

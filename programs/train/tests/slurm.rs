@@ -5,7 +5,7 @@ use crate::programs;
 use crate::slurm_cluster;
 
 use edgecut_testing::{Need, skip};
-use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr};
+use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr, succeeded};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     requeued(&slurm, &parts);
 }
 
-const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
+const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "100", "--json"];
 
 /// Returns the single result that the processes of a job print.
 fn result(output: &Output) -> Value {
@@ -126,8 +126,7 @@ fn requeued(slurm: &SlurmCluster, parts: &Parts) {
     command.args(["--parsable", "--cpus-per-task=1", "--chdir"]).arg(dir.path()).arg("--output").arg(&log).arg(SCRIPT);
     command.args(node(&parts.path).get_args().skip(1)).args(FLAGS).args(LONG);
     command.arg("--checkpoint-dir").arg(&checkpoints).args(["--checkpoint-every", "50steps", "--resume"]);
-    let output = run(command.env("EDGECUT_BIN", Path::new(TRAIN).parent().expect("a folder")));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(command.env("EDGECUT_BIN", Path::new(TRAIN).parent().expect("a folder"))));
     let job = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let text = || std::fs::read_to_string(&log).unwrap_or_default();
     let is_stored = || std::fs::read_dir(&checkpoints).is_ok_and(|folders| folders.count() > 0);

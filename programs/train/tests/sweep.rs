@@ -4,17 +4,16 @@ use crate::programs;
 
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, error_of, fake_parts, link_parts, run, stderr, unplace, written_by};
+use programs::{TRAIN, error_of, fake_parts, link_parts, program, run, stderr, succeeded, written_by};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn sweep(flags: &[&str], parts: &Path, rest: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.arg("sweep").args(flags).args(["--", "node", "--dataset-root-dir"]).arg(parts);
     command.args(["--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "2"]).args(rest);
-    unplace(&mut command);
-    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    run(&mut command)
 }
 
 #[test]
@@ -23,8 +22,7 @@ fn a_grid_is_trained_and_ranked() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("runs");
     let flags = ["--set", "lr=0.02 0.0001", "--set", "model=sage gcn", "--json", "--out", out.to_str().expect("UTF-8")];
-    let output = sweep(&flags, &parts.path, &["--nproc-per-node", "2"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(sweep(&flags, &parts.path, &["--nproc-per-node", "2"]));
     let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
     assert_eq!(runs.len(), 4);
     let scores: Vec<f64> = runs.iter().map(|run| run["valid"].as_f64().expect("a score")).collect();
@@ -46,14 +44,12 @@ fn runs_of_links_are_ranked_by_hits_and_the_best_model_is_named() {
     let model = file("model.safetensors");
     let metrics = file("metrics.jsonl");
     let kept = file("kept");
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     // The rates are in the order from the worst run to the best one.
     command.args(["sweep", "--set", "lr=0.000001 0.02", "--", "link", "--dataset-root-dir"]).arg(&parts.path);
     command.args(["--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "2", "--metric", "hits@10"]);
     command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).arg("--checkpoint-dir").arg(&kept);
-    unplace(&mut command);
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(&mut command));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0][..6], ["run", "lr", "valid", "hits@10", "test", "hits@10"], "{table}");

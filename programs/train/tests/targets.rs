@@ -4,11 +4,11 @@ use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
 use programs::{
-    TRAIN, error_of, fake_parts, node, predict, predicted, random_graph, run, stderr, trained, unplace, written_by,
+    error_of, fake_parts, json_of, node, predict, predicted, program, random_graph, run, stderr, succeeded, trained,
+    written_by,
 };
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// Returns a graph whose nodes have two numbers that are linear in their features, or two labels that tell whether these
 /// numbers are large. The second value is often unknown.
@@ -115,8 +115,7 @@ fn several_labels_are_learned_and_predicted() {
     let metrics = folder.path().join("metrics.jsonl");
     let mut command = node(&parts.path);
     command.args(["--loss", "mse", "--metric", "mae", "--json", "--metrics"]).arg(&metrics);
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let output = succeeded(run(&mut command));
     let result: Value = serde_json::from_slice(&output.stdout).expect("a result");
     let lines = std::fs::read_to_string(&metrics).expect("the metrics");
     let epochs: Vec<f64> = lines
@@ -212,12 +211,9 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     let targets = write_graphs(folder.path());
     let model = folder.path().join("model.safetensors");
     let train_graph = |flags: &[&str]| -> Value {
-        let mut command = Command::new(TRAIN);
-        unplace(&mut command);
+        let mut command = program();
         command.args(["graph", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path()).args(flags);
-        let output = run(command.args(["--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).expect("a result")
+        json_of(run(command.args(["--json"])))
     };
     let shape = ["--no-batch-norm", "--hidden-channels", "16", "--num-layers", "2", "--dropout", "0", "--lr", "0.005"];
     let path = model.to_str().expect("UTF-8");
@@ -228,12 +224,10 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     let evaluated = train_graph(&["--load-model", path]);
     assert!((number(&evaluated, "test_metric") - number(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
     let out = folder.path().join("out");
-    let mut command = Command::new(TRAIN);
-    unplace(&mut command);
+    let mut command = program();
     command.args(["predict", "--graphs", "all", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path());
     command.args(["--load-model", path, "--format", "csv", "--gather", "--out"]).arg(&out);
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
     let text = std::fs::read_to_string(out.join("predictions.csv")).expect("predictions");
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("graph_id,value_0,value_1"));

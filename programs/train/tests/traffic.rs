@@ -5,7 +5,7 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, skip};
-use programs::{run, stderr, train, written_by};
+use programs::{run, succeeded, train, written_by};
 use serde_json::Value;
 use std::process::Command;
 
@@ -65,8 +65,7 @@ fn the_counted_bytes_are_those_of_the_interface() {
     command.args(["--stats", "--metrics"]);
     command.arg(&metrics);
     let before = namespace.received_bytes();
-    let output = run(&mut command);
-    assert!(output.status.success(), "{}", stderr(&output));
+    succeeded(run(&mut command));
     let on_the_wire = namespace.received_bytes() - before;
 
     let text = std::fs::read_to_string(&metrics).expect("read the metrics");

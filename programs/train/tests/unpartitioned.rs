@@ -4,7 +4,8 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
-use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, free_port, node, run, stderr, train, written_by};
+use edgecut_testing::free_port;
+use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, node, run, stderr, train, written_by};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -3,15 +3,18 @@
 
 use crate::programs;
 
+use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, Part, Splits, Workspace};
+use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
-    TRAIN, error_of, fake_parts, link_parts, run, stderr, typed_link_parts, typed_parts, unplace, written_by,
+    error_of, fake_parts, link_parts, program, run, stderr, succeeded, typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 /// The values of a model's tensors by name.
 type Tensors = BTreeMap<String, Vec<f32>>;
@@ -58,7 +61,7 @@ fn tensors_of(path: &Path, prefix: &str) -> Tensors {
 }
 
 fn command(task: &str, parts: &Path, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
+    let mut command = program();
     command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
     command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "2", "--dropout", "0", "--json"]);
     if task == "node" {
@@ -66,8 +69,7 @@ fn command(task: &str, parts: &Path, flags: &[&str]) -> Output {
     }
     // Of a flag that is given twice, the last one counts.
     command.args(flags);
-    unplace(&mut command);
-    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    run(&mut command)
 }
 
 /// Trains, and returns the result and the standard error.
@@ -157,6 +159,63 @@ fn without_a_learning_rate_the_scores_are_those_of_the_loaded_model() {
         }
         assert_eq!(lines(&text), [""; 0], "{model}");
     }
+}
+
+/// Adds ten training nodes to parts of a fake graph. They have the features and labels of nodes of the first part, and edges from
+/// these nodes.
+fn add_nodes(dir: &Path) {
+    let opened: Vec<Part> = (0..2).map(|part| Part::open(dir, DiskPartId(part), true).expect("a part")).collect();
+    let meta = opened[0].meta();
+    let of_type = &meta.node_types[0];
+    let known = opened[0].nodes(NodeTypeId(0));
+    let features = known.features.as_ref().expect("features");
+    let mut values = vec![0.0; 10 * features.dim()];
+    for (row, values) in values.chunks_exact_mut(features.dim()).enumerate() {
+        features.copy_row(row, values);
+    }
+    let num_known = of_type.book.num_nodes() as u32;
+    let numbers: Vec<u32> = (num_known..num_known + 10).collect();
+    let nodes = NodeData {
+        name: of_type.name.clone(),
+        num_nodes: 10,
+        features: Some(Features::F32 { values: values.into(), dim: features.dim() }),
+        labels: known.labels.as_ref().map(|labels| labels[..10].to_vec().into()),
+        num_classes: of_type.num_classes,
+        splits: Splits { train: (0..10).collect::<Vec<u32>>().into(), ..Splits::default() },
+        ..NodeData::default()
+    };
+    let relation = meta.edge_types[0].relation.clone();
+    let src = known.original_ids[..10].to_vec().into();
+    let edges = EdgeData::new(NodeTypeId(0), relation, NodeTypeId(0), src, numbers.clone().into());
+    let changes = Changes {
+        rows: Dataset { name: meta.dataset.clone(), node_types: vec![nodes], edge_types: vec![edges] },
+        numbers: vec![numbers],
+        removed_nodes: vec![vec![false; num_known as usize]],
+        removed_edges: Vec::new(),
+    };
+    let options = UpdateOptions {
+        space: Workspace::default(),
+        overlap: None,
+        skips_missing_edges: false,
+        replaces: Replaces::Updated,
+        extra: ExtraFiles::default(),
+    };
+    let report = update(&opened, changes, options, dir, &()).expect("an update");
+    assert_eq!((report.nodes[0].new, report.edges[0].added), (10, 10));
+}
+
+#[test]
+fn a_model_continues_on_updated_parts() {
+    let models = Models::new();
+    let parts = fake_parts(2);
+    let saved = models.text("first");
+    let (expected, _) = trained("node", &parts.path, &["--save-model", &saved, "--nproc-per-node", "2"]);
+    add_nodes(&parts.path);
+    // No edge leads from new nodes to others, so the test nodes have the same neighbors as before.
+    let start = ["--init-from", &saved, "--lr", "0", "--num-epochs", "1", "--nproc-per-node", "2"];
+    let (found, text) = trained("node", &parts.path, &start);
+    assert_eq!(found["test_acc"], expected["test_acc"]);
+    assert_eq!(lines(&text), [""; 0]);
 }
 
 #[test]
@@ -304,12 +363,10 @@ fn wrong_requests_are_refused_with_one_error() {
 fn frozen_batch_normalization_keeps_its_statistics() {
     let models = Models::new();
     let graph = |flags: &[&str]| {
-        let mut command = Command::new(TRAIN);
+        let mut command = program();
         command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "200", "--num-epochs", "3", "--json"]);
         command.args(["--hidden-channels", "16", "--num-layers", "2", "--nproc-per-node", "2"]).args(flags);
-        unplace(&mut command);
-        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert!(output.status.success(), "{}", stderr(&output));
+        let output = succeeded(run(&mut command));
         stderr(&output)
     };
     let first = models.text("first");

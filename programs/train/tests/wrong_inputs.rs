@@ -101,6 +101,13 @@ const CASES: &[Case] = &[
     Case("train", "node --dataset-root-dir {}/truncated", ERROR, &["train.npy", "truncated"]),
     Case("train", "node --dataset-root-dir {}/not-a-number", ERROR, &["x.npy", "NaN"]),
     Case("train", "node --dataset-root-dir {}/out-of-range", ERROR, &["edge_index.npy", "9"]),
+    Case("train", "node --dataset-root-dir {}/no-split", ERROR, &["no training nodes", "--split-nodes 0.8,0.1,0.1"]),
+    Case(
+        "train",
+        "graph --dataset fake-graphs --split 0,0.5,0.5",
+        ERROR,
+        &["no training graphs", "share of the --split"],
+    ),
     Case("train", "link --dataset-root-dir {}/parts", ERROR, &["--hold-out-edges"]),
     Case("train", "sample --dataset-root-dir {}/parts --num-neighbors 5 --out {}/file", ERROR, &["file"]),
     Case("train", "graph --dataset NO_SUCH --dataset-root-dir {}/empty", ERROR, &["NO_SUCH"]),
@@ -134,17 +141,18 @@ fn write_inputs(root: &Path, parts: &Path) {
     let copied = Command::new("cp").arg("-r").arg(parts).arg(root.join("truncated")).status().expect("run cp");
     assert!(copied.success());
     std::fs::write(root.join("truncated/part_0/nodes/node/train.npy"), [0; 40]).expect("a damaged file");
-    let dataset = |name: &str, feature: f32, node: i64| {
+    let dataset = |name: &str, feature: f32, node: i64, has_split: bool| {
         let path = folder(name);
         write_npy(&path.join("edge_index.npy"), &[2, 2], &[0_i64, node, 1, 2]).expect("edges");
         write_npy(&path.join("x.npy"), &[4, 1], &[feature, 1.0, 2.0, 3.0]).expect("features");
         write_npy(&path.join("y.npy"), &[4], &[0_i64, 1, 0, 1]).expect("labels");
-        for (split, id) in [("train", 0_i64), ("valid", 1), ("test", 2)] {
+        for (split, id) in [("train", 0_i64), ("valid", 1), ("test", 2)].into_iter().filter(|_| has_split) {
             write_npy(&path.join(format!("{split}.npy")), &[1], &[id]).expect("a split");
         }
     };
-    dataset("not-a-number", f32::NAN, 1);
-    dataset("out-of-range", 0.0, 9);
+    dataset("not-a-number", f32::NAN, 1, true);
+    dataset("out-of-range", 0.0, 9, true);
+    dataset("no-split", 0.0, 1, false);
 }
 
 #[test]

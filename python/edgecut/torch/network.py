@@ -36,7 +36,8 @@ class Network(torch.nn.Module):
         ``batch_norm``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``. ``kind`` is
         for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
     num_nodes : dict of str to int, optional
-        The number of nodes of each node type without features, whose embeddings the model learns.
+        The number of nodes of each node type whose embeddings the model learns: the types without features, and those with
+        an ``embedding_dim`` in ``graph``.
     pyg_layers : list of dict, optional
         The layers of another kind, as the file of a model describes them.
 
@@ -47,7 +48,7 @@ class Network(torch.nn.Module):
     edge_types : list of tuple of str
         The edge types: source, relation and destination.
     embeddings : torch.nn.ModuleDict
-        The embeddings of the node types without features, by the number of the node type.
+        The embeddings of nodes, by the number of the node type.
     layers : torch.nn.ModuleList
         The layers, with the convolutions of PyG.
     config : dict
@@ -66,6 +67,7 @@ class Network(torch.nn.Module):
         settings = Settings(self.config, "network")
         graph = settings["graph"]
         self.node_types: list[str] = [t["name"] for t in graph["node_types"]]
+        self.feature_dims: list[int] = [t["feature_dim"] for t in graph["node_types"]]
         ends = [(t["src"], t["dst"]) for t in graph["edge_types"]]
         self.edge_types: list[EdgeType] = [
             (self.node_types[t["src"]], t["relation"], self.node_types[t["dst"]]) for t in graph["edge_types"]
@@ -80,12 +82,14 @@ class Network(torch.nn.Module):
         self.encoders = torch.nn.ModuleDict()
         self.embeddings = torch.nn.ModuleDict()
         for number, t in enumerate(graph["node_types"] if self.has_encoders else []):
-            if t["feature_dim"] > 0:
-                self.encoders[str(number)] = torch.nn.Linear(t["feature_dim"], hidden)
-            elif num_nodes is None or t["name"] not in num_nodes:
-                raise ValueError(f"`num_nodes` lacks the node type {t['name']}, which has no features")
-            else:
-                self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], hidden)
+            feature_dim, embedding_dim = t["feature_dim"], t.get("embedding_dim", 0)
+            if feature_dim + embedding_dim > 0:
+                self.encoders[str(number)] = torch.nn.Linear(feature_dim + embedding_dim, hidden)
+                if embedding_dim == 0:
+                    continue
+            if num_nodes is None or t["name"] not in num_nodes:
+                raise ValueError(f"`num_nodes` lacks the node type {t['name']}, which has embeddings")
+            self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], embedding_dim or hidden)
         num_layers = settings["num_layers"] if self.has_encoders else settings.positive("num_layers")
         outputs = {output["node_type"]: output["channels"] for output in settings["outputs"]}
         readout = settings.choice("readout", ("last", "jumping-knowledge"), default="last")
@@ -175,13 +179,17 @@ class Network(torch.nn.Module):
     def _encoded(self, number: int, x: Mapping[str, Tensor], n_id: Mapping[str, Tensor]) -> Tensor:
         """Return the first rows of a node type's nodes."""
         name = self.node_types[number]
+        columns = []
+        if self.feature_dims[number] > 0:
+            if name not in x:
+                raise ValueError(f"the features of node type {name} are missing in `x`")
+            columns.append(normalized_rows(x[name]) if self.normalize_features else x[name])
         if str(number) in self.embeddings:
             table = self.embeddings[str(number)]
-            rows = table(n_id[name].long()) if name in n_id else table.weight
-            return F.dropout(rows, self.dropout, self.training)
-        if name not in x:
-            raise ValueError(f"the features of node type {name} are missing in `x`")
-        features = normalized_rows(x[name]) if self.normalize_features else x[name]
+            columns.append(table(n_id[name].long()) if name in n_id else table.weight)
+            if str(number) not in self.encoders:
+                return F.dropout(columns[0], self.dropout, self.training)
+        features = columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
         features = F.dropout(features, self.input_dropout, self.training)
         if not self.has_encoders:
             return features
@@ -260,7 +268,8 @@ class RelationalNet(Network):
         edge_index : dict of tuple to Tensor, or Tensor
             The edges by edge type, ``batch.edge_index_dict``.
         n_id : dict of str to Tensor, or Tensor; optional
-            The ids of the nodes, ``batch.n_id_dict``, for node types without features. The default is all nodes.
+            The ids of the nodes, ``batch.n_id_dict``, for node types with embeddings: their row numbers in the data of
+            the training. The default is all nodes.
 
         Returns
         -------

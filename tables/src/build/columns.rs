@@ -175,14 +175,31 @@ pub(super) fn compute(
 
 /// Fits the features of a type whose splits are known, and computes them. `training` are the ascending numbers of the training
 /// nodes or edges.
+///
+/// # Errors
+/// As for [`compute`]. Also fails if there are no such nodes or edges.
 pub(super) fn compute_features<T: RowNumber>(
     context: &Context,
     name: &str,
     tables: &mut [SpecTable],
     dropped: &Dropped,
     rules: FeatureRules,
-    training: &[T],
+    training: impl Iterator<Item = T>,
 ) -> Result<TypeColumns, TableError> {
+    let mut training = training.peekable();
+    if training.peek().is_none() {
+        let mut features = tables.iter().flat_map(|of_type| of_type.spec.features.iter());
+        if let Some(feature) = features.find(|feature| feature.is_fitted_on_training()) {
+            let why = format!(
+                "{}, feature {}: there are no training rows to fit {} on: set fit_on to all, or apply the transforms of other parts \
+                 by --transforms",
+                feature.at,
+                feature.name,
+                feature.shown_fit()
+            );
+            return Err(TableError::file(context.conf, why));
+        }
+    }
     // The training rows are rows of the whole table, which the check of all rows has counted.
     if context.options.on_bad_rows != OnBadRows::Drop {
         for of_type in &mut *tables {

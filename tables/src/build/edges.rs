@@ -97,24 +97,30 @@ pub(super) fn read_edges(
     let relation = tables[0].relation[1].clone();
     let mut data = EdgeData::new(ends.types[0], relation, ends.types[1], found.src, found.dst);
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
-    let values = label_values(name, columns.labels.take(), columns.targets.take(), named_classes, &opened[with_ends])?;
+    if let (Some(labels), false) = (columns.labels.as_deref(), context.is_update) {
+        check_classes(name, labels, opened[with_ends].table.first_path())?;
+    }
+    let values = label_values(columns.labels.take(), columns.targets.take(), named_classes);
     let mut labels = None;
     if let (Some(label), Some(values)) = (label, values) {
         let order = SplitOrder { seed: context.options.seed, name };
         let splits = match &label.split {
             SplitRule::Shares { shares, by } => {
-                let labeled = (0..data.src.len() as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                let num_edges = data.src.len();
+                let labeled = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
                 let divided = splits::by_shares(order, labeled, *shares, by, columns.split_keys.as_deref());
-                split_codes(&divided, data.src.len())
+                divided.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
         };
         if needs_splits {
             let is_training = |&edge: &u64| splits[edge as usize] == Split::Train.code();
-            let training: Vec<u64> = (0..splits.len() as u64).filter(is_training).collect();
-            columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &training)?);
+            let training = (0..splits.len() as u64).filter(is_training);
+            columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, training)?);
         }
-        labels = Some(EdgeLabels { values, splits: splits.into() });
+        let mut stored = context.options.space.growing()?;
+        stored.append(splits)?;
+        labels = Some(EdgeLabels { values, splits: stored.finish()? });
     }
     let TypeColumns { features, weights, times, saved, .. } = columns;
     data.attributes = EdgeAttributes { features, weights, times, labels };
@@ -144,26 +150,14 @@ fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &En
 
 /// Returns the labels of edges from the arrays of their columns, if there are any.
 fn label_values(
-    name: &str,
     labels: Option<Buffer<i64>>,
     targets: Option<Targets>,
     named_classes: usize,
-    of_type: &SpecTable,
-) -> Result<Option<EdgeLabelValues>, TableError> {
-    let Some(of_edges) = labels else { return Ok(targets.map(EdgeLabelValues::Targets)) };
-    check_classes(name, &of_edges, of_type.table.first_path())?;
+) -> Option<EdgeLabelValues> {
+    let Some(of_edges) = labels else { return targets.map(EdgeLabelValues::Targets) };
     let largest = of_edges.iter().copied().max().unwrap_or(-1);
     let num_classes = usize::try_from(largest + 1).unwrap_or(0).max(named_classes);
-    Ok(Some(EdgeLabelValues::Classes { of_edges, num_classes }))
-}
-
-/// Returns the split of each edge, of which `splits` has the labeled edges.
-fn split_codes(splits: &[Vec<u64>; 3], num_edges: usize) -> Vec<u8> {
-    let mut codes = vec![NO_SPLIT; num_edges];
-    for (split, edges) in Split::ALL.into_iter().zip(splits) {
-        edges.iter().for_each(|&edge| codes[edge as usize] = split.code());
-    }
-    codes
+    Some(EdgeLabelValues::Classes { of_edges, num_classes })
 }
 
 /// The ends of the used edges.
@@ -263,7 +257,7 @@ fn float_hint(ids: &IdMap, id: Id, column: &str) -> String {
     }
 }
 
-fn show(id: Id) -> String {
+pub(super) fn show(id: Id) -> String {
     match id {
         Id::Number(number) => number.to_string(),
         Id::Text(text) => text.to_owned(),

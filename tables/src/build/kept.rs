@@ -22,10 +22,10 @@ impl Dropped {
 
     /// Also leaves out all rows but those of some nodes or edges, which are given by their ascending numbers among the other
     /// rows.
-    pub(super) fn with_only<T: RowNumber>(self, numbers: &[T]) -> Self {
+    pub(super) fn with_only<T: RowNumber>(self, numbers: impl IntoIterator<Item = T>) -> Self {
         let mut before = 0;
-        let mut only = Vec::with_capacity(numbers.len());
-        for &number in numbers {
+        let mut only = Vec::new();
+        for number in numbers {
             let number: u64 = number.into();
             while self.rows.get(before).is_some_and(|&dropped| dropped <= number + before as u64) {
                 before += 1;
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(dropped.kept(8..9).collect::<Vec<_>>(), [0]);
         assert_eq!(dropped.left_out(3..8).collect::<Vec<_>>(), [0, 4]);
         // The rows 0, 1, 4, 5, 6, 8 and 9 are the nodes 0 to 6.
-        let part = dropped.with_only(&[1_u32, 2, 5]);
+        let part = dropped.with_only([1_u32, 2, 5]);
         assert_eq!(part.kept(0..5).collect::<Vec<_>>(), [1, 4]);
         assert_eq!(part.kept(5..10).collect::<Vec<_>>(), [3]);
         assert_eq!((0..10).filter(|&row| part.uses(row)).collect::<Vec<_>>(), [1, 4, 8]);

@@ -5,6 +5,7 @@ mod bad_rows;
 mod columns;
 mod edges;
 mod kept;
+mod known;
 mod labels;
 mod nodes;
 mod part_features;
@@ -13,12 +14,15 @@ mod shape;
 mod spec;
 mod split_files;
 mod splits;
+mod update;
 
 pub(crate) use bad_rows::DropCounts;
 pub use bad_rows::DroppedRows;
+pub use known::KnownNodes;
 pub use part_features::{BuiltFeatures, PartFeatures, build_part_features};
 pub use read::{TableGraph, read_tables};
 pub use shape::TableShape;
+pub use update::{KnownGraph, RemovedEdges, TableUpdate, read_update};
 
 use crate::table::{MissingValues, Source, Table};
 use crate::transform::SavedType;
@@ -31,6 +35,8 @@ pub(crate) struct Context<'a> {
     /// The configuration file, for errors and relative paths.
     conf: &'a Path,
     options: &'a TableOptions,
+    /// True for the tables of an update, whose few labels are compared with the classes of the parts.
+    is_update: bool,
     counts: DropCounts,
     missing: MissingValues,
     /// The first column of times.
@@ -52,6 +58,7 @@ impl<'a> Context<'a> {
         Self {
             conf,
             options,
+            is_update: false,
             counts: DropCounts::default(),
             missing: MissingValues::default(),
             times: None,

@@ -5,10 +5,11 @@ use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute, compute_features};
 use super::kept::Dropped;
+use super::known::{NumberedIds, RowNumbers};
 use super::spec::Spec;
 use super::splits;
 use crate::conf::{Feature, Label, NodeTable, SplitRule};
-use crate::ids::{Id, IdMap, Inserted};
+use crate::ids::{Id, IdMap, Inserted, UserIds};
 use crate::table::{IdCells, Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
@@ -25,13 +26,26 @@ pub(super) struct BuiltNodes {
     pub(super) ids: IdMap,
     /// The ids of the rows that were dropped.
     pub(super) dropped_ids: IdMap,
+    /// The numbers of the rows' nodes, for tables that add to known nodes.
+    pub(super) numbers: Vec<u32>,
     pub(super) saved: SavedType,
     /// The number and the type of features that are built after the parts.
     pub(super) deferred: Option<(usize, FeatureDtype)>,
 }
 
-/// Reads the tables of a node type.
-pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable]) -> Result<BuiltNodes, TableError> {
+/// The known nodes of a type: their ids, and the rows that have been read.
+pub(super) struct Known {
+    pub(super) ids: IdMap,
+    pub(super) rows: RowNumbers,
+}
+
+/// Reads the tables of a node type, which may add to `known` nodes.
+pub(super) fn read_nodes(
+    context: &mut Context,
+    name: &str,
+    tables: &[&NodeTable],
+    known: Option<Known>,
+) -> Result<BuiltNodes, TableError> {
     let is_drop = context.options.on_bad_rows == OnBadRows::Drop;
     let with_ids =
         context.only_one(tables.iter().map(|table| (&table.at, table.id_col.as_ref())), name, "node_id_col")?;
@@ -42,16 +56,32 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
-    let mut ids = IdMap::new();
+    let (mut ids, mut rows) = match known {
+        Some(Known { ids, rows }) => (ids, Some(rows)),
+        None => (IdMap::new(), None),
+    };
     let mut dropped_ids = IdMap::new();
     let mut num_rows = None;
     if let Some(at) = with_ids
         && let Some(column) = &tables[at].id_col
     {
-        let both = Ids { used: &mut ids, dropped: &mut dropped_ids };
-        let duplicates = insert_ids(context, name, &opened[at], column, &dropped, both)?;
+        let all = Ids { used: &mut ids, dropped: &mut dropped_ids, rows: rows.as_mut() };
+        let duplicates = insert_ids(context, name, &opened[at], column, &dropped, all)?;
         dropped.extend(duplicates);
-        num_rows = Some(ids.len() as u64);
+        num_rows = Some(rows.as_ref().map_or(ids.len(), |rows| rows.numbers.len()) as u64);
+    } else if rows.is_some() && !matches!(ids.ids(), UserIds::Rows(_)) {
+        let why = format!("{}: the nodes of type {name} have ids in the parts: set node_id_col", opened[0].table.at);
+        return Err(TableError::file(context.conf, why));
+    }
+    if rows.is_some() {
+        let num_used = match num_rows {
+            Some(num_rows) => num_rows,
+            None => PieceStarts::count(&opened[0].table)?.num_rows - dropped.len(),
+        };
+        if num_used == 0 {
+            context.warnings.push(format!("{}: no row is used", opened[0].table.at));
+            return Ok(BuiltNodes { dropped_ids, ..BuiltNodes::without_rows(name, ids) });
+        }
     }
     let saved = context.saved_nodes(name);
     let rules = FeatureRules { saved, defer: context.options.defers_features, columns: Columns::All, training: None };
@@ -70,7 +100,9 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     if num_nodes == 0 {
         return Err(TableError::file(opened[0].table.first_path(), format!("node type {name} has no rows")));
     }
-    if num_nodes > u64::from(u32::MAX) {
+    // The rows of an update continue the numbers of the known nodes.
+    let first_row = if with_ids.is_none() { ids.len() as u64 } else { 0 };
+    if first_row + num_nodes > u64::from(u32::MAX) {
         return Err(TableError::file(
             context.conf,
             format!("node type {name} has {num_nodes} rows, more than 2^32 - 1"),
@@ -78,15 +110,18 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
     }
     if with_ids.is_none() {
         context.check_order(name, &opened[0].table);
-        ids = row_ids(num_nodes, &dropped);
+        add_row_ids(&mut ids, num_nodes, &dropped);
+        if let Some(rows) = &mut rows {
+            (first_row as u32..ids.len() as u32).for_each(|number| rows.add_new(number));
+        }
         for row in dropped.left_out(0..num_nodes + dropped.len()) {
-            dropped_ids.insert(Id::Number(row as i64));
+            dropped_ids.insert(Id::Number((first_row + row as u64) as i64));
         }
     }
     let labels = columns.labels.take();
     let num_classes =
         labels.as_deref().and_then(|labels| labels.iter().max()).map_or(0, |&largest| (largest + 1) as usize);
-    if let (Some(labels), Some(at)) = (labels.as_deref(), label) {
+    if let (Some(labels), Some(at), false) = (labels.as_deref(), label, context.is_update) {
         check_classes(name, labels, opened[at].table.first_path())?;
     }
     let named_classes = columns.saved.classes.as_ref().map_or(0, Vec::len);
@@ -100,13 +135,36 @@ pub(super) fn read_nodes(context: &mut Context, name: &str, tables: &[&NodeTable
         ..NodeData::default()
     };
     if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
-        data.splits = node_splits(context, label, &ids, &data, columns.split_keys.as_deref())?;
+        data.splits = node_splits(
+            context,
+            label,
+            NumberedIds { ids: &ids, known: rows.as_ref() },
+            &data,
+            columns.split_keys.as_deref(),
+        )?;
     }
     if needs_splits {
-        columns.set_features(compute_features(context, name, &mut opened, &dropped, rules, &data.splits.train)?);
+        columns.set_features(compute_features(
+            context,
+            name,
+            &mut opened,
+            &dropped,
+            rules,
+            data.splits.train.iter().copied(),
+        )?);
     }
     data.features = columns.features;
-    Ok(BuiltNodes { data, ids, dropped_ids, saved: columns.saved, deferred: columns.deferred })
+    let numbers = rows.map_or_else(Vec::new, |rows| rows.numbers);
+    Ok(BuiltNodes { data, ids, dropped_ids, numbers, saved: columns.saved, deferred: columns.deferred })
+}
+
+impl BuiltNodes {
+    /// Returns a type of which no row is used.
+    pub(super) fn without_rows(name: &str, ids: IdMap) -> Self {
+        let data = NodeData { name: name.to_owned(), ..NodeData::default() };
+        let dropped_ids = IdMap::new();
+        Self { data, ids, dropped_ids, numbers: Vec::new(), saved: SavedType::default(), deferred: None }
+    }
 }
 
 /// Checks that there are not many more classes than different labels.
@@ -127,6 +185,8 @@ pub(super) fn check_classes(name: &str, labels: &[i64], path: &Path) -> Result<(
 pub(super) struct Ids<'a> {
     pub(super) used: &'a mut IdMap,
     pub(super) dropped: &'a mut IdMap,
+    /// The rows so far, if there are known nodes among the used ids.
+    pub(super) rows: Option<&'a mut RowNumbers>,
 }
 
 /// Adds the ids of a table, and returns the rows without an id and with the id of an earlier row.
@@ -136,7 +196,7 @@ pub(super) fn insert_ids<'t>(
     of_type: &'t SpecTable,
     column: &str,
     dropped: &Dropped,
-    Ids { used: ids, dropped: dropped_ids }: Ids,
+    Ids { used: ids, dropped: dropped_ids, rows: mut known }: Ids,
 ) -> Result<Vec<u64>, TableError> {
     let policy = context.options.on_bad_rows;
     let starts = &of_type.starts;
@@ -171,7 +231,13 @@ pub(super) fn insert_ids<'t>(
             let wrong = match cells.id(row) {
                 None => Some((BadKind::Id, format!("column {column}: {MISSING_ID}"))),
                 Some(id) => match ids.insert(id) {
-                    Inserted::New => None,
+                    Inserted::New => {
+                        if let Some(known) = &mut known {
+                            known.add_new(ids.len() as u32 - 1);
+                        }
+                        None
+                    }
+                    Inserted::Duplicate(first) if known.as_mut().is_some_and(|known| known.add_known(first)) => None,
                     Inserted::Duplicate(first) => {
                         let shown = ids.ids().show(first);
                         let why = format!("column {column}: the id {shown} of {name} is that of an earlier row");
@@ -205,31 +271,35 @@ impl IdCells {
     }
 }
 
-/// Returns the row numbers of the used rows as ids.
-fn row_ids(num_nodes: u64, dropped: &Dropped) -> IdMap {
-    let mut ids = IdMap::new();
+/// Adds the row numbers of the used rows as ids, after those that there are.
+fn add_row_ids(ids: &mut IdMap, num_nodes: u64, dropped: &Dropped) {
+    let first = ids.len() as u64;
     if dropped.len() == 0 {
-        return IdMap::of_rows(num_nodes as u32);
+        *ids = IdMap::of_rows((first + num_nodes) as u32);
+        return;
     }
     for row in dropped.kept(0..num_nodes + dropped.len()) {
-        ids.insert(Id::Number(row as i64));
+        ids.insert(Id::Number((first + row as u64) as i64));
     }
-    ids
 }
 
+/// Divides the rows of a type, but not those of known nodes whose split is decided.
 fn node_splits(
     context: &mut Context,
     label: &Label,
-    ids: &IdMap,
+    NumberedIds { ids, known }: NumberedIds,
     data: &NodeData,
     keys: Option<&[i64]>,
 ) -> Result<Splits, TableError> {
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let order = SplitOrder { seed: context.options.seed, name: &data.name };
-            let labeled = (0..ids.len() as u32).filter(|&node| data.is_labeled(node)).collect();
-            Ok(splits::by_shares(order, labeled, *shares, by, keys).into())
+            let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
+            if let Some(known) = known {
+                rows.retain(|&row| !known.keeps_split(known.numbers[row as usize]));
+            }
+            Ok(splits::by_shares(order, rows, *shares, by, keys).into())
         }
-        SplitRule::Files(files) => splits::by_files(context, label, files, ids),
+        SplitRule::Files(files) => splits::by_files(context, label, files, NumberedIds { ids, known }),
     }
 }

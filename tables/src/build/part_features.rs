@@ -115,7 +115,7 @@ impl PartOfType<'_> {
         if context.options.on_bad_rows == OnBadRows::Drop {
             dropped = check_all(&mut opened, &mut context.counts)?;
             if let Some((at, column)) = with_ids.and_then(|at| Some((at, tables[at].id_col.as_ref()?))) {
-                let ids = Ids { used: &mut IdMap::new(), dropped: &mut IdMap::new() };
+                let ids = Ids { used: &mut IdMap::new(), dropped: &mut IdMap::new(), rows: None };
                 let duplicates = insert_ids(context, name, &opened[at], column, &dropped, ids)?;
                 dropped.extend(duplicates);
             }
@@ -149,7 +149,7 @@ impl PartOfType<'_> {
         if nodes.is_empty() {
             return Ok(Features::empty(of_type.feature_dim, of_type.feature_dtype));
         }
-        let rows = dropped.with_only(&nodes);
+        let rows = dropped.with_only(nodes.iter().copied());
         if let Some((at, column)) = with_ids.and_then(|at| Some((at, tables[at].id_col.as_ref()?)))
             && of_type.has_id_map
         {

@@ -5,9 +5,8 @@ use super::nodes::{BuiltNodes, read_nodes};
 use super::{Context, DroppedRows};
 use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
-use crate::transform::SavedType;
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, NodeData, NodeTypeId, TimeUnit, near_name};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, NodeTypeId, TimeUnit, near_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -64,28 +63,38 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
     let mut context = Context::new(path, options);
     let mut node_types = BTreeMap::new();
     for (node_type, tables) in tables_of_nodes(&conf) {
-        node_types.insert(node_type, read_nodes(&mut context, node_type, &tables)?);
+        node_types.insert(node_type, read_nodes(&mut context, node_type, &tables, None)?);
     }
     add_types_of_edges(&context, &conf, &mut node_types)?;
+    let graph = read_graph(context, &conf, name, node_types.into_values().collect())?;
+    warnings.extend(warnings_of_names(&conf));
+    warnings.extend(graph.warnings);
+    Ok(TableGraph { warnings, ..graph })
+}
+
+/// Reads the edges between nodes that have been read, and joins them to a graph.
+pub(super) fn read_graph(
+    mut context: Context,
+    conf: &Conf,
+    name: &str,
+    node_types: Vec<BuiltNodes>,
+) -> Result<TableGraph, TableError> {
     let mut dataset = Dataset { name: name.to_owned(), node_types: Vec::new(), edge_types: Vec::new() };
     let mut transforms = Transforms::default();
     let mut id_maps = Vec::new();
     let mut dropped_ids = Vec::new();
     let mut deferred_features = Vec::new();
-    let mut names = Vec::new();
-    for (node_type, BuiltNodes { data, ids, dropped_ids: dropped, saved, deferred }) in node_types {
+    for BuiltNodes { data, ids, dropped_ids: dropped, numbers: _, saved, deferred } in node_types {
         dropped_ids.push(dropped);
         deferred_features.push(deferred);
+        transforms.node_types.insert(data.name.clone(), saved);
         dataset.node_types.push(data);
         id_maps.push(ids);
-        names.push(node_type);
-        transforms.node_types.insert(node_type.to_owned(), saved);
     }
     let mut held_out = Vec::new();
-    for (relation, tables) in tables_of_edges(&conf) {
+    for (relation, tables) in tables_of_edges(conf) {
         let [src, _, dst] = &tables[0].relation;
-        let find = |wanted: &str| names.iter().position(|name| *name == wanted).expect("all types have been read");
-        let [from, to] = [find(src), find(dst)];
+        let [from, to] = [src, dst].map(|name| position(&dataset, name));
         let ends = Ends {
             types: [from, to].map(|t| NodeTypeId(t as u16)),
             ids: [&id_maps[from], &id_maps[to]],
@@ -96,11 +105,11 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
         dataset.edge_types.push(built.data);
         transforms.edge_types.insert(relation, built.saved);
     }
+    let options = context.options;
     for (edge_type, hold_out) in held_out {
         dataset.hold_out_edges_in(&options.space, &[EdgeTypeId(edge_type as u16)], &hold_out)?;
     }
-    warnings.extend(warnings_of_names(&conf));
-    warnings.append(&mut context.warnings);
+    let mut warnings = std::mem::take(&mut context.warnings);
     let notes = context.missing.notes();
     let time_unit = context.times.map(|times| times.unit);
     transforms.time_unit = time_unit;
@@ -112,6 +121,11 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
     warnings.extend(dropped.iter().map(ToString::to_string));
     let id_maps = IdMaps(id_maps);
     Ok(TableGraph { dataset, id_maps, transforms, deferred_features, dropped, warnings, notes, time_unit })
+}
+
+fn position(dataset: &Dataset, node_type: &str) -> usize {
+    let found = dataset.node_types.iter().position(|nodes| nodes.name == node_type);
+    found.expect("all types have been read")
 }
 
 /// Returns warnings of the unsupported parts of a configuration, or the first one as an error.
@@ -168,9 +182,10 @@ fn add_types_of_edges<'a>(
         let mut ids = IdMap::new();
         collect_ids(context, conf, name, &mut ids, u64::MAX)?;
         let ids = ids.sorted();
-        let data = NodeData { name: name.to_owned(), num_nodes: ids.len(), ..NodeData::default() };
-        let dropped_ids = IdMap::new();
-        node_types.insert(name, BuiltNodes { data, ids, dropped_ids, saved: SavedType::default(), deferred: None });
+        let num_nodes = ids.len();
+        let mut built = BuiltNodes::without_rows(name, ids);
+        built.data.num_nodes = num_nodes;
+        node_types.insert(name, built);
     }
     Ok(())
 }

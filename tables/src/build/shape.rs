@@ -8,7 +8,7 @@ use super::spec::{FeatureCells, LabelCells, Spec};
 use crate::conf::{Conf, EdgeTable, Label, NodeTable, SplitRule};
 use crate::ids::IdMap;
 use crate::table::{IdCells, Source, Table, id_cells, paths};
-use crate::transform::{FittedFeature, Partial, SavedType};
+use crate::transform::{FittedFeature, MAX_COUNTED, Partial, SavedType};
 use crate::{TableError, TableOptions};
 use edgecut_graph::readers::{EdgeShape, GraphShape, NodeShape};
 use std::collections::BTreeMap;
@@ -18,6 +18,9 @@ use std::path::Path;
 const GROWTH: u64 = 2;
 /// The bytes that the rank of a value takes: the value twice, while the column grows, and the table of values and outputs.
 const RANK_BYTES: u64 = 40;
+/// The bytes that a counted value takes in the counts of a piece and in those of the table: a text, its count and their share of
+/// a tree.
+const COUNT_BYTES: u64 = 200;
 /// The bytes of an edge in a file of a split, few enough that the memory of its ids is counted as well.
 const SPLIT_ROW_BYTES: u64 = 3;
 
@@ -192,8 +195,10 @@ fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampl
         partials.push(Partial::new(&feature.transform, feature.impute.as_ref()));
     }
     let mut row_numbers = Vec::new();
+    let mut num_sampled = 0;
     sampled.num_rows = table.sample(&spec.columns(), |batch| {
         let decoded = spec.decode(batch, &mut widths)?;
+        num_sampled += batch.num_rows as u64;
         if let Some(LabelCells::Targets { width, .. }) = decoded.label {
             sampled.target_dim = sampled.target_dim.max(width);
         }
@@ -217,6 +222,11 @@ fn sample(table: &Table, spec: &Spec, saved: Option<&SavedType>) -> Result<Sampl
         sampled.dim += fitted.map_or(width, |fitted| fitted.output_width(width));
         if saved.is_none() && feature.keeps_values() {
             sampled.fit_bytes += RANK_BYTES * sampled.num_rows * width as u64;
+        }
+        if let Some(partial) = partial.as_ref().filter(|_| saved.is_none()) {
+            // New values become rarer with every row, so these are at most as many.
+            let num_counted = partial.num_counted() as u64 * sampled.num_rows / num_sampled.max(1);
+            sampled.fit_bytes += COUNT_BYTES * num_counted.min(MAX_COUNTED as u64);
         }
     }
     Ok(sampled)

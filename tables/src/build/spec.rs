@@ -6,8 +6,8 @@ use super::labels::is_missing_text;
 use crate::TableError;
 use crate::conf::{EdgeTable, Feature, Label, LabelColumn, NodeTable, SplitBy};
 use crate::table::{
-    BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, numbers, seconds, text_cells,
-    time_cells, whole_numbers,
+    BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, number_form, numbers, seconds,
+    text_cells, time_cells, whole_numbers,
 };
 use crate::transform::{FittedFeature, Input, Row};
 use arrow_array::{Array, ArrayRef, StringArray};
@@ -56,7 +56,7 @@ pub(super) struct SplitKeys {
     pub(super) values: Vec<i64>,
     /// The unit of each time.
     pub(super) units: Option<Vec<TimeUnit>>,
-    /// True for rows without a value.
+    /// True for rows without a value, or with one that cannot be used.
     pub(super) is_missing: Vec<bool>,
 }
 
@@ -269,20 +269,32 @@ fn split_column(split: &SplitBy) -> Option<&str> {
 
 /// Decodes the values that decide about splits.
 fn split_keys(split: &SplitBy, array: &ArrayRef) -> Result<(SplitKeys, Vec<BadCell>), String> {
-    let is_missing = (0..array.len()).map(|row| array.is_null(row)).collect();
-    if let SplitBy::Time(TimeColumn { form, .. }) = split {
+    let (values, units, bad) = if let SplitBy::Time(TimeColumn { form, .. }) = split {
         let TimeCells { values, units, bad } = time_cells(array, form)?;
-        return Ok((SplitKeys { values, units: Some(units), is_missing }, bad));
-    }
-    let mut values = Vec::with_capacity(array.len());
-    let mut bad = Vec::new();
-    for (row, text) in text_cells(array)?.iter().enumerate() {
-        if text.is_none() {
-            bad.push(BadCell::missing(row));
+        (values, Some(units), bad)
+    } else {
+        let mut values = Vec::with_capacity(array.len());
+        let mut bad = Vec::new();
+        for (row, text) in text_cells(array)?.iter().enumerate() {
+            if text.is_none() {
+                bad.push(BadCell::missing(row));
+            }
+            values.push(text.map_or(0, group_key));
         }
-        values.push(xxh3_64(text.unwrap_or_default().as_bytes()) as i64);
+        (values, None, bad)
+    };
+    let mut is_missing = vec![false; array.len()];
+    bad.iter().for_each(|cell| is_missing[cell.row] = true);
+    Ok((SplitKeys { values, units, is_missing }, bad))
+}
+
+/// Returns the hash of a group. All spellings of a number are one group, because a file of a table may have whole numbers, and
+/// another one floats.
+fn group_key(text: &str) -> i64 {
+    match number_form(text) {
+        Some(number) => xxh3_64(number.as_bytes()) as i64,
+        None => xxh3_64(text.as_bytes()) as i64,
     }
-    Ok((SplitKeys { values, units: None, is_missing }, bad))
 }
 
 /// Returns the advice for a missing value of a feature.

@@ -2,11 +2,11 @@
 
 use super::Context;
 use super::bad_rows::BadKind;
+use super::known::{NumberedIds, RowNumbers};
 use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitBy, SplitFiles};
-use crate::ids::IdMap;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{RowNumber, Share, Split, SplitOrder, Splits};
+use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
 
 /// Divides labeled rows of a type by shares. `keys` are the times or the groups of all rows.
 pub(super) fn by_shares<T: RowNumber>(
@@ -15,7 +15,7 @@ pub(super) fn by_shares<T: RowNumber>(
     shares: [Share; 3],
     by: &SplitBy,
     keys: Option<&[i64]>,
-) -> [Vec<T>; 3] {
+) -> Division<T> {
     match (by, keys) {
         (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, shares),
         (SplitBy::Group(_), Some(groups)) => order.by_groups(labeled, groups, shares),
@@ -24,20 +24,33 @@ pub(super) fn by_shares<T: RowNumber>(
 }
 
 /// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not
-/// be evaluated on its training data.
+/// be evaluated on its training data. Returns rows. Entries of `known` nodes whose split is decided are counted in a warning.
 pub(super) fn by_files(
     context: &mut Context,
     label: &Label,
     files: &SplitFiles,
-    ids: &IdMap,
+    NumberedIds { ids, known }: NumberedIds,
 ) -> Result<Splits, TableError> {
     // The split that lists a node.
     let mut taken = vec![None; ids.len()];
+    let rows = known.map(RowNumbers::rows);
+    let mut num_kept = 0;
     let mut splits = Vec::with_capacity(3);
     for (split, name) in Split::ALL.into_iter().enumerate() {
         let mut nodes = Vec::new();
         for row in read_split(context.conf, &label.at, files, split, 1)? {
-            match row.ids.first().and_then(|id| ids.get(id.as_id())) {
+            let number = row.ids.first().and_then(|id| ids.get(id.as_id()));
+            if let (Some(known), Some(number)) = (known, number)
+                && known.keeps_split(number)
+            {
+                num_kept += 1;
+                continue;
+            }
+            let node = match (&rows, number) {
+                (Some(rows), Some(number)) => rows.get(&number).copied(),
+                _ => number,
+            };
+            match node {
                 Some(node) => match taken[node as usize] {
                     None => {
                         taken[node as usize] = Some(name);
@@ -51,6 +64,11 @@ pub(super) fn by_files(
         }
         nodes.sort_unstable();
         splits.push(nodes.into());
+    }
+    if num_kept > 0 {
+        context
+            .warnings
+            .push(format!("{}: {num_kept} entries of split files name nodes that stay in their split", label.at));
     }
     let Ok([train, valid, test]) = <[_; 3]>::try_from(splits) else { unreachable!("there are three splits") };
     Ok(Splits { train, valid, test })

@@ -2,7 +2,7 @@
 
 use crate::keys::{Item, Object};
 use crate::table::{NaValues, seconds_of_text};
-use crate::transform::{Impute, Input, Partial, Strategy, Transform};
+use crate::transform::{Impute, Input, Strategy, Transform};
 
 /// A feature: columns, the replacement of their missing values, and the transform that turns them into numbers.
 #[derive(Clone, Debug)]
@@ -47,9 +47,6 @@ const KEYS: &[&str] = &[
     "indicator",
     "missing_values",
     "fit_on",
-    "separator",
-    "truncate_dim",
-    "length",
     "feature_dim",
 ];
 
@@ -65,6 +62,14 @@ impl Feature {
         match self.fit_on {
             Some(rows) => rows == FitRows::Training,
             None => self.transform.is_fitted_on_training(),
+        }
+    }
+
+    /// Returns the name of what is fitted for errors.
+    pub(crate) fn shown_fit(&self) -> String {
+        match &self.impute {
+            Some(impute) if !self.transform.is_fitted() => impute.shown(),
+            _ => self.transform.name().to_owned(),
         }
     }
 
@@ -86,9 +91,14 @@ impl Feature {
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
         let object = item.object()?;
-        object.only(KEYS)?;
+        object.only(&[KEYS, Transform::NO_OP_KEYS].concat())?;
         let transform = match object.get("transform") {
-            Some(transform) => read_transform(&transform, unsupported)?,
+            Some(transform) => {
+                if let Some(item) = Transform::NO_OP_KEYS.iter().find_map(|key| object.get(key)) {
+                    return item.wrong("it has no effect beside a transform: write it inside transform");
+                }
+                read_transform(&transform, unsupported)?
+            }
             None => Some(Transform::no_op(&object)?),
         };
         let Some(transform) = transform else { return Ok(None) };
@@ -129,7 +139,8 @@ impl Feature {
                 other => return rows.wrong(format!("{other:?} is not one of all and train")),
             },
         };
-        if let Some(rows) = object.get("fit_on").filter(|_| Partial::new(&transform, impute.as_ref()).is_none()) {
+        let is_fitted = transform.is_fitted() || impute.as_ref().is_some_and(Impute::is_fitted);
+        if let Some(rows) = object.get("fit_on").filter(|_| !is_fitted) {
             return rows.wrong(format!("nothing is fitted for {}: leave it out", transform.name()));
         }
         let at = item.path.clone();

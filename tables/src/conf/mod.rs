@@ -9,7 +9,7 @@ mod tables;
 
 pub(crate) use features::Feature;
 pub(crate) use labels::{Label, LabelColumn, SplitBy, SplitFiles, SplitRule};
-pub(crate) use tables::{EdgeTable, NodeTable};
+pub(crate) use tables::{EdgeTable, NodeTable, RemovedTable};
 
 use std::path::PathBuf;
 
@@ -21,6 +21,10 @@ pub(crate) struct Conf {
     pub(crate) nodes: Vec<NodeTable>,
     /// The tables of edges. Several tables may have the same relation.
     pub(crate) edges: Vec<EdgeTable>,
+    /// The tables of removed nodes, in the configuration of an update.
+    pub(crate) removed_nodes: Vec<RemovedTable>,
+    /// The tables of removed edges, in the configuration of an update.
+    pub(crate) removed_edges: Vec<RemovedTable>,
     /// The features and labels that are left out, each as its path in the configuration and the reason.
     pub(crate) unsupported: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! Parsing of configuration files.
 
-use super::{Conf, EdgeTable, NodeTable};
+use super::{Conf, EdgeTable, NodeTable, RemovedTable};
 use crate::TableError;
-use crate::keys::Item;
+use crate::keys::{Item, Object};
 use crate::table::NaValues;
 use edgecut_graph::check_unique_keys;
 use serde_json::Value;
@@ -11,20 +11,47 @@ use std::path::Path;
 /// The version of the configurations that are accepted.
 const VERSION: &str = "gconstruct-v0.1";
 
+/// The purpose of a configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// It describes a graph.
+    Graph,
+    /// It describes changes of a graph.
+    Update,
+}
+
 impl Conf {
     /// Reads and checks a JSON or YAML file.
     ///
     /// # Errors
     /// Fails if the file cannot be read or parsed, and names the path of the first invalid key.
     pub(crate) fn read(path: &Path) -> Result<Self, TableError> {
-        let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
-        let value = parse(path, &text)?;
-        Self::build(path, &value).map_err(|why| TableError::file(path, why))
+        Self::read_for(path, Purpose::Graph)
     }
 
-    fn build(path: &Path, value: &Value) -> Result<Self, String> {
+    /// Reads and checks the JSON or YAML file of an update, which may lack edges and may remove nodes and edges.
+    ///
+    /// # Errors
+    /// As for [`Conf::read`].
+    pub(crate) fn read_update(path: &Path) -> Result<Self, TableError> {
+        Self::read_for(path, Purpose::Update)
+    }
+
+    fn read_for(path: &Path, purpose: Purpose) -> Result<Self, TableError> {
+        let text = std::fs::read_to_string(path).map_err(|error| TableError::io(path, error))?;
+        let value = parse(path, &text)?;
+        Self::build(path, &value, purpose).map_err(|why| TableError::file(path, why))
+    }
+
+    fn build(path: &Path, value: &Value, purpose: Purpose) -> Result<Self, String> {
         let root = Item::root(value).object()?;
-        root.only(&["version", "na_values", "nodes", "edges"])?;
+        let is_update = purpose == Purpose::Update;
+        for key in ["removed_nodes", "removed_edges"] {
+            if let Some(item) = root.get(key).filter(|_| !is_update) {
+                return item.wrong("only `partition-graph update` removes nodes and edges");
+            }
+        }
+        root.only(&["version", "na_values", "nodes", "edges", "removed_nodes", "removed_edges"])?;
         let na_values = match root.get("na_values") {
             Some(item) => NaValues::new(item.texts_and_numbers()?),
             None => NaValues::default(),
@@ -42,14 +69,27 @@ impl Conf {
             }
             None => Ok(Vec::new()),
         }?;
-        let edges = root.required("edges")?.list()?;
-        if edges.is_empty() {
+        let edges = if is_update { list_of(&root, "edges")? } else { root.required("edges")?.list()? };
+        if edges.is_empty() && !is_update {
             return root.required("edges")?.wrong("the list is empty, but a graph needs edges");
         }
         let read = |item| EdgeTable::read(item, &na_values, &mut unsupported);
         let edges = edges.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { path: path.to_path_buf(), nodes, edges, unsupported })
+        let mut removed_nodes = Vec::new();
+        for item in list_of(&root, "removed_nodes")? {
+            removed_nodes.push(RemovedTable::of_nodes(&item, &na_values)?);
+        }
+        let mut removed_edges = Vec::new();
+        for item in list_of(&root, "removed_edges")? {
+            removed_edges.push(RemovedTable::of_edges(&item, &na_values)?);
+        }
+        Ok(Self { path: path.to_path_buf(), nodes, edges, removed_nodes, removed_edges, unsupported })
     }
+}
+
+/// Returns the items of the list `key`, none if it is absent.
+fn list_of<'a>(root: &Object<'a>, key: &str) -> Result<Vec<Item<'a>>, String> {
+    root.get(key).map_or(Ok(Vec::new()), |item| item.list())
 }
 
 /// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples.

@@ -43,6 +43,53 @@ pub(crate) struct EdgeTable {
     pub(crate) label: Option<Label>,
 }
 
+/// A table of removed nodes or edges.
+pub(crate) struct RemovedTable {
+    /// The path of the table in the configuration, for errors.
+    pub(crate) at: String,
+    /// The name of the node type, or the names of the source type, the relation and the destination type.
+    pub(crate) of: Vec<String>,
+    /// The files.
+    pub(crate) source: Source,
+    /// The column of ids, or the columns of the ids of sources and destinations.
+    pub(crate) columns: Vec<String>,
+}
+
+impl RemovedTable {
+    /// Reads an entry of `removed_nodes`. `na_values` are those of the configuration.
+    pub(super) fn of_nodes(item: &Item, na_values: &NaValues) -> Result<Self, String> {
+        let object = item.object()?;
+        object.only(&["node_type", "files", "format", "na_values", "node_id_col"])?;
+        Ok(Self {
+            at: item.path.clone(),
+            of: vec![object.required("node_type")?.text()?],
+            source: read_source(&object, na_values)?,
+            columns: vec![object.required("node_id_col")?.text()?],
+        })
+    }
+
+    /// Reads an entry of `removed_edges`. `na_values` are those of the configuration.
+    pub(super) fn of_edges(item: &Item, na_values: &NaValues) -> Result<Self, String> {
+        let object = item.object()?;
+        object.only(&["relation", "files", "format", "na_values", "source_id_col", "dest_id_col"])?;
+        Ok(Self {
+            at: item.path.clone(),
+            of: read_relation(&object)?.to_vec(),
+            source: read_source(&object, na_values)?,
+            columns: vec![object.required("source_id_col")?.text()?, object.required("dest_id_col")?.text()?],
+        })
+    }
+}
+
+/// Reads the key `relation` of a table of edges.
+fn read_relation(object: &Object) -> Result<[String; 3], String> {
+    let relation = object.required("relation")?;
+    let Ok(names) = <[String; 3]>::try_from(relation.texts()?) else {
+        return relation.wrong("expected a source type, a relation and a destination type");
+    };
+    Ok(names)
+}
+
 impl NodeTable {
     /// Reads an entry of `nodes`. Adds what it leaves out to `unsupported`. `na_values` are those of the configuration.
     pub(super) fn read(item: &Item, na_values: &NaValues, unsupported: &mut Vec<String>) -> Result<Self, String> {
@@ -80,10 +127,7 @@ impl EdgeTable {
             "features",
             "labels",
         ])?;
-        let relation = object.required("relation")?;
-        let Ok(names) = <[String; 3]>::try_from(relation.texts()?) else {
-            return relation.wrong("expected a source type, a relation and a destination type");
-        };
+        let names = read_relation(&object)?;
         let ends = match (object.text("source_id_col")?, object.text("dest_id_col")?) {
             (Some(source), Some(destination)) => Some([source, destination]),
             (None, None) => None,

@@ -152,12 +152,27 @@ impl IdMap {
         }
         let mut sorted = Self::new();
         for at in order {
-            match &self.ids {
-                UserIds::Numbers(numbers) => sorted.insert(Id::Number(numbers[at as usize])),
-                ids => sorted.insert(Id::Text(&ids.show(at))),
-            };
+            self.ids.with_id(at, |id| sorted.insert(id));
         }
         sorted
+    }
+
+    /// Returns the map of the same ids in their order, without the nodes for which `is_removed` is true.
+    pub(crate) fn without(&self, is_removed: &[bool]) -> Self {
+        let mut kept = Self::new();
+        for (position, _) in (0..self.len() as u32).zip(is_removed).filter(|(_, is_removed)| !**is_removed) {
+            self.ids.with_id(position, |id| kept.insert(id));
+        }
+        kept
+    }
+
+    /// Adds the ids of another map in their order, but not those that there are already. Returns false if there are too many.
+    pub(crate) fn extend(&mut self, more: &Self) -> bool {
+        let mut has_room = true;
+        for position in 0..more.len() as u32 {
+            has_room &= more.ids.with_id(position, |id| self.insert(id)) != Inserted::Full;
+        }
+        has_room
     }
 
     /// Converts the ids to the form that can also hold `id` at `position`.
@@ -187,11 +202,23 @@ impl IdMap {
 
 impl UserIds {
     /// Returns the id of a node for errors and tables.
-    pub(crate) fn show(&self, position: u32) -> String {
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn show(&self, position: u32) -> String {
         match self {
             Self::Rows(_) => position.to_string(),
             Self::Numbers(numbers) => numbers[position as usize].to_string(),
             Self::Texts { .. } => String::from_utf8_lossy(self.text(position)).into_owned(),
+        }
+    }
+
+    /// Calls `take` with the id of a node.
+    fn with_id<T>(&self, position: u32, take: impl FnOnce(Id) -> T) -> T {
+        match self {
+            Self::Rows(_) => take(Id::Number(i64::from(position))),
+            Self::Numbers(numbers) => take(Id::Number(numbers[position as usize])),
+            Self::Texts { .. } => take(Id::Text(&self.show(position))),
         }
     }
 

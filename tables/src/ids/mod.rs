@@ -2,6 +2,7 @@
 
 mod id_map;
 mod parquet;
+mod read;
 
 pub(crate) use id_map::{Id, Inserted};
 pub use id_map::{IdMap, UserIds};

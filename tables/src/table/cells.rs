@@ -61,7 +61,7 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
 }
 
-fn is_decimal(data_type: &DataType) -> bool {
+pub(super) fn is_decimal(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..)
@@ -166,6 +166,28 @@ pub(crate) fn whole_text(text: &str) -> Result<i64, String> {
     }
 }
 
+/// Returns the plain decimal form of a number, which all its spellings have in common, such as `5`, ` 5.0` and `5e0`. A text with
+/// zeros before its digits, such as `007`, is a name and not a number, as among ids.
+pub(crate) fn number_form(text: &str) -> Option<String> {
+    let text = text.trim();
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        let has_exponent = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let float: f64 = text.parse().ok().filter(|float: &f64| has_exponent && float.is_finite())?;
+        return number_form(&float.to_string());
+    }
+    let has_zeros_before = whole.len() > 1 && whole.starts_with('0');
+    if has_zeros_before || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = fraction.trim_end_matches('0');
+    let sign = if text.starts_with('-') && (whole, fraction) != ("0", "") { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{sign}{whole}{point}{fraction}"))
+}
+
 fn whole_float(float: f64) -> Result<i64, String> {
     if float.fract() == 0.0 && float.abs() < 9e15 {
         return Ok(float as i64);
@@ -186,4 +208,28 @@ pub(super) fn cast_to(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Strin
 fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
     let texts = cast_to(array, &DataType::Utf8)?;
     Ok(texts.as_string::<i32>().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_spellings_of_a_number_have_one_form() {
+        for (texts, form) in [
+            (&["5", "5.0", " 5.00", "+5", "5.", "5e0", "0.5E1"][..], "5"),
+            (&["-999", "-999.00", "-9.99e2"], "-999"),
+            (&["0", "-0", "0.000", "-0.0", ".0"], "0"),
+            (&["0.5", ".50", "5e-1"], "0.5"),
+            (&["12345678901234567890", "12345678901234567890.0"], "12345678901234567890"),
+            (&["1e20"], "100000000000000000000"),
+        ] {
+            for text in texts {
+                assert_eq!(number_form(text).as_deref(), Some(form), "{text}");
+            }
+        }
+        for text in ["", "-", ".", "007", "-00.5", "1.2.3", "e5", "inf", "NaN", "1e999", "5 apples", "0x5", "--5"] {
+            assert_eq!(number_form(text), None, "{text}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::{Format, Source};
 use crate::TableError;
 use edgecut_graph::suggestion;
 use std::cmp::Ordering;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The endings of the names of CSV files, each also followed by `.gz` or `.zst`.
 const CSV_ENDINGS: [&str; 3] = ["csv", "tsv", "txt"];
@@ -16,16 +16,31 @@ const PARQUET_ENDINGS: [&str; 3] = ["parquet", "parq", "pq"];
 ///
 /// # Errors
 /// Fails for a path without files, a folder with files of other kinds, and a file whose format is unknown.
-pub(crate) fn resolve(conf: &Path, at: &str, source: &Source) -> Result<Vec<(PathBuf, Format)>, TableError> {
-    let paths = paths(conf, at, &source.files)?;
-    let with_format = |path: PathBuf| match source.format.or_else(|| format_of(&path)) {
-        Some(format) => Ok((path, format)),
+pub(super) fn resolve(conf: &Path, at: &str, source: &Source) -> Result<Vec<(FoundFile, Format)>, TableError> {
+    let with_format = |file: FoundFile| match source.format.or_else(|| format_of(&file.path)) {
+        Some(format) => Ok((file, format)),
         None => {
             let why = "its format is not known from its name: set the format to {\"name\": \"csv\"} or {\"name\": \"parquet\"}";
-            Err(TableError::file(path, why))
+            Err(TableError::file(file.path, why))
         }
     };
-    paths.into_iter().map(with_format).collect()
+    files(conf, at, &source.files)?.into_iter().map(with_format).collect()
+}
+
+/// Returns the paths of the files of paths, folders and patterns, sorted.
+///
+/// # Errors
+/// Fails for a path without files.
+pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<PathBuf>, TableError> {
+    Ok(files(conf, at, patterns)?.into_iter().map(|file| file.path).collect())
+}
+
+/// A file of a table.
+#[derive(Debug)]
+pub(super) struct FoundFile {
+    pub(super) path: PathBuf,
+    /// The columns that the names of its folders have, below the folder that is read or the first wildcard of the pattern.
+    pub(super) of_folders: Vec<FolderColumn>,
 }
 
 /// Returns the files of paths, folders and patterns, sorted by path. A relative path starts at the folder of the
@@ -33,19 +48,19 @@ pub(crate) fn resolve(conf: &Path, at: &str, source: &Source) -> Result<Vec<(Pat
 ///
 /// # Errors
 /// Fails for a path without files.
-pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<PathBuf>, TableError> {
+fn files(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<FoundFile>, TableError> {
     let mut found = Vec::new();
     for pattern in patterns {
-        let folder = conf.parent().unwrap_or(Path::new(""));
-        let candidates = [folder.join(pattern), PathBuf::from(pattern)];
+        let folders = [conf.parent().unwrap_or(Path::new("")), Path::new("")];
         let mut matched = Vec::new();
-        for candidate in &candidates {
-            matched = expand(conf, at, candidate)?;
+        for folder in folders {
+            matched = expand(conf, at, folder, pattern)?;
             if !matched.is_empty() {
                 break;
             }
         }
         if matched.is_empty() {
+            let candidates = folders.map(|folder| folder.join(pattern));
             let hint = candidates.iter().find_map(|path| near_file(path)).unwrap_or_default();
             let [beside, working] = candidates.map(|path| path.display().to_string());
             let places = if beside == working { beside } else { format!("{beside} or {working}") };
@@ -53,9 +68,9 @@ pub(crate) fn paths(conf: &Path, at: &str, patterns: &[String]) -> Result<Vec<Pa
         }
         found.extend(matched);
     }
-    found.sort();
-    if let Some(twice) = found.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(TableError::file(conf, format!("{at}.files: {} is listed twice", twice[0].display())));
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    if let Some(twice) = found.windows(2).find(|pair| pair[0].path == pair[1].path) {
+        return Err(TableError::file(conf, format!("{at}.files: {} is listed twice", twice[0].path.display())));
     }
     Ok(found)
 }
@@ -68,18 +83,19 @@ fn near_file(path: &Path) -> Option<String> {
     Some(suggestion(name, names.iter().map(String::as_str))).filter(|hint| !hint.is_empty())
 }
 
-/// Returns the files of one path or pattern.
-fn expand(conf: &Path, at: &str, pattern: &Path) -> Result<Vec<PathBuf>, TableError> {
-    if pattern.is_dir() {
-        return files_of_folder(pattern);
+/// Returns the files of one path or pattern, which starts at `folder`.
+fn expand(conf: &Path, at: &str, folder: &Path, pattern: &str) -> Result<Vec<FoundFile>, TableError> {
+    let whole = folder.join(pattern);
+    if whole.is_dir() {
+        return Ok(below(&whole, files_of_folder(&whole)?));
     }
-    if pattern.is_file() {
-        return Ok(vec![pattern.to_path_buf()]);
+    if whole.is_file() {
+        return Ok(vec![FoundFile { path: whole, of_folders: Vec::new() }]);
     }
-    let text = pattern.to_string_lossy();
-    let matches = match glob::glob(&text) {
+    let escaped = PathBuf::from(glob::Pattern::escape(&folder.to_string_lossy())).join(pattern);
+    let matches = match glob::glob(&escaped.to_string_lossy()) {
         Ok(matches) => matches,
-        Err(error) => return Err(TableError::file(conf, format!("{at}.files: {text:?} is not a pattern: {error}"))),
+        Err(error) => return Err(TableError::file(conf, format!("{at}.files: {pattern:?} is not a pattern: {error}"))),
     };
     let mut found = Vec::new();
     for entry in matches {
@@ -90,7 +106,29 @@ fn expand(conf: &Path, at: &str, pattern: &Path) -> Result<Vec<PathBuf>, TableEr
             found.push(path);
         }
     }
-    Ok(found)
+    let fixed: PathBuf = Path::new(pattern).components().take_while(|part| !has_wildcard(part)).collect();
+    Ok(below(&folder.join(fixed), found))
+}
+
+/// Returns true for a folder or a file of a pattern that stands for several names.
+fn has_wildcard(part: &Component) -> bool {
+    part.as_os_str().to_string_lossy().contains(['*', '?', '['])
+}
+
+/// Adds to each path the columns that the names of its folders below `folder` have.
+fn below(folder: &Path, paths: Vec<PathBuf>) -> Vec<FoundFile> {
+    let folder = without_dots(folder);
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        let of_folders = without_dots(&path).strip_prefix(&folder).map(folder_columns).unwrap_or_default();
+        files.push(FoundFile { path, of_folders });
+    }
+    files
+}
+
+/// Returns a path without `.` at its start, which patterns leave out.
+fn without_dots(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
 /// Returns the tables in a folder as Spark and DuckDB write it. Names that start with `_` or `.` are marks and
@@ -140,7 +178,7 @@ pub(crate) struct FolderColumn {
 }
 
 /// Returns the columns in the names of the folders of a file, such as `year=2020`, the innermost first.
-pub(super) fn folder_columns(path: &Path) -> Vec<FolderColumn> {
+fn folder_columns(path: &Path) -> Vec<FolderColumn> {
     let folders = path.ancestors().skip(1).filter_map(Path::file_name);
     folders.filter_map(|name| column_of_folder(&name.to_string_lossy())).collect()
 }

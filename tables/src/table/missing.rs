@@ -2,9 +2,10 @@
 //!
 //! Invariant: a batch of a table has null for every missing value before its columns are decoded.
 
+use super::cells::{is_decimal, number_form};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::nullif::nullif;
@@ -23,9 +24,28 @@ const SUSPECTS: [&str; 12] =
 pub(crate) struct NaValues {
     texts: Vec<String>,
     /// The numbers among the texts.
-    numbers: Vec<f64>,
+    numbers: Vec<MissingNumber>,
     /// The length of the longest text.
     longest: usize,
+}
+
+/// A number that is missing in all its spellings and types.
+#[derive(Clone, Debug, PartialEq)]
+struct MissingNumber {
+    float: f64,
+    /// The plain decimal form, or the name of an infinite number.
+    form: String,
+    /// The number, if it is whole.
+    whole: Option<i128>,
+}
+
+impl MissingNumber {
+    /// Returns the number of a text, unless it is another text.
+    fn of(text: &str) -> Option<Self> {
+        let float: f64 = text.trim().parse().ok()?;
+        let form = if float.is_infinite() { text.to_owned() } else { number_form(text)? };
+        Some(Self { float, whole: form.parse().ok(), form })
+    }
 }
 
 /// The numbers of missing values of each column and of unknown categories of each feature, over all tables of a
@@ -62,13 +82,11 @@ impl Default for NaValues {
 }
 
 impl NaValues {
-    /// Creates the rule for a list of texts. A whole number is also missing with a zero as decimal, as in pandas.
+    /// Creates the rule for a list of texts. Numbers among them are missing in columns of numbers, and in all spellings.
     pub(crate) fn new(mut texts: Vec<String>) -> Self {
-        let numbers: Vec<f64> =
-            texts.iter().filter_map(|text| text.parse().ok()).filter(|n: &f64| !n.is_nan()).collect();
-        texts.extend(numbers.iter().filter(|number| number.fract() == 0.0).map(|number| format!("{number:.1}")));
         texts.sort();
         texts.dedup();
+        let numbers = texts.iter().filter_map(|text| MissingNumber::of(text)).collect();
         let longest = texts.iter().map(String::len).max().unwrap_or(0);
         Self { texts, numbers, longest }
     }
@@ -87,8 +105,27 @@ impl NaValues {
         text.len() <= self.longest && self.texts.iter().any(|missing| missing == text)
     }
 
-    fn has_number(&self, number: f64) -> bool {
-        number.is_nan() || self.numbers.contains(&number)
+    /// Returns true for a spelling of a number that is missing. Floats that are equal are told apart by all their digits.
+    fn has_spelling(&self, text: &str) -> bool {
+        if self.numbers.is_empty() {
+            return false;
+        }
+        let Ok(float) = text.trim().parse::<f64>() else { return false };
+        let mut near = self.numbers.iter().filter(|number| number.float == float);
+        near.any(|number| number_form(text).as_ref() == Some(&number.form))
+    }
+
+    /// Returns the numbers that are missing in a column of floats, in the precision of the column.
+    fn floats(&self, data_type: &DataType) -> Result<Vec<f64>, ArrowError> {
+        let numbers: ArrayRef =
+            Arc::new(Float64Array::from_iter_values(self.numbers.iter().map(|number| number.float)));
+        let rounded = cast(&cast(&numbers, data_type)?, &DataType::Float64)?;
+        let mut floats = Vec::with_capacity(self.numbers.len());
+        for (number, float) in self.numbers.iter().zip(rounded.as_primitive::<Float64Type>()) {
+            // A number that is too large for the column is not in it.
+            floats.extend(float.filter(|float| float.is_infinite() == number.float.is_infinite()));
+        }
+        Ok(floats)
     }
 
     /// Returns a column with null in place of missing values, and adds these to `counts`. `empty_is_null` says that null
@@ -120,16 +157,38 @@ impl NaValues {
 
     /// Returns the spelling of each missing value other than null. Returns nothing for a type that has only null.
     fn find(&self, column: &ArrayRef) -> Result<Vec<Option<String>>, ArrowError> {
+        if let DataType::Dictionary(_, values) = column.data_type() {
+            return self.find(&cast(column, values)?);
+        }
         let data_type = column.data_type();
-        if is_text(data_type) {
+        if data_type.is_string() {
             let texts = cast(column, &DataType::Utf8)?;
             let texts = texts.as_string::<i32>();
-            return Ok(spellings(|| texts.iter(), |text| self.has_text(text)));
+            return Ok(spellings(|| texts.iter(), |text| self.has_text(text) || self.has_spelling(text)));
         }
-        if data_type.is_floating() || (data_type.is_integer() && !self.numbers.is_empty()) {
+        if data_type.is_floating() {
+            let missing = self.floats(data_type)?;
             let numbers = cast(column, &DataType::Float64)?;
             let numbers = numbers.as_primitive::<Float64Type>();
-            return Ok(spellings(|| numbers.iter(), |number| self.has_number(*number)));
+            return Ok(spellings(|| numbers.iter(), |number| number.is_nan() || missing.contains(number)));
+        }
+        if self.numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        if is_decimal(data_type) {
+            let texts = cast(column, &DataType::Utf8)?;
+            let texts = texts.as_string::<i32>();
+            return Ok(spellings(|| texts.iter(), |text| self.has_spelling(text)));
+        }
+        let whole: Vec<i128> = self.numbers.iter().filter_map(|number| number.whole).collect();
+        if *data_type == DataType::UInt64 {
+            let numbers = column.as_primitive::<UInt64Type>();
+            return Ok(spellings(|| numbers.iter(), |&number| whole.contains(&i128::from(number))));
+        }
+        if data_type.is_integer() {
+            let numbers = cast(column, &DataType::Int64)?;
+            let numbers = numbers.as_primitive::<Int64Type>();
+            return Ok(spellings(|| numbers.iter(), |&number| whole.contains(&i128::from(number))));
         }
         Ok(Vec::new())
     }
@@ -259,6 +318,22 @@ mod tests {
         let to = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
         assert_eq!(missing(&values, cast(&texts, &to).unwrap()), expected);
         assert_eq!(missing(&NaValues::none(), Arc::new(texts)), [false, false, false, true, false]);
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![Some(-9.0), Some(f64::NAN), None, Some(9.0)]));
+        let to = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Float64));
+        assert_eq!(missing(&values, cast(&floats, &to).unwrap()), [true, true, true, false]);
+    }
+
+    #[test]
+    fn numbers_are_missing_in_the_precision_of_a_column() {
+        let values = NaValues::new(vec!["1e300".into(), "-9223372036854775808".into(), "0.1".into()]);
+        let floats = Float32Array::from(vec![f32::INFINITY, -9_223_372_036_854_775_808.0, 0.1, 0.2]);
+        assert_eq!(missing(&values, Arc::new(floats)), [false, true, true, false]);
+        let whole = arrow_array::Int64Array::from(vec![i64::MIN, i64::MIN + 1, 0]);
+        assert_eq!(missing(&values, Arc::new(whole)), [true, false, false]);
+        let texts = StringArray::from(vec!["1e+300", " 0.10", "-9223372036854775807", "00.1"]);
+        assert_eq!(missing(&values, Arc::new(texts)), [true, true, false, false]);
+        let infinite = NaValues::new(vec!["inf".into()]);
+        assert_eq!(missing(&infinite, Arc::new(Float32Array::from(vec![f32::INFINITY, f32::MAX]))), [true, false]);
     }
 
     #[test]

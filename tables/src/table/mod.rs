@@ -11,7 +11,7 @@ mod scan;
 mod source;
 mod times;
 
-pub(crate) use cells::{IdCells, id_cells, text_cells, whole_numbers, whole_text};
+pub(crate) use cells::{IdCells, id_cells, number_form, text_cells, whole_numbers, whole_text};
 pub(crate) use files::paths;
 pub(crate) use missing::{MissingValues, NaValues, is_text};
 pub(crate) use numbers::{BadCell, NumberForm, Numbers, numbers};

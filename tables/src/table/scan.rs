@@ -4,7 +4,7 @@
 //! megabyte, and few of them wait.
 
 use super::csv::{BUFFER_BYTES, CsvRows, header};
-use super::files::{FolderColumn, folder_columns, misordered, resolve};
+use super::files::{FolderColumn, FoundFile, misordered, resolve};
 use super::missing::{MissingInPiece, MissingValues, NaValues};
 use super::parquet::{ParquetFile, ParquetRows};
 use super::{Format, Source};
@@ -119,8 +119,7 @@ impl Table {
     ) -> Result<Self, TableError> {
         let mut files = Vec::new();
         let mut pieces = Vec::new();
-        for (path, format) in resolve(conf, at, source)? {
-            let of_folders = folder_columns(&path);
+        for (FoundFile { path, of_folders }, format) in resolve(conf, at, source)? {
             match format {
                 Format::Csv { separator } => {
                     let num_bytes = path.metadata().map_err(|error| TableError::io(&path, error))?.len();
@@ -311,7 +310,9 @@ impl<'a> Rows<'a> {
                 None => in_file.next().expect("the file has all other columns").clone(),
             };
             let na_values = self.table.na_of_columns.get(name).unwrap_or(&self.table.na_values);
-            let nullified = na_values.nullify(array, is_csv, missing);
+            // The name of a folder has an own form for null.
+            let empty_is_null = is_csv && of_folder.is_none();
+            let nullified = na_values.nullify(array, empty_is_null, missing);
             columns.push(nullified.map_err(|why| TableError::file(self.path, format!("column {name}: {why}")))?);
         }
         Ok(Some(Batch { path: self.path, first_row, columns, num_rows }))

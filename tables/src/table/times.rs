@@ -2,7 +2,7 @@
 //!
 //! Invariant: all times of a graph have one unit, which `META.json` and `transforms.json` record.
 
-use super::cells::{cast_to, whole_numbers, whole_text};
+use super::cells::{cast_to, is_decimal, whole_numbers, whole_text};
 use super::missing::is_text;
 use super::{BadCell, Numbers};
 use crate::keys::Object;
@@ -11,9 +11,10 @@ use arrow_array::types::{Date32Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::parse::string_to_datetime;
 use arrow_schema::{DataType, TimeUnit as ArrowUnit};
-use chrono::format::{Item, Parsed, StrftimeItems, parse};
+use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use edgecut_graph::TimeUnit;
+use std::fmt::Write;
 
 const NANOS_PER_DAY: i128 = 86_400 * 1_000_000_000;
 
@@ -75,16 +76,20 @@ impl TimeFormat {
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let items = StrftimeItems::new(text).parse_to_owned();
         let items = items.map_err(|_| format!("{text:?} is not a format of strftime, such as \"%d.%m.%Y %H:%M\""))?;
+        items.iter().try_for_each(check_part)?;
         let format = Self { text: text.to_owned(), items };
         // A time whose parts differ from each other, after which two digits are enough for a year.
         let example = DateTime::UNIX_EPOCH + chrono::TimeDelta::seconds(1_612_411_506);
-        let shown = example.format_with_items(format.items.iter()).to_string();
-        match format.nanoseconds(&shown) {
-            Ok(_) => Ok(format),
-            Err(_) => Err(format!(
+        // The form %#z is for parsing only.
+        let writable = text.replace("%#z", "%z");
+        let mut shown = String::new();
+        let is_shown = write!(shown, "{}", example.format_with_items(StrftimeItems::new(&writable)));
+        if is_shown.is_err() || format.nanoseconds(&shown).is_err() {
+            return Err(format!(
                 "{text:?} does not determine a time: it needs a year, a month and a day, or %s. Hours need minutes"
-            )),
+            ));
         }
+        Ok(format)
     }
 
     /// Returns the nanoseconds since 1970 of a text. A text without a zone is in UTC, and one without a time of day is
@@ -101,6 +106,22 @@ impl TimeFormat {
             parsed.to_naive_date().map_err(|_| wrong())?.and_time(NaiveTime::MIN)
         };
         Ok(nanoseconds_of(&local.and_utc()) - i128::from(offset) * 1_000_000_000)
+    }
+}
+
+/// Checks a part of a format.
+///
+/// # Errors
+/// Fails for a part that is read otherwise than its users mean: chrono ignores names of zones, and Python's `%f` is a fraction.
+fn check_part(part: &Item) -> Result<(), String> {
+    match part {
+        Item::Fixed(Fixed::TimezoneName) => Err("%Z is the name of a zone, which tells no offset from UTC: use %z for \
+                                                 offsets such as +0200, or the name itself, such as UTC, for times in UTC"
+            .into()),
+        Item::Numeric(Numeric::Nanosecond, _) => Err("%f counts nanoseconds: use %.f, without a point before it, for \
+                                                      fractions of a second, as in %H:%M:%S%.f"
+            .into()),
+        _ => Ok(()),
     }
 }
 
@@ -138,7 +159,8 @@ pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells,
             let why = "which is not a point in time: store timestamps, dates, or whole numbers";
             return Err(format!("its type is {data_type}, {why}"));
         }
-        _ if is_text(data_type) => {
+        // The texts of decimals have all their digits.
+        _ if is_text(data_type) || (is_decimal(data_type) && form.epoch.is_some()) => {
             let texts = cast_to(array, &DataType::Utf8)?;
             for text in texts.as_string::<i32>().iter() {
                 cells.add(text.ok_or_else(missing).and_then(|text| time_of_text(text.trim(), form)));
@@ -221,6 +243,30 @@ fn since_epoch(number: f64, factor: i64) -> Result<(i64, TimeUnit), String> {
     typed(whole as i128 * i128::from(factor) + fraction as i128, &number.to_string())
 }
 
+/// Returns the nanoseconds of a decimal number that counts `factor` nanoseconds since 1970, rounded once. Returns `None` for other
+/// texts, such as numbers with an exponent.
+fn decimal_since_epoch(text: &str, factor: i64) -> Option<i128> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    if !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // Later digits do not change a nanosecond by more than rounding.
+    let fraction = &fraction[..fraction.len().min(18)];
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let parts = 10_i128.pow(fraction.len() as u32);
+    let of_fraction = (number_of_digits(fraction)? * i128::from(factor) + parts / 2) / parts;
+    let nanoseconds = number_of_digits(whole)?.checked_mul(i128::from(factor))?.checked_add(of_fraction)?;
+    Some(if text.starts_with('-') { -nanoseconds } else { nanoseconds })
+}
+
+/// Returns the number of some digits, 0 for none. Returns `None` for too many digits.
+fn number_of_digits(digits: &str) -> Option<i128> {
+    if digits.is_empty() { Some(0) } else { digits.parse().ok() }
+}
+
 impl TimeCells {
     fn add(&mut self, cell: Result<(i64, TimeUnit), String>) {
         let row = self.values.len();
@@ -252,10 +298,10 @@ fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> 
         return typed(format.nanoseconds(text)?, text);
     }
     if let Some(factor) = form.epoch {
-        return match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(number), _) => typed(i128::from(number) * i128::from(factor), text),
-            (_, Ok(number)) => since_epoch(number, factor),
-            _ => Err(format!("{text:?} is not a number since 1970, as epoch says")),
+        return match (decimal_since_epoch(text, factor), text.parse::<f64>()) {
+            (Some(nanoseconds), _) => typed(nanoseconds, text),
+            (None, Ok(number)) => since_epoch(number, factor),
+            (None, Err(_)) => Err(format!("{text:?} is not a number since 1970, as epoch says")),
         };
     }
     let why = match whole_text(text) {

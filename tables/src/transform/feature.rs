@@ -1,7 +1,8 @@
 //! A feature: the replacement of missing values, and a transform.
 
-use super::impute::{FittedImpute, Impute, ImputeStatistics};
-use super::kind::Row;
+use super::impute::{FittedImpute, Impute};
+use super::kind::{Row, Statistics as _};
+use super::statistics::ColumnStatistics;
 use super::{Fitted, Statistics, Transform};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug)]
 pub(crate) struct Partial {
     transform: Option<Statistics>,
-    impute: Option<ImputeStatistics>,
+    impute: Option<ColumnStatistics>,
     /// The text that replaces missing ones, which is a category like others.
     fill: Option<String>,
 }
@@ -24,7 +25,7 @@ pub(crate) struct FittedFeature {
 }
 
 impl Partial {
-    /// Creates the statistics of no rows. Returns `None` if the configuration determines the feature.
+    /// Creates the statistics of no rows. Returns `None` if the feature needs none, not even the numbers per row.
     pub(crate) fn new(transform: &Transform, impute: Option<&Impute>) -> Option<Self> {
         let partial = Self {
             transform: transform.statistics(),
@@ -60,7 +61,13 @@ impl Partial {
     /// Returns the numbers per row, if a row is known.
     fn width(&self) -> Option<usize> {
         let of_transform = self.transform.as_ref().and_then(Statistics::width);
-        of_transform.or_else(|| self.impute.as_ref().and_then(ImputeStatistics::width))
+        of_transform.or_else(|| self.impute.as_ref().and_then(ColumnStatistics::width))
+    }
+
+    /// Returns the number of different values that are counted.
+    pub(crate) fn num_counted(&self) -> usize {
+        let of_transform = self.transform.as_ref().map_or(0, Statistics::num_counted);
+        of_transform + self.impute.as_ref().map_or(0, ColumnStatistics::num_counted)
     }
 }
 

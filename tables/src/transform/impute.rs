@@ -1,7 +1,7 @@
 //! Replacement of missing values before a transform.
 
-use super::kind::{Input, Row, Statistics};
-use super::statistics::{CategoryCounts, Moments, NumberCounts, PerNumber, quantile, sorted};
+use super::kind::Input;
+use super::statistics::{CategoryCounts, ColumnStatistics, PerNumber, quantile, sorted};
 use serde::{Deserialize, Serialize};
 
 /// The replacement of the missing values of a feature, as configured.
@@ -43,16 +43,6 @@ pub(crate) struct FittedImpute {
     indicator: bool,
 }
 
-/// The statistics of some rows that a replacement is fitted to.
-#[derive(Clone, Debug)]
-pub(super) enum ImputeStatistics {
-    Moments(PerNumber<Moments>),
-    Values(PerNumber<Vec<f64>>),
-    Counts(PerNumber<NumberCounts>),
-    Width(PerNumber<()>),
-    Texts(CategoryCounts),
-}
-
 impl Strategy {
     /// Returns the name in configurations.
     fn name(&self) -> &'static str {
@@ -80,15 +70,20 @@ impl Impute {
         shown(self.strategy.name(), self.has_indicator)
     }
 
-    /// Returns the statistics of no rows, or `None` if the configuration determines the replacement.
-    pub(super) fn statistics(&self, input: Input) -> Option<ImputeStatistics> {
+    /// Returns true if the values of the columns determine the replacement.
+    pub(crate) fn is_fitted(&self) -> bool {
+        matches!(self.strategy, Strategy::Mean | Strategy::Median | Strategy::MostFrequent)
+    }
+
+    /// Returns the statistics of no rows, or `None` if the replacement needs none, not even the numbers per row.
+    pub(super) fn statistics(&self, input: Input) -> Option<ColumnStatistics> {
         Some(match (&self.strategy, input) {
             (Strategy::Text(_) | Strategy::Zeros, _) => return None,
-            (Strategy::MostFrequent, Input::Texts) => ImputeStatistics::Texts(CategoryCounts::new(None)),
-            (Strategy::MostFrequent, _) => ImputeStatistics::Counts(PerNumber::default()),
-            (Strategy::Mean, _) => ImputeStatistics::Moments(PerNumber::default()),
-            (Strategy::Median, _) => ImputeStatistics::Values(PerNumber::default()),
-            (Strategy::Numbers(_), _) => ImputeStatistics::Width(PerNumber::default()),
+            (Strategy::MostFrequent, Input::Texts) => ColumnStatistics::Texts(CategoryCounts::new(None)),
+            (Strategy::MostFrequent, _) => ColumnStatistics::Counts(PerNumber::default()),
+            (Strategy::Mean, _) => ColumnStatistics::Moments(PerNumber::default()),
+            (Strategy::Median, _) => ColumnStatistics::VALUES,
+            (Strategy::Numbers(_), _) => ColumnStatistics::WIDTH,
         })
     }
 
@@ -96,14 +91,14 @@ impl Impute {
     ///
     /// # Errors
     /// Fails for a column without values, and for numbers that do not fit the columns.
-    pub(super) fn fit(&self, statistics: Option<&ImputeStatistics>, width: usize) -> Result<FittedImpute, String> {
+    pub(super) fn fit(&self, statistics: Option<&ColumnStatistics>, width: usize) -> Result<FittedImpute, String> {
         let found = match statistics {
-            None | Some(ImputeStatistics::Texts(_) | ImputeStatistics::Width(_)) => Ok(None),
-            Some(ImputeStatistics::Moments(moments)) => moments.known(|count, moments| moments.mean(count)).map(Some),
-            Some(ImputeStatistics::Values(values)) => {
+            None | Some(ColumnStatistics::Texts(_) | ColumnStatistics::Width(_)) => Ok(None),
+            Some(ColumnStatistics::Moments(moments)) => moments.known(|count, moments| moments.mean(count)).map(Some),
+            Some(ColumnStatistics::Values(values)) => {
                 values.known(|_, numbers| quantile(&sorted(numbers), 0.5)).map(Some)
             }
-            Some(ImputeStatistics::Counts(counts)) => counts.known(|_, counts| counts.most_frequent()).map(Some),
+            Some(ColumnStatistics::Counts(counts)) => counts.known(|_, counts| counts.most_frequent()).map(Some),
         };
         let name = self.strategy.name();
         let found = found.map_err(|why| format!("{why}, or set impute to constant, as {name} has no value to take"))?;
@@ -113,7 +108,7 @@ impl Impute {
         };
         let text = match (&self.strategy, statistics) {
             (Strategy::Text(text), _) => Some(text.clone()),
-            (Strategy::MostFrequent, Some(ImputeStatistics::Texts(counts))) => match counts.most_frequent() {
+            (Strategy::MostFrequent, Some(ColumnStatistics::Texts(counts))) => match counts.most_frequent() {
                 Some(text) => Some(text.to_owned()),
                 None => {
                     return Err("all its values are missing: leave the feature out, or set impute to constant".into());
@@ -136,42 +131,6 @@ pub(super) fn spread(numbers: &[f64], width: usize, key: &str) -> Result<Vec<f64
 
 fn shown(strategy: &str, has_indicator: bool) -> String {
     format!("impute {strategy}{}", if has_indicator { " with an indicator" } else { "" })
-}
-
-impl ImputeStatistics {
-    /// Adds a row.
-    pub(super) fn add(&mut self, row: Row) -> Result<(), String> {
-        match self {
-            Self::Moments(statistics) => statistics.add(row),
-            Self::Values(statistics) => statistics.add(row),
-            Self::Counts(statistics) => statistics.add(row),
-            Self::Width(statistics) => statistics.add(row),
-            Self::Texts(statistics) => statistics.add(row),
-        }
-    }
-
-    /// Adds the statistics of later rows.
-    pub(super) fn merge(&mut self, later: Self) -> Result<(), String> {
-        match (self, later) {
-            (Self::Moments(statistics), Self::Moments(later)) => statistics.merge(later),
-            (Self::Values(statistics), Self::Values(later)) => statistics.merge(later),
-            (Self::Counts(statistics), Self::Counts(later)) => statistics.merge(later),
-            (Self::Width(statistics), Self::Width(later)) => statistics.merge(later),
-            (Self::Texts(statistics), Self::Texts(later)) => statistics.merge(later),
-            _ => unreachable!("both are statistics of one feature"),
-        }
-    }
-
-    /// Returns the numbers per row, if a row is known.
-    pub(super) fn width(&self) -> Option<usize> {
-        match self {
-            Self::Moments(statistics) => statistics.width(),
-            Self::Values(statistics) => statistics.width(),
-            Self::Counts(statistics) => statistics.width(),
-            Self::Width(statistics) => statistics.width(),
-            Self::Texts(_) => None,
-        }
-    }
 }
 
 impl FittedImpute {

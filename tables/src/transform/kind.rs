@@ -25,8 +25,13 @@ pub(crate) trait Kind: Sized + Clone + Debug {
         Input::Numbers { separator: None, length: None }
     }
 
-    /// Returns the statistics of no rows, or `None` if the configuration determines the transform.
+    /// Returns the statistics of no rows, or `None` if the transform needs none, not even the numbers per row.
     fn statistics(&self) -> Option<Self::Statistics>;
+
+    /// Returns true if the values of the columns determine the transform, and not the configuration alone.
+    fn is_fitted(&self) -> bool {
+        self.statistics().is_some()
+    }
 
     /// Fits the transform.
     ///
@@ -61,6 +66,11 @@ pub(crate) trait Statistics: Clone + Debug + Send {
     /// Returns the numbers per row, if a row is known.
     fn width(&self) -> Option<usize> {
         None
+    }
+
+    /// Returns the number of different values that are counted.
+    fn num_counted(&self) -> usize {
+        0
     }
 }
 

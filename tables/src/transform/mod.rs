@@ -84,7 +84,12 @@ macro_rules! transforms {
                 match self { $(Self::$kind(_) => <kinds::$kind as Kind>::FITS_ON_TRAINING),+ }
             }
 
-            /// Returns the statistics of no rows, or `None` if the configuration determines the transform.
+            /// Returns true if the values of the columns determine the transform, and not the configuration alone.
+            pub(crate) fn is_fitted(&self) -> bool {
+                match self { $(Self::$kind(kind) => kind.is_fitted()),+ }
+            }
+
+            /// Returns the statistics of no rows, or `None` if the transform needs none, not even the numbers per row.
             fn statistics(&self) -> Option<Statistics> {
                 match self { $(Self::$kind(kind) => kind.statistics().map(Statistics::$kind)),+ }
             }
@@ -119,6 +124,10 @@ macro_rules! transforms {
 
             fn width(&self) -> Option<usize> {
                 match self { $(Self::$kind(statistics) => statistics.width()),+ }
+            }
+
+            fn num_counted(&self) -> usize {
+                match self { $(Self::$kind(statistics) => statistics.num_counted()),+ }
             }
         }
 
@@ -185,6 +194,9 @@ impl Transform {
             }
         }
     }
+
+    /// The keys of a feature without a transform.
+    pub(crate) const NO_OP_KEYS: &'static [&'static str] = kinds::NoOp::KEYS;
 
     /// Reads a feature without a transform, whose columns are the features.
     pub(crate) fn no_op(object: &Object) -> Result<Self, String> {

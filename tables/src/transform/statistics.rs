@@ -12,6 +12,70 @@ pub(crate) trait OfNumber: Clone + Debug + Default + Send {
 
     /// Adds the statistics of later rows.
     fn merge(&mut self, later: Self);
+
+    /// Returns the number of different numbers that are counted.
+    fn num_counted(&self) -> usize {
+        0
+    }
+}
+
+/// Statistics of a column, of one of several kinds.
+#[derive(Clone, Debug)]
+pub(crate) enum ColumnStatistics {
+    /// Only the numbers per row.
+    Width(PerNumber<()>),
+    Moments(PerNumber<Moments>),
+    Values(PerNumber<Vec<f64>>),
+    Counts(PerNumber<NumberCounts>),
+    Texts(CategoryCounts),
+}
+
+impl ColumnStatistics {
+    /// The numbers per row of no rows.
+    pub(super) const WIDTH: Self = Self::Width(PerNumber { of_numbers: Vec::new() });
+    /// The values of no rows.
+    pub(super) const VALUES: Self = Self::Values(PerNumber { of_numbers: Vec::new() });
+}
+
+impl Statistics for ColumnStatistics {
+    fn add(&mut self, row: Row) -> Result<(), String> {
+        match self {
+            Self::Width(statistics) => statistics.add(row),
+            Self::Moments(statistics) => statistics.add(row),
+            Self::Values(statistics) => statistics.add(row),
+            Self::Counts(statistics) => statistics.add(row),
+            Self::Texts(statistics) => statistics.add(row),
+        }
+    }
+
+    fn merge(&mut self, later: Self) -> Result<(), String> {
+        match (self, later) {
+            (Self::Width(statistics), Self::Width(later)) => statistics.merge(later),
+            (Self::Moments(statistics), Self::Moments(later)) => statistics.merge(later),
+            (Self::Values(statistics), Self::Values(later)) => statistics.merge(later),
+            (Self::Counts(statistics), Self::Counts(later)) => statistics.merge(later),
+            (Self::Texts(statistics), Self::Texts(later)) => statistics.merge(later),
+            _ => unreachable!("both are statistics of one feature"),
+        }
+    }
+
+    fn width(&self) -> Option<usize> {
+        match self {
+            Self::Width(statistics) => statistics.width(),
+            Self::Moments(statistics) => statistics.width(),
+            Self::Values(statistics) => statistics.width(),
+            Self::Counts(statistics) => statistics.width(),
+            Self::Texts(statistics) => statistics.width(),
+        }
+    }
+
+    fn num_counted(&self) -> usize {
+        match self {
+            Self::Counts(statistics) => statistics.num_counted(),
+            Self::Texts(statistics) => statistics.num_counted(),
+            Self::Width(_) | Self::Moments(_) | Self::Values(_) => 0,
+        }
+    }
 }
 
 /// The statistics of each number of a row, of the rows in which it is known.
@@ -41,6 +105,17 @@ impl<S: OfNumber> PerNumber<S> {
         }
         Ok(values)
     }
+
+    /// Checks that the numbers of rows take bounded memory.
+    fn check(&self) -> Result<(), String> {
+        if self.num_counted() > MAX_COUNTED {
+            return Err(format!(
+                "it has more than {MAX_COUNTED} different numbers, whose rows cannot all be counted: choose mean, median or \
+                 constant in place of most_frequent"
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl<S: OfNumber> Statistics for PerNumber<S> {
@@ -53,7 +128,7 @@ impl<S: OfNumber> Statistics for PerNumber<S> {
                 of_number.add(number);
             }
         }
-        Ok(())
+        self.check()
     }
 
     fn merge(&mut self, later: Self) -> Result<(), String> {
@@ -72,11 +147,15 @@ impl<S: OfNumber> Statistics for PerNumber<S> {
             *count += later_count;
             of_number.merge(later);
         }
-        Ok(())
+        self.check()
     }
 
     fn width(&self) -> Option<usize> {
         Some(self.of_numbers.len()).filter(|&width| width > 0)
+    }
+
+    fn num_counted(&self) -> usize {
+        self.of_numbers.iter().map(|(_, of_number)| of_number.num_counted()).sum()
     }
 }
 
@@ -185,6 +264,10 @@ impl OfNumber for NumberCounts {
         for (bits, count) in later.0 {
             *self.0.entry(bits).or_default() += count;
         }
+    }
+
+    fn num_counted(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -297,6 +380,10 @@ impl Statistics for CategoryCounts {
         }
         self.check()
     }
+
+    fn num_counted(&self) -> usize {
+        self.counts.len()
+    }
 }
 
 /// Returns the categories of a text, which is one without a separator. A missing text has none.
@@ -352,6 +439,28 @@ mod tests {
         assert!(error.starts_with("number 0 of each row is missing in all rows"), "{error}");
         let most = of::<NumberCounts>(&[2.0, -0.0, 0.0, 2.0, f64::NAN, f64::NAN, f64::NAN]);
         assert_eq!(most.known(|_, counts| counts.most_frequent()).unwrap(), [0.0]);
+    }
+
+    /// Counts two numbers per row.
+    fn counted(numbers: std::ops::Range<usize>) -> PerNumber<NumberCounts> {
+        let mut counts = PerNumber::default();
+        for number in numbers {
+            counts.add(Row::Numbers(&[number as f64, -(number as f64)])).unwrap();
+        }
+        counts
+    }
+
+    #[test]
+    fn counted_numbers_are_bounded() {
+        let mut counts = counted(0..MAX_COUNTED / 2);
+        assert_eq!(counts.num_counted(), MAX_COUNTED);
+        let error = counts.add(Row::Numbers(&[0.5, 0.0])).unwrap_err();
+        assert!(
+            error.contains("more than 1048576 different numbers") && error.contains("choose mean, median"),
+            "{error}"
+        );
+        let mut merged = counted(0..MAX_COUNTED / 4);
+        assert!(merged.merge(counted(MAX_COUNTED / 4..MAX_COUNTED / 2 + 1)).is_err());
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The settings of predictions for edges, and their checks against the graph.
 
-use crate::batch_input::WEIGHTED_GCN;
 use crate::edge_type_name::edge_type;
 use crate::link::is_pair;
 use crate::loss::OutputKind;
@@ -58,10 +57,6 @@ impl EdgeTrainingConfig {
         Ok(objective(meta, self)?.metric)
     }
 }
-
-/// The error message for a GCN with temporal sampling.
-const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
-    than the target edge: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
 
 /// Returns the edge type that `name` names, or else the only type with labels.
 ///
@@ -128,12 +123,6 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
     let edge_type = labeled_edge_type(meta, config.edge_type.as_deref())?;
     let training = &config.training;
     let own_features = if training.no_edge_features { 0 } else { meta.edge_types[edge_type.index()].feature_dim };
-    if training.kind.needs_gcn_norm() && training.sampler.temporal.is_some() {
-        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
-    }
-    if training.kind.needs_gcn_norm() && training.sampler.weighted {
-        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
-    }
     let model = EdgeModelConfig {
         encoder: training.network(training.schema(meta).map_err(unfit)?, Vec::new(), true),
         edge_type,

@@ -91,7 +91,7 @@ pub fn evaluate_edge<'a, B: GnnBackend>(
     let hidden_channels = model_config.encoder.hidden_channels;
     let schema = Arc::new(model_config.encoder.graph.clone());
     let mut embeddings = Embeddings::new(graph, &schema, hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let evaluator = EdgeEvaluator::new(&data, config, device, world)?;
     world.barrier()?;
     evaluator.evaluate_trained(model, &embeddings, world)

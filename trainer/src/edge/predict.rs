@@ -66,11 +66,13 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let options = batch_options(model_config, false);
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, 0)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {
         batch_size: config.batch_size,
         even_batches: false,
-        shuffle: false,
+        // The edges of a batch carry no messages. Edges are stored by destination, so a batch in that order would hide most
+        // in-edges of its destinations, unlike the batches of the training.
+        shuffle: true,
         seed: config.seed,
         concurrency: 2,
         prefetch_bytes: config.prefetch_bytes,

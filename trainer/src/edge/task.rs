@@ -69,8 +69,8 @@ where
         }
         if loader.total_seeds() == 0 {
             let what = format!(
-                "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give shares of a \
-                 split, and partition again",
+                "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give `split_pct` \
+                 to the labels of its table, and partition again",
                 graph.part().meta().dataset,
                 model.edge_type_name()
             );
@@ -234,7 +234,8 @@ fn count_train_labels(data: &EdgeData, world: &mut ProcessGroup) -> Result<Vec<u
     Ok(counts)
 }
 
-/// Returns the loader of one split: shuffled for training, in order for evaluation.
+/// Returns the loader of one split. Evaluation is shuffled too: the edges of a batch carry no messages, and they are stored
+/// by destination, so a batch in that order would hide most in-edges of its destinations.
 pub(super) fn split_loader(
     data: &EdgeData,
     config: &EdgeTrainingConfig,
@@ -246,7 +247,7 @@ pub(super) fn split_loader(
     let wanted = options.wanted();
     let (sampler_config, loader_config): (_, LoaderConfig) = match split {
         Split::Train => (training.sampler.clone(), training.train_loader(wanted)),
-        _ => (training.eval_sampler(), training.eval_loader(wanted)),
+        _ => (training.eval_sampler(), LoaderConfig { shuffle: true, ..training.eval_loader(wanted) }),
     };
     let sampler = data.model.encoder.graph.sampler(&data.graph, sampler_config)?;
     let edges = edge_config(data.graph.part().meta(), &data.model, true)?;

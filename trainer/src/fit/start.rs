@@ -53,7 +53,7 @@ fn warm<B: AutodiffBackend, M: AutodiffModule<B>, S>(
     if !embeddings.is_empty() {
         world.barrier()?;
     }
-    embeddings.load_matching(&saved, &mut report)?;
+    embeddings.load_matching(&saved, &mut report, world)?;
     if !embeddings.is_empty() {
         world.barrier()?;
     }

@@ -159,7 +159,7 @@ pub(super) fn check_share(graphs: &GraphDataset, split: &GraphSplit, world: &Pro
     let train = split.train.len();
     let ranks = world.size();
     let what = match train {
-        0 => format!("dataset {}: there are no training graphs", graphs.name()),
+        0 => format!("dataset {}: there are no training graphs: give them a share of the `split`", graphs.name()),
         _ if train < ranks => format!(
             "dataset {}: {train} training graphs for {ranks} processes: start at most as many processes as there are graphs",
             graphs.name()

@@ -86,11 +86,12 @@ pub fn predict_graphs<B: GnnBackend>(
 /// Returns the number of nodes of a batch, for batches within the memory. The largest graph always fits.
 fn nodes_per_batch(dataset: &GraphDataset, graphs: &[u32], memory_bytes: usize, model: &NetworkConfig) -> usize {
     // A node holds its features, its rows after each layer, and about as much within a layer. An edge takes its source
-    // and its place in the transposed block.
+    // and its place in the transposed block, and in models of edge features its features and its rows within a layer.
     const EDGE: usize = 16;
     let columns = model.graph.node_types[0].feature_dim + 2 * model.hidden_channels * (model.num_layers + 1);
+    let edge_columns = if model.graph.has_edge_features() { dataset.edge_dim() + 3 * model.hidden_channels } else { 0 };
     let degree = dataset.num_edges().div_ceil(dataset.num_nodes().max(1));
-    let of_node = columns * size_of::<f32>() + degree * EDGE;
+    let of_node = columns * size_of::<f32>() + degree * (EDGE + edge_columns * size_of::<f32>());
     let largest = graphs.iter().map(|&graph| dataset.num_nodes_of(graph as usize)).max();
     (memory_bytes / (CONCURRENCY + 2) / of_node).clamp(1, MAX_NODES).max(largest.unwrap_or(1))
 }

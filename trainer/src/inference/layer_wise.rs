@@ -156,6 +156,7 @@ fn schema_of_rows(features: &GraphSchema, rows: &[Option<Arc<DistRows>>]) -> Gra
     let mut schema = features.clone();
     for (nodes, rows) in schema.node_types.iter_mut().zip(rows) {
         nodes.feature_dim = rows.as_ref().map_or(0, |rows| rows.dim());
+        nodes.embedding_dim = 0;
     }
     schema
 }
@@ -224,7 +225,7 @@ impl<B: GnnBackend> Pass<'_, B> {
         const F32: f64 = size_of::<f32>() as f64;
         // An edge takes its source, a weight, and its place in the transposed block.
         const EDGE: f64 = 16.0;
-        let width_of = |t: usize| self.schema.node_types[t].feature_dim as f64;
+        let width_of = |t: usize| self.schema.node_types[t].encoded_width() as f64;
         let t = self.node_type.index();
         // The output is held as a tensor and as bytes to write.
         let mut bytes = F32 * (width_of(t) + 2.0 * width as f64);

@@ -36,7 +36,7 @@ pub fn encode_link_ends<'s, B: GnnBackend>(
 ) -> Result<LinkEnds, TrainError> {
     let PredictionJob { graph, world, device, progress } = job;
     let trained = Trained::new(&model.encoder, &model_config.encoder);
-    let embeddings = trained.embeddings(graph, saved)?;
+    let embeddings = trained.embeddings(graph, saved, world)?;
     let edges = graph.part().edges(edge_type);
     let mut ends = vec![edges.src_type, edges.dst_type];
     ends.dedup();

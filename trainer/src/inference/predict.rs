@@ -92,7 +92,7 @@ pub fn predict_node<'s, B: GnnBackend>(
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
         return Err(TrainError::Config { what: what.into() });
     }
-    let embeddings = trained.embeddings(graph, saved)?;
+    let embeddings = trained.embeddings(graph, saved, world)?;
     let target = trained.node_type(graph, config.node_type.as_deref())?;
     trained.check_classified(graph, target, &config.wanted)?;
     let layers = model_config.num_layers;
@@ -169,7 +169,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         limits: &LayerWiseConfig,
     ) -> Result<DistRows, TrainError> {
         let PredictionJob { graph, world, device, progress } = job;
-        let embeddings = self.embeddings(graph, saved)?;
+        let embeddings = self.embeddings(graph, saved, world)?;
         let target = self.node_type(graph, config.node_type.as_deref())?;
         let num_passes = match config.wanted {
             WantedRows::Logits => self.model.num_passes(),
@@ -191,6 +191,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         &self,
         graph: &Arc<DistGraph>,
         saved: impl Into<EmbeddingSource<'s>>,
+        world: &mut ProcessGroup,
     ) -> Result<Embeddings, TrainError> {
         let found = GraphSchema::read_by(&self.config.graph, graph.part().meta())?;
         if let Some(what) = self.config.graph.difference(&found) {
@@ -198,7 +199,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
             return Err(TrainError::Config { what });
         }
         let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, 0)?;
-        embeddings.load(saved)?;
+        embeddings.load(saved, world)?;
         Ok(embeddings)
     }
 

@@ -147,7 +147,8 @@ impl TopDestinations {
     pub fn test_destinations(&self, sources: &[u32], world: &mut ProcessGroup) -> Result<Vec<Vec<u32>>, TrainError> {
         let mut own = Vec::with_capacity(sources.len());
         for source in self.global_sources(sources)? {
-            let positions = self.test.of_source(source, 0);
+            let known: Vec<u32> = self.known.of_source(source, 0).collect();
+            let positions = self.test.of_source(source, 0).filter(|at| known.binary_search(at).is_err());
             own.push(positions.map(|at| ScoredNode { id: self.ids[at as usize], score: 0.0 }).collect());
         }
         let mut merged = Vec::with_capacity(sources.len());

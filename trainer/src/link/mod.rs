@@ -90,6 +90,8 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
+    let training = config.training.for_network(&model_config.encoder);
+    let config = &LinkTrainingConfig { training, ..config.clone() };
     let asked = link_model_config(graph.part().meta(), config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
@@ -102,7 +104,7 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings =
         Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let evaluator = LinkEvaluator::new(graph, &schema, batch_options(model_config, false), config, device, world)?;
     world.barrier()?;
     evaluator.evaluate_trained(model, &embeddings, world)

@@ -76,7 +76,11 @@ where
             loader = loader.with_cache(cache.rows().clone());
         }
         if loader.total_seeds() == 0 {
-            let what = format!("dataset {} has no edges to train on", graph.part().meta().dataset);
+            let what = format!(
+                "dataset {} has no edges to train on: choose edge types with edges (`edge_types`), or hold out fewer of them \
+                 (partition-graph --hold-out-edges) and partition again",
+                graph.part().meta().dataset
+            );
             return Err(TrainError::Config { what });
         }
         let evaluation_options = batch_options(model_config, false);

@@ -84,6 +84,9 @@ impl FromStr for LossSettings {
                     if let Some((setting, value)) = last.replace((setting, value.to_owned())) {
                         parsed = parsed.with(setting, value);
                     }
+                    if parsed.has(setting) {
+                        return Err(format!("the loss {name} has the setting `{setting}` twice: give it once"));
+                    }
                 }
                 // A value may be a list.
                 (None, Some((_, list))) => *list = format!("{list},{piece}"),
@@ -107,6 +110,7 @@ mod tests {
         assert_eq!(parsed, LossSettings::named("a").with("weights", "1,2.5").with("beta", 3));
         assert_eq!(parsed.to_string().parse(), Ok(parsed));
         assert_eq!("a".parse(), Ok(LossSettings::named("a")));
+        assert!("a:beta=1,beta=3".parse::<LossSettings>().is_err_and(|why| why.contains("`beta` twice")));
         assert!("a:beta".parse::<LossSettings>().is_err_and(|why| why.contains("SETTING=VALUE")));
         let mut wrong = LossSettings::named("a").with("beta", "x");
         assert!(wrong.take("beta", 1.0).is_err_and(|why| why.contains("`beta` x of the loss a")));

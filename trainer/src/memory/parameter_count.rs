@@ -62,9 +62,12 @@ fn grouped(number: u64) -> String {
 
 /// Returns the number of values in the embeddings of a graph's nodes.
 pub(crate) fn num_embedding_values(graph: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
-    let types = graph.part().meta().node_types.iter().zip(&schema.node_types);
-    let embedded = types.filter(|(_, nodes)| nodes.feature_dim == 0);
-    embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
+    let mut values = 0_u64;
+    for (nodes, of_type) in graph.part().meta().node_types.iter().zip(&schema.node_types) {
+        let width = of_type.embedding_width(dim) as u64;
+        values = values.saturating_add((nodes.book.num_nodes() as u64).saturating_mul(width));
+    }
+    values
 }
 
 /// Checks that the processes of this node have enough memory to train a model with this number of parameters, and its
@@ -89,7 +92,7 @@ pub(crate) fn check_model_memory<B: GnnBackend>(
     verdict
 }
 
-/// The embeddings of a graph's nodes of types without features.
+/// The learned embeddings of a graph's nodes.
 pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) graph: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
@@ -112,7 +115,7 @@ fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError
     let (sharers, _) = graph.replicas();
     let parts_of_node = (graph.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
     let of_part = values / parts;
-    let what = format!("the embeddings of nodes without features have {} values", grouped(values));
+    let what = format!("the embeddings of nodes have {} values", grouped(values));
     check(&what, of_part, EMBEDDING_COPIES, parts_of_node)
 }
 

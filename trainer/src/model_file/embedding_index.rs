@@ -1,6 +1,7 @@
 //! The index of the files that hold a model's embeddings.
 
 use super::ModelFileError;
+use super::row_ids::IdKind;
 use edgecut_output::destination;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ const FOLDER: &str = ".embeddings";
 const SHARD_EXTENSION: &str = ".safetensors";
 
 /// The embedding tables of a model, and the shards: the files with their rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct EmbeddingIndex {
     /// The id of the save that the shards belong to. It is empty if the model file itself holds the tables.
     pub(super) save: String,
@@ -30,12 +31,26 @@ pub(super) struct TableEntry {
 }
 
 /// A file with rows of all tables.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ShardEntry {
     /// The name of the file in the folder.
     pub(super) file: String,
     /// The number of rows of each table, in the order of the index.
     pub(super) rows: Vec<usize>,
+    /// The ids of the rows of each table. Empty in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ids: Vec<IdKind>,
+    /// The sum of the rows of each table, for the mean of all shards. Empty in files of earlier versions, and for a table
+    /// whose sum is not finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sums: Vec<Vec<f64>>,
+}
+
+impl ShardEntry {
+    /// Returns the ids of the rows of a table, counted from 0.
+    pub(super) fn id_kind(&self, table: usize) -> IdKind {
+        self.ids.get(table).copied().unwrap_or_default()
+    }
 }
 
 impl EmbeddingIndex {
@@ -62,6 +77,36 @@ impl EmbeddingIndex {
         }
         index.check_sizes().map_err(wrong)?;
         Ok(index)
+    }
+
+    /// Returns the ids of the rows of a node type; unknown if a shard does not say them, or if there is no table.
+    pub(super) fn id_kind(&self, node_type: &str) -> IdKind {
+        let Some(table) = self.table(node_type) else { return IdKind::Unknown };
+        let mut kind = IdKind::Unknown;
+        for shard in self.shards.iter().filter(|shard| shard.rows[table] > 0) {
+            kind = shard.id_kind(table);
+            if kind == IdKind::Unknown {
+                break;
+            }
+        }
+        kind
+    }
+
+    /// Returns the mean of the rows of a node type, if the shards say their sums.
+    pub(super) fn mean(&self, node_type: &str) -> Option<Vec<f32>> {
+        let table = self.table(node_type)?;
+        let TableEntry { num_nodes, dim, .. } = self.tables[table];
+        let mut mean = vec![0.0; dim];
+        for shard in self.shards.iter().filter(|shard| shard.rows[table] > 0) {
+            let sum = shard.sums.get(table).filter(|sum| sum.len() == dim)?;
+            mean.iter_mut().zip(sum).for_each(|(mean, sum)| *mean += sum / num_nodes as f64);
+        }
+        Some(mean.into_iter().map(|mean| mean as f32).collect())
+    }
+
+    /// Returns the position of the table of a node type.
+    pub(super) fn table(&self, node_type: &str) -> Option<usize> {
+        self.tables.iter().position(|table| table.node_type == node_type)
     }
 
     /// Checks the sizes of the tables, for which readers take memory before they open the shards.

@@ -6,6 +6,7 @@ use safetensors::{Dtype, SafeTensorError};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -68,6 +69,40 @@ impl<'a> FileHeader<'a> {
 
     pub(super) fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.header.info(name)
+    }
+
+    /// Returns a tensor of this type and shape.
+    ///
+    /// # Errors
+    /// [`ModelFileError::MissingTensor`], or [`ModelFileError::Shard`] if it has another type or shape.
+    pub(super) fn expect(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<TensorInfo, ModelFileError> {
+        let path = self.path.to_owned();
+        match self.tensor(name) {
+            None => Err(ModelFileError::MissingTensor { path, tensor: name.to_owned() }),
+            Some(info) if info.dtype != dtype || info.shape != shape => {
+                let found = info.dtype;
+                let found_shape = &info.shape;
+                let what = format!(
+                    "tensor {name} is {found:?} of shape {found_shape:?}, expected {dtype:?} of shape {shape:?}"
+                );
+                Err(ModelFileError::Shard { path, what })
+            }
+            Some(info) => Ok(info.clone()),
+        }
+    }
+
+    /// Reads some entries of `N` bytes each of a tensor with one dimension.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Read`] if the file cannot be read.
+    pub(super) fn words<const N: usize>(
+        &self,
+        info: &TensorInfo,
+        range: &Range<usize>,
+    ) -> Result<Vec<[u8; N]>, ModelFileError> {
+        let mut words = vec![[0; N]; range.len()];
+        self.read_at(info, range.start * N, words.as_flattened_mut())?;
+        Ok(words)
     }
 
     /// Reads `bytes.len()` bytes of a tensor, from `offset` on.

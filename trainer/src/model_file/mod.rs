@@ -6,10 +6,12 @@
 //!   `layers.0.attention_src`. A network over typed edges: `encoders.0.weight` (by node type),
 //!   `layers.0.conv.weights.1` (by edge type), `layers.0.conv.own.0.weight`, `outputs.0.weight`. A network for whole
 //!   graphs: `layers.0.mlp.layers.0.weight`, `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
-//! - One embedding table per node type without features. [`ModelSaver`] writes the tables of a model
+//! - One embedding table per node type with learned embeddings. [`ModelSaver`] writes the tables of a model
 //!   `model.safetensors` to the folder `model.safetensors.embeddings`, in one file per process,
 //!   `SAVE.rank_0-of-2.safetensors`. A file has the rows that the process holds, `embeddings.author`,
-//!   `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. [`save_model`] writes the tables
+//!   `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. If the nodes have ids in a table,
+//!   the file has these too: numbers, `table_ids.author`, `I64`, or texts, as the `U8` tensor `table_ids.author` of all
+//!   bytes and the `U64` tensor `table_id_ends.author` with the end of each text. [`save_model`] writes the tables
 //!   to the model file itself, `embeddings.author`: `[num_nodes, channels]`, by original id. Both forms can be read.
 //! - Parameters of two dimensions have PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors
 //!   can be loaded into a PyG model with `load_state_dict`. Of a `SAGEConv`, `weight_neighbors` is `lin_l.weight`,
@@ -35,7 +37,9 @@ mod error;
 mod file_header;
 mod model_origin;
 mod model_saver;
+mod new_embeddings;
 mod read;
+mod row_ids;
 mod saved_embeddings;
 mod saved_task;
 mod settings;
@@ -51,13 +55,15 @@ pub use embedding_table::EmbeddingTable;
 pub use error::ModelFileError;
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
+pub use new_embeddings::{MatchedRows, NewEmbeddings};
 pub use read::{Loaded, load_model, open_model, open_network, parse_model, read_network};
+pub(crate) use row_ids::positions_by_id;
 pub(crate) use saved_embeddings::WantedRows;
 pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub use saved_task::{ModelTask, SavedLoss, SavedTask};
 pub use settings::{LoadableConfig, ModelSettings};
 pub(crate) use tensor_name::{ModulePath, tensor_names};
-pub use trained_on::TrainedOn;
+pub use trained_on::{ReadData, TrainedOn};
 pub use warm_start::WarmStart;
 pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};
@@ -74,6 +80,11 @@ const EMBEDDINGS: &str = "embeddings.";
 /// The prefix of the names of the tensors with the original ids of embeddings' nodes.
 const ORIGINAL_IDS: &str = "original_ids.";
 
+/// The prefix of the names of the tensors with the ids of embeddings' nodes in their tables.
+const TABLE_IDS: &str = "table_ids.";
+/// The prefix of the names of the tensors with the ends of ids that are texts.
+const TABLE_ID_ENDS: &str = "table_id_ends.";
+
 /// Returns the name of the tensor with a node type's embeddings.
 fn embedding_name(node_type: &str) -> String {
     format!("{EMBEDDINGS}{node_type}")
@@ -82,4 +93,14 @@ fn embedding_name(node_type: &str) -> String {
 /// Returns the name of the tensor with the original ids of a node type's embeddings.
 fn original_ids_name(node_type: &str) -> String {
     format!("{ORIGINAL_IDS}{node_type}")
+}
+
+/// Returns the name of the tensor with the ids of the nodes of a type in their table.
+fn table_ids_name(node_type: &str) -> String {
+    format!("{TABLE_IDS}{node_type}")
+}
+
+/// Returns the name of the tensor with the ends of the ids of the nodes of a type, if they are texts.
+fn table_id_ends_name(node_type: &str) -> String {
+    format!("{TABLE_ID_ENDS}{node_type}")
 }

@@ -91,8 +91,7 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     }
     // The initial values are overwritten below. The model provides the names and shapes of the expected tensors.
     let model = config.init::<B>(device).map_err(model_error)?;
-    let (embedded, dim) = config.embedded();
-    let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
+    let (model, embeddings) = filled(model, &config.embedded(), path, &file, device)?;
     Ok((model, config, embeddings))
 }
 
@@ -120,8 +119,7 @@ pub fn open_network<B: Backend>(
 /// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
 fn filled<B: Backend, M: Module<B>>(
     model: M,
-    embedded: &[&str],
-    dim: usize,
+    embedded: &[(&str, usize)],
     path: &Path,
     file: &OpenFile<'_>,
     device: &B::Device,
@@ -131,22 +129,22 @@ fn filled<B: Backend, M: Module<B>>(
         Fill { place: ModulePath::default(), path, file: tensors, device, used: BTreeSet::new(), error: None };
     let model = model.map(&mut fill);
     let Some(index) = index else {
-        let tables = fill.finish(embedded, dim)?;
+        let tables = fill.finish(embedded)?;
         return Ok((model, SavedEmbeddings::in_memory(tables).of_data(trained_on.clone())));
     };
-    fill.finish(&[], dim)?;
-    check_tables(path, index, embedded, dim)?;
+    fill.finish(&[])?;
+    check_tables(path, index, embedded)?;
     let mut index = index.clone();
     if index.save.is_empty() {
         // The tensors of a model file are not in the order of the graph's node types.
-        index.tables.sort_by_key(|table| embedded.iter().position(|name| *name == table.node_type));
+        index.tables.sort_by_key(|table| embedded.iter().position(|(name, _)| *name == table.node_type));
     }
     Ok((model, SavedEmbeddings::in_files(path, index).of_data(trained_on.clone())))
 }
 
 /// Checks that the listed tables are exactly those of the model.
-fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usize) -> Result<(), ModelFileError> {
-    for &node_type in embedded {
+fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[(&str, usize)]) -> Result<(), ModelFileError> {
+    for &(node_type, dim) in embedded {
         let tensor = embedding_name(node_type);
         let Some(table) = index.tables.iter().find(|table| table.node_type == node_type) else {
             return Err(ModelFileError::MissingTensor { path: path.to_owned(), tensor });
@@ -157,7 +155,7 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usi
             return Err(ModelFileError::TensorShape { path: path.to_owned(), tensor, found, expected });
         }
     }
-    match index.tables.iter().find(|table| !embedded.contains(&table.node_type.as_str())) {
+    match index.tables.iter().find(|table| embedded.iter().all(|(name, _)| *name != table.node_type)) {
         Some(table) => {
             let tensor = embedding_name(&table.node_type);
             Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor })
@@ -232,12 +230,12 @@ impl<B: Backend> Fill<'_, B> {
     ///
     /// # Errors
     /// The first error of a parameter or a table, or [`ModelFileError::UnexpectedTensor`].
-    fn finish(mut self, node_types: &[&str], dim: usize) -> Result<Vec<EmbeddingTable>, ModelFileError> {
+    fn finish(mut self, node_types: &[(&str, usize)]) -> Result<Vec<EmbeddingTable>, ModelFileError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         let mut tables = Vec::with_capacity(node_types.len());
-        for &node_type in node_types {
+        for &(node_type, dim) in node_types {
             let name = embedding_name(node_type);
             let rows = self.file.tensor(&name).ok().and_then(|view| view.shape().first().copied()).unwrap_or(0);
             // `read_tensor` expects matrices transposed, but tables are stored as they are. Hence the reversed shape.

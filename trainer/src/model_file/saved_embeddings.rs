@@ -3,14 +3,15 @@
 use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, TableEntry, shard_folder};
 use super::file_header::FileHeader;
+use super::new_embeddings::{MatchedRows, NewEmbeddings};
+use super::row_ids::{IdKind, PositionsById, SavedIds};
 use super::shard_writer::SHARD_FORMAT;
-use super::{ModelFileError, TrainedOn, embedding_name, original_ids_name};
+use super::{ModelFileError, ReadData, TrainedOn, embedding_name, original_ids_name};
 use edgecut_dist_sampler::SetRow;
 use edgecut_graph::Meta;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The approximate number of bytes of a table that are in memory at a time.
@@ -24,6 +25,9 @@ const GAP_BYTES: usize = 16 << 10;
 pub struct SavedEmbeddings {
     contents: Contents,
     trained_on: Option<TrainedOn>,
+    new_embeddings: Option<NewEmbeddings>,
+    /// The receiver of the matches on rank 0.
+    tell: fn(&MatchedRows),
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +48,7 @@ pub struct EmbeddingSize {
 }
 
 /// The rows of a table that a process needs.
+#[derive(Debug)]
 pub(crate) struct WantedRows<'a> {
     pub(crate) node_type: &'a str,
     pub(crate) dim: usize,
@@ -52,15 +57,23 @@ pub(crate) struct WantedRows<'a> {
     pub(crate) nodes: &'a [u32],
     /// The shard to read first. It holds these nodes if as many processes saved the model.
     pub(crate) first_shard: usize,
+    /// The positions of the nodes by the ids of their table, to find rows by these ids instead of original ids.
+    pub(crate) ids: Option<PositionsById>,
+    /// True if the table may be for another number of nodes.
+    pub(crate) may_differ: bool,
 }
 
 impl SavedEmbeddings {
     pub(super) fn in_memory(tables: Vec<EmbeddingTable>) -> Self {
-        Self { contents: Contents::InMemory(tables), trained_on: None }
+        Self::new(Contents::InMemory(tables))
     }
 
     pub(super) fn in_files(model: &Path, index: EmbeddingIndex) -> Self {
-        Self { contents: Contents::InFiles { model: model.to_owned(), index }, trained_on: None }
+        Self::new(Contents::InFiles { model: model.to_owned(), index })
+    }
+
+    fn new(contents: Contents) -> Self {
+        Self { contents, trained_on: None, new_embeddings: None, tell: |_| {} }
     }
 
     pub(super) fn of_data(mut self, trained_on: Option<TrainedOn>) -> Self {
@@ -68,29 +81,132 @@ impl SavedEmbeddings {
         self
     }
 
+    /// Sets the start of nodes that have no saved rows. With `None`, loading fails for a graph none of whose nodes has a
+    /// row, and for a graph of arrays with another number of nodes, because these are probably not the graph of the training.
+    pub fn with_new_embeddings(mut self, start: Option<NewEmbeddings>) -> Self {
+        self.new_embeddings = start;
+        self
+    }
+
+    /// Sets a function that rank 0 calls for each node type when its rows are loaded.
+    pub fn on_match(mut self, tell: fn(&MatchedRows)) -> Self {
+        self.tell = tell;
+        self
+    }
+
+    /// Tells the match of a node type.
+    pub(crate) fn tell(&self, matched: &MatchedRows) {
+        (self.tell)(matched);
+    }
+
+    /// Returns the start of nodes that have no saved rows, if it was set.
+    pub(crate) fn new_embeddings(&self) -> Option<NewEmbeddings> {
+        self.new_embeddings
+    }
+
+    fn path(&self) -> PathBuf {
+        match &self.contents {
+            Contents::InMemory(_) => PathBuf::from("model"),
+            Contents::InFiles { model, .. } => model.clone(),
+        }
+    }
+
+    fn id_kind(&self, node_type: &str) -> IdKind {
+        match &self.contents {
+            Contents::InMemory(_) => IdKind::Unknown,
+            Contents::InFiles { index, .. } => index.id_kind(node_type),
+        }
+    }
+
+    /// Returns true if the nodes of a type find their rows by the ids of their table, and false if row numbers do: they are
+    /// the ids, or the table of the training had the same ids in the same order.
+    ///
+    /// # Errors
+    /// [`ModelFileError::OtherData`] if the nodes have other ids than in the training, and the file does not say which.
+    pub(crate) fn is_matched_by_ids(&self, meta: &Meta, node_type: &str) -> Result<bool, ModelFileError> {
+        let kind = self.id_kind(node_type);
+        if kind == IdKind::Unknown {
+            return self.check_nodes(meta, node_type).map(|()| false);
+        }
+        let has_id_map = meta.node_types.iter().any(|nodes| nodes.name == node_type && nodes.has_id_map);
+        if kind == IdKind::Rows && !has_id_map {
+            return Ok(false);
+        }
+        Ok(!self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_same_nodes(meta, node_type)))
+    }
+
+    /// Returns true if rows can be matched with a graph that has another number of nodes.
+    pub(crate) fn may_differ(&self, meta: &Meta, node_type: &str) -> bool {
+        // The rows of a table without other ids are the ids of its edges. Arrays may be of any other graph.
+        let is_known = self.id_kind(node_type) != IdKind::Unknown;
+        is_known && (meta.has_transforms || self.new_embeddings.is_some())
+    }
+
+    /// Returns the error of a graph none of whose nodes has a saved row.
+    pub(crate) fn no_known_nodes(&self, node_type: &str) -> ModelFileError {
+        let what = format!(
+            "no node of type {node_type} has the id of a saved row, so this is probably not the graph of its training: load \
+             the model for that graph, or choose the start of new nodes (`new_embeddings=mean`)"
+        );
+        ModelFileError::OtherData { path: self.path(), what }
+    }
+
+    /// Returns the error of a graph whose ids cannot be read.
+    pub(crate) fn unreadable_ids(&self, node_type: &str) -> ModelFileError {
+        let what =
+            format!("the ids of the nodes of type {node_type} cannot be read: set a reader of ids for the graph");
+        ModelFileError::OtherData { path: self.path(), what }
+    }
+
+    /// Returns true if row numbers are compared, and the nodes of a type have other features, labels, splits or times than in
+    /// the training.
+    pub(crate) fn has_other_content(&self, meta: &Meta, node_type: &str) -> bool {
+        self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_content(meta, node_type))
+    }
+
+    /// Returns the first values of nodes without a saved row; `None` if they keep their initial values.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Shard`] if the mean is asked for, and the file does not say it.
+    pub(crate) fn first_values(
+        &self,
+        size: &EmbeddingSize,
+        start: NewEmbeddings,
+    ) -> Result<Option<Vec<f32>>, ModelFileError> {
+        let mean = match (&self.contents, start) {
+            (_, NewEmbeddings::Random) => return Ok(None),
+            (_, NewEmbeddings::Zero) => return Ok(Some(vec![0.0; size.dim])),
+            (Contents::InMemory(_), NewEmbeddings::Mean) => None,
+            (Contents::InFiles { index, .. }, NewEmbeddings::Mean) => index.mean(&size.node_type),
+        };
+        mean.map(Some).ok_or_else(|| {
+            let what = format!(
+                "it does not say the mean of the embeddings of node type {}: start new nodes at zero (`new_embeddings=zero`)",
+                size.node_type
+            );
+            ModelFileError::Shard { path: self.path(), what }
+        })
+    }
+
     /// Checks that the rows of a type belong to the nodes of a graph.
     ///
     /// # Errors
     /// [`ModelFileError::OtherData`] if the nodes of the training have other ids.
-    pub(crate) fn check_nodes(&self, meta: &Meta, node_type: &str) -> Result<(), ModelFileError> {
+    fn check_nodes(&self, meta: &Meta, node_type: &str) -> Result<(), ModelFileError> {
         if !self.has_other_nodes(meta, node_type) {
             return Ok(());
         }
-        let path = match &self.contents {
-            Contents::InMemory(_) => PathBuf::from("model"),
-            Contents::InFiles { model, .. } => model.clone(),
-        };
         let what = format!(
             "the nodes of type {node_type} are not those of its training: the table has other ids, or its rows are in \
-             another order. Its embeddings belong to row numbers, so make the parts from the same rows in the same \
-             order, or train a model for this graph"
+             another order. The file does not say the ids of its embeddings, so make the parts from the same rows in the \
+             same order, or train a model for this graph"
         );
-        Err(ModelFileError::OtherData { path, what })
+        Err(ModelFileError::OtherData { path: self.path(), what })
     }
 
     /// Describes the first difference between the features of the training and those of a graph.
     pub(crate) fn other_data(&self, meta: &Meta) -> Option<String> {
-        self.trained_on.as_ref().and_then(|trained_on| trained_on.difference(meta, false))
+        self.trained_on.as_ref().and_then(|trained_on| trained_on.difference(meta, ReadData::default()))
     }
 
     /// Returns true if the nodes of a type are not those of the training.
@@ -120,6 +236,8 @@ impl SavedEmbeddings {
                 num_nodes: entry.num_nodes,
                 nodes: &nodes,
                 first_shard: 0,
+                ids: None,
+                may_differ: false,
             };
             let mut values = vec![0.0; entry.num_nodes * dim];
             self.read_rows(&wanted, &mut |row, found| values[row * dim..][..dim].copy_from_slice(found))?;
@@ -156,20 +274,23 @@ impl SavedEmbeddings {
     /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
     pub fn rows(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Vec<f32>, ModelFileError> {
         let EmbeddingSize { node_type, num_nodes, dim } = size;
-        let wanted = WantedRows { node_type, dim: *dim, num_nodes: *num_nodes, nodes, first_shard: 0 };
+        let dim = *dim;
+        let wanted =
+            WantedRows { node_type, dim, num_nodes: *num_nodes, nodes, first_shard: 0, ids: None, may_differ: false };
         let mut values = vec![0.0; nodes.len() * dim];
-        self.read_rows(&wanted, &mut |row, found| values[row * dim..][..*dim].copy_from_slice(found))?;
+        self.read_rows(&wanted, &mut |row, found| values[row * dim..][..dim].copy_from_slice(found))?;
         Ok(values)
     }
 
-    /// Calls `set` once for each wanted row, with its position in `wanted.nodes` and its values.
+    /// Calls `set` once for each wanted row that is saved, with its position in `wanted.nodes` and its values. Returns the
+    /// positions of the others, which are new nodes.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] if the table has another size, if no file holds a row, or if a file is damaged;
-    /// [`ModelFileError::MissingShards`] if files that may hold some of the rows are missing.
-    pub(crate) fn read_rows(&self, wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<(), ModelFileError> {
+    /// [`ModelFileError::Shard`] if the table has another size, if no file holds a row that must exist, or if a file is
+    /// damaged; [`ModelFileError::MissingShards`] if files that may hold some of the rows are missing.
+    pub(crate) fn read_rows(&self, wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<Vec<usize>, ModelFileError> {
         match &self.contents {
-            Contents::InMemory(tables) => read_from_memory(tables, wanted, set),
+            Contents::InMemory(tables) => read_from_memory(tables, wanted, set).map(|()| Vec::new()),
             Contents::InFiles { model, index } => Files { model, index, wanted }.read(set),
         }
     }
@@ -204,23 +325,36 @@ impl Files<'_> {
         ModelFileError::Shard { path: self.model.to_owned(), what }
     }
 
-    fn read(&self, set: SetRow<'_>) -> Result<(), ModelFileError> {
-        let WantedRows { node_type, dim, num_nodes, nodes, first_shard } = *self.wanted;
-        let number = self.index.tables.iter().position(|table| table.node_type == node_type);
-        let Some(number) = number else {
+    fn read(&self, set: SetRow<'_>) -> Result<Vec<usize>, ModelFileError> {
+        let WantedRows { node_type, dim, num_nodes, nodes, first_shard, .. } = *self.wanted;
+        let Some(number) = self.index.table(node_type) else {
             return Err(self.wrong(format!("it has no embedding of node type {node_type}")));
         };
         let table = &self.index.tables[number];
-        if (table.num_nodes, table.dim) != (num_nodes, dim) {
+        let is_by_ids = self.wanted.ids.is_some();
+        let has_other_count = table.num_nodes != num_nodes && !is_by_ids;
+        if table.dim != dim || (has_other_count && !self.wanted.may_differ) {
+            let may_follow = table.dim == dim && self.index.id_kind(node_type) != IdKind::Unknown;
+            let remedy = if may_follow {
+                ". If these rows are the same and others follow, choose their start (`new_embeddings=mean`)"
+            } else {
+                ""
+            };
             return Err(self.wrong(format!(
                 "its embedding of node type {node_type} is for {} nodes of {} values, but the graph has {num_nodes} \
-                 nodes of {dim} values",
+                 nodes of {dim} values{remedy}",
                 table.num_nodes, table.dim
             )));
         }
-        let mut rows = Rows { nodes, found: vec![false; nodes.len()], left: nodes.len() };
+        // Nodes after the last row of the training are new.
+        let num_known =
+            if is_by_ids { nodes.len() } else { nodes.partition_point(|&node| (node as usize) < table.num_nodes) };
+        let known = &nodes[..num_known];
+        let lookup = self.wanted.ids.as_ref().map_or(Lookup::OriginalIds(known), Lookup::TableIds);
+        let mut rows = Rows { lookup, found: vec![false; num_known], left: num_known };
         if self.index.save.is_empty() {
-            self.read_shard(self.model, num_nodes, &mut rows, set)?;
+            let held = HeldRows { num_rows: num_nodes, ids: IdKind::Unknown };
+            self.read_shard(self.model, held, &mut rows, set)?;
         }
         // Shards that are missing are only an error if the others do not hold all wanted rows: a process does not need
         // the rows of other nodes' shards.
@@ -232,14 +366,19 @@ impl Files<'_> {
                 continue;
             }
             let path = folder.join(&shard.file);
-            match self.read_shard(&path, shard.rows[number], &mut rows, set) {
+            let held = HeldRows { num_rows: shard.rows[number], ids: shard.id_kind(number) };
+            match self.read_shard(&path, held, &mut rows, set) {
                 Err(ModelFileError::Read { path, source }) if source.kind() == ErrorKind::NotFound => {
                     missing.push(path)
                 }
                 read => read?,
             }
         }
-        let Some(lacking) = rows.found.iter().position(|found| !found) else { return Ok(()) };
+        let new_ids = (num_known..nodes.len()).collect();
+        let Some(lacking) = rows.found.iter().position(|found| !found) else { return Ok(new_ids) };
+        if missing.is_empty() && is_by_ids {
+            return Ok((0..num_known).filter(|&position| !rows.found[position]).collect());
+        }
         if missing.is_empty() {
             let left = rows.left;
             let node = nodes[lacking];
@@ -256,30 +395,19 @@ impl Files<'_> {
         })
     }
 
-    /// Reads the wanted rows of one file, which holds `num_rows` rows of the table.
+    /// Reads the wanted rows of one file.
     fn read_shard(
         &self,
         path: &Path,
-        num_rows: usize,
+        held: HeldRows,
         rows: &mut Rows<'_>,
         set: SetRow<'_>,
     ) -> Result<(), ModelFileError> {
         let header = FileHeader::read(path)?;
         let WantedRows { node_type, dim, .. } = *self.wanted;
+        let num_rows = held.num_rows;
         let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
-        let tensor = |name: &str, dtype: Dtype, shape: &[usize]| {
-            let missing = || ModelFileError::MissingTensor { path: path.to_owned(), tensor: name.to_owned() };
-            let info = header.tensor(name).ok_or_else(missing)?;
-            if info.dtype != dtype || info.shape != shape {
-                let found = info.dtype;
-                let found_shape = &info.shape;
-                return Err(wrong(format!(
-                    "tensor {name} is {found:?} of shape {found_shape:?}, expected {dtype:?} of shape {shape:?}"
-                )));
-            }
-            Ok(info.clone())
-        };
-        let values = tensor(&embedding_name(node_type), Dtype::F32, &[num_rows, dim])?;
+        let values = header.expect(&embedding_name(node_type), Dtype::F32, &[num_rows, dim])?;
         let is_whole = self.index.save.is_empty();
         if !is_whole {
             let metadata = header.metadata();
@@ -289,7 +417,11 @@ impl Files<'_> {
             }
         }
         let ids_name = original_ids_name(node_type);
-        let ids = (!is_whole).then(|| tensor(&ids_name, Dtype::U32, &[num_rows])).transpose()?;
+        let ids = (!is_whole).then(|| header.expect(&ids_name, Dtype::U32, &[num_rows])).transpose()?;
+        let mut table_ids = match rows.lookup {
+            Lookup::OriginalIds(_) => None,
+            Lookup::TableIds(_) => Some(SavedIds::open(&header, held.ids, node_type, num_rows)?),
+        };
         let mut shard = Shard { header: &header, dim, values, bytes: Vec::new(), row: vec![0.0; dim] };
         let rows_per_piece = (PIECE_BYTES / (dim * size_of::<f32>())).max(1);
         let mut last = None;
@@ -298,13 +430,17 @@ impl Files<'_> {
             let nodes = match &ids {
                 // A model file that holds the tables itself has all rows in the order of the original ids.
                 None => piece.clone().map(|row| row as u32).collect(),
-                Some(ids) => shard.ids(ids, &piece)?,
+                Some(ids) => header.words::<4>(ids, &piece)?.into_iter().map(u32::from_le_bytes).collect::<Vec<u32>>(),
             };
             if last >= nodes.first().copied() || !nodes.is_sorted_by(|a, b| a < b) {
                 return Err(wrong(format!("the original ids of node type {node_type} are not in ascending order")));
             }
             last = nodes.last().copied();
-            let taken = rows.take(&nodes).map_err(|node| {
+            let hashes = match &mut table_ids {
+                None => Vec::new(),
+                Some(table_ids) => table_ids.hashes(&header, &piece)?,
+            };
+            let taken = rows.take(&nodes, &hashes).map_err(|node| {
                 wrong(format!("it holds the row of node {node} of type {node_type}, which another file holds as well"))
             })?;
             shard.read(start, &taken, set)?;
@@ -316,11 +452,26 @@ impl Files<'_> {
     }
 }
 
+/// The rows of a table in a file.
+struct HeldRows {
+    num_rows: usize,
+    ids: IdKind,
+}
+
 /// The wanted rows, and which of them were found.
 struct Rows<'a> {
-    nodes: &'a [u32],
+    lookup: Lookup<'a>,
     found: Vec<bool>,
     left: usize,
+}
+
+/// The search for the nodes of saved rows among the wanted nodes.
+#[derive(Clone, Copy)]
+enum Lookup<'a> {
+    /// By their original ids, which ascend.
+    OriginalIds(&'a [u32]),
+    /// By the ids of their table.
+    TableIds(&'a PositionsById),
 }
 
 /// The position of a row in a piece of a file, and its position among the wanted rows.
@@ -330,27 +481,40 @@ struct Taken {
 }
 
 impl Rows<'_> {
-    /// Marks the wanted nodes among `nodes` as found and returns their positions. `nodes` must ascend.
+    /// Marks the wanted nodes among `nodes` as found and returns their positions. `nodes` are original ids, which must
+    /// ascend, and `hashes` those of the nodes' ids in their table, for a lookup by these.
     ///
     /// # Errors
     /// The node, if a wanted node was found before.
-    fn take(&mut self, nodes: &[u32]) -> Result<Vec<Taken>, u32> {
+    fn take(&mut self, nodes: &[u32], hashes: &[u128]) -> Result<Vec<Taken>, u32> {
         let mut taken = Vec::new();
-        let Some(first) = nodes.first() else { return Ok(taken) };
-        let mut wanted = self.nodes.partition_point(|node| node < first);
-        for (in_piece, &node) in nodes.iter().enumerate() {
-            while self.nodes.get(wanted).is_some_and(|&next| next < node) {
-                wanted += 1;
+        match self.lookup {
+            Lookup::OriginalIds(wanted) => {
+                let Some(first) = nodes.first() else { return Ok(taken) };
+                let mut position = wanted.partition_point(|node| node < first);
+                for (in_piece, &node) in nodes.iter().enumerate() {
+                    while wanted.get(position).is_some_and(|&next| next < node) {
+                        position += 1;
+                    }
+                    if wanted.get(position) == Some(&node) {
+                        taken.push(Taken { in_piece, wanted: position });
+                    }
+                }
             }
-            if self.nodes.get(wanted) != Some(&node) {
-                continue;
+            Lookup::TableIds(positions) => {
+                for (in_piece, hash) in hashes.iter().enumerate() {
+                    if let Some(&position) = positions.get(hash) {
+                        taken.push(Taken { in_piece, wanted: position as usize });
+                    }
+                }
             }
-            if std::mem::replace(&mut self.found[wanted], true) {
-                return Err(node);
-            }
-            self.left -= 1;
-            taken.push(Taken { in_piece, wanted });
         }
+        for row in &taken {
+            if std::mem::replace(&mut self.found[row.wanted], true) {
+                return Err(nodes[row.in_piece]);
+            }
+        }
+        self.left -= taken.len();
         Ok(taken)
     }
 }
@@ -365,14 +529,6 @@ struct Shard<'a> {
 }
 
 impl Shard<'_> {
-    /// Reads the original ids of some rows.
-    fn ids(&mut self, info: &TensorInfo, rows: &Range<usize>) -> Result<Vec<u32>, ModelFileError> {
-        self.bytes.resize(rows.len() * size_of::<u32>(), 0);
-        self.header.read_at(info, rows.start * size_of::<u32>(), &mut self.bytes)?;
-        let (words, _) = self.bytes.as_chunks::<4>();
-        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
-    }
-
     /// Reads rows of the piece that begins at row `start` and passes them to `set`. Rows near each other are read
     /// together.
     fn read(&mut self, start: usize, taken: &[Taken], set: SetRow<'_>) -> Result<(), ModelFileError> {

@@ -53,8 +53,8 @@ pub trait LoadableConfig: ModelSettings + Sized {
     /// The errors of [`validate`](Self::validate).
     fn init<B: Backend>(&self, device: &B::Device) -> Result<Self::Model<B>, ModelError>;
 
-    /// Returns the node types whose embeddings the model reads, and the number of values per node.
-    fn embedded(&self) -> (Vec<&str>, usize);
+    /// Returns the node types whose embeddings the model reads, each with the number of values per node.
+    fn embedded(&self) -> Vec<(&str, usize)>;
 }
 
 impl ModelSettings for NetworkConfig {
@@ -86,8 +86,8 @@ impl LoadableConfig for NetworkConfig {
         self.init(0, device)
     }
 
-    fn embedded(&self) -> (Vec<&str>, usize) {
-        (self.graph.embedded_types(), self.hidden_channels)
+    fn embedded(&self) -> Vec<(&str, usize)> {
+        self.graph.embedding_widths(self.hidden_channels)
     }
 }
 
@@ -120,7 +120,7 @@ impl LoadableConfig for LinkModelConfig {
         self.init(0, device)
     }
 
-    fn embedded(&self) -> (Vec<&str>, usize) {
+    fn embedded(&self) -> Vec<(&str, usize)> {
         self.encoder.embedded()
     }
 }
@@ -154,7 +154,7 @@ impl LoadableConfig for EdgeModelConfig {
         self.init(0, device)
     }
 
-    fn embedded(&self) -> (Vec<&str>, usize) {
+    fn embedded(&self) -> Vec<(&str, usize)> {
         self.encoder.embedded()
     }
 }

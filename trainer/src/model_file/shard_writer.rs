@@ -3,13 +3,17 @@
 use super::NamedTable;
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
 use super::file_header::{Announced, FileHeader, header_bytes};
-use super::{ModelFileError, embedding_name, original_ids_name};
+use super::row_ids::IdKind;
+use super::{ModelFileError, embedding_name, original_ids_name, table_id_ends_name, table_ids_name};
+use edgecut_dist_sampler::DistEmbedding;
+use edgecut_graph::TableIds;
 use edgecut_output::{OutputFile, OwnEntries, check_output, remove_abandoned_in};
 use safetensors::Dtype;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// The value of `format` in the metadata of a shard.
@@ -50,10 +54,14 @@ pub(super) fn write_shard(
     (rank, world_size): (usize, usize),
     embeddings: &[NamedTable<'_>],
 ) -> Result<Option<ShardEntry>, ModelFileError> {
-    let tables: Vec<_> = embeddings
-        .iter()
-        .filter_map(|&NamedTable { node_type, table }| Some((node_type, table, table.own_nodes()?)))
-        .collect();
+    let mut tables = Vec::new();
+    for &NamedTable { node_type, table } in embeddings {
+        if let Some(nodes) = table.own_nodes() {
+            let ids = (table.graph().read_table_ids(table.node_type()))
+                .map_err(|error| ModelFileError::Write { path: folder.to_owned(), source: io::Error::other(error) })?;
+            tables.push(HeldTable { node_type, table, nodes, ids });
+        }
+    }
     if tables.is_empty() {
         return Ok(None);
     }
@@ -61,35 +69,128 @@ pub(super) fn write_shard(
     let path = folder.join(&file);
     let metadata = [("format", SHARD_FORMAT), ("save", save)];
     let metadata: HashMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let mut announced = Vec::new();
-    for (node_type, table, nodes) in &tables {
-        let ids = original_ids_name(node_type);
-        let values = embedding_name(node_type);
-        announced.push(Announced { name: ids, dtype: Dtype::U32, shape: vec![nodes.len()] });
-        announced.push(Announced { name: values, dtype: Dtype::F32, shape: vec![nodes.len(), table.dim()] });
-    }
     // The header lists the sizes of all tensors, so it is written first and the data follows without being held in
     // memory.
-    let header =
-        header_bytes(metadata, announced).map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
-    let write = || -> std::io::Result<()> {
+    let header = header_bytes(metadata, announced(&tables))
+        .map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
+    let write = || -> io::Result<Vec<Vec<f64>>> {
         let output = OutputFile::create(&path)?;
+        let mut sums = Vec::new();
         output.file().write_all(&header)?;
-        let mut values = Vec::new();
-        for (_, table, nodes) in &tables {
-            output.file().write_all(bytemuck::cast_slice::<u32, u8>(&nodes[..]))?;
-            let rows_per_piece = (PIECE_BYTES / (table.dim() * size_of::<f32>())).max(1);
-            for start in (0..nodes.len()).step_by(rows_per_piece) {
-                let rows = start..nodes.len().min(start + rows_per_piece);
-                values.resize(rows.len() * table.dim(), 0.0);
-                table.read_rows(rows, &mut values).map_err(std::io::Error::other)?;
-                output.file().write_all(bytemuck::cast_slice::<f32, u8>(&values))?;
+        tables.iter().try_for_each(|table| table.write_wide_ids(&mut output.file()))?;
+        for table in &tables {
+            output.file().write_all(bytemuck::cast_slice::<u32, u8>(&table.nodes[..]))?;
+            sums.push(table.write_rows(&mut output.file())?);
+        }
+        tables.iter().try_for_each(|table| table.write_texts(&mut output.file()))?;
+        output.commit()?;
+        Ok(sums)
+    };
+    let sums = write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
+    let rows = tables.iter().map(|table| table.nodes.len()).collect();
+    Ok(Some(ShardEntry { file, rows, ids: tables.iter().map(HeldTable::id_kind).collect(), sums }))
+}
+
+/// A table, and the rows of it that this process holds.
+struct HeldTable<'a> {
+    node_type: &'a str,
+    table: &'a DistEmbedding,
+    /// The original ids of the rows' nodes, ascending.
+    nodes: Cow<'a, [u32]>,
+    /// The ids of the nodes in their table, in the order of the part.
+    ids: Option<TableIds>,
+}
+
+/// Lists the tensors of a shard. Entries of eight bytes come first and single bytes last, so that each tensor begins at a
+/// multiple of the size of its entries.
+fn announced(tables: &[HeldTable<'_>]) -> Vec<Announced> {
+    let mut wide = Vec::new();
+    let mut rows = Vec::new();
+    let mut texts = Vec::new();
+    for HeldTable { node_type, table, nodes, ids } in tables {
+        match ids {
+            None => {}
+            Some(TableIds::Numbers(_)) => wide.push(tensor(table_ids_name(node_type), Dtype::I64, &[nodes.len()])),
+            Some(TableIds::Texts(ids)) => {
+                wide.push(tensor(table_id_ends_name(node_type), Dtype::U64, &[nodes.len()]));
+                texts.push(tensor(table_ids_name(node_type), Dtype::U8, &[ids.num_bytes()]));
             }
         }
-        output.commit()
-    };
-    write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
-    Ok(Some(ShardEntry { file, rows: tables.iter().map(|(_, _, nodes)| nodes.len()).collect() }))
+        rows.push(tensor(original_ids_name(node_type), Dtype::U32, &[nodes.len()]));
+        rows.push(tensor(embedding_name(node_type), Dtype::F32, &[nodes.len(), table.dim()]));
+    }
+    wide.into_iter().chain(rows).chain(texts).collect()
+}
+
+fn tensor(name: String, dtype: Dtype, shape: &[usize]) -> Announced {
+    Announced { name, dtype, shape: shape.to_vec() }
+}
+
+impl HeldTable<'_> {
+    fn id_kind(&self) -> IdKind {
+        let meta = self.table.graph().part().meta();
+        match &self.ids {
+            Some(TableIds::Numbers(_)) => IdKind::Numbers,
+            Some(TableIds::Texts(_)) => IdKind::Texts,
+            // The graph has no reader for the ids.
+            None if meta.node_types[self.table.node_type().index()].has_id_map => IdKind::Unknown,
+            None => IdKind::Rows,
+        }
+    }
+
+    /// Returns the rows of the part in ascending order of their original ids.
+    fn order(&self) -> impl Iterator<Item = usize> + '_ {
+        let nodes = self.table.graph().part().nodes(self.table.node_type());
+        (0..self.nodes.len()).map(|position| nodes.row_at(position))
+    }
+
+    /// Writes the ids that are numbers, or the ends of texts.
+    fn write_wide_ids(&self, file: &mut impl Write) -> io::Result<()> {
+        let mut file = BufWriter::new(file);
+        match &self.ids {
+            None => {}
+            Some(TableIds::Numbers(numbers)) => {
+                self.order().try_for_each(|row| file.write_all(&numbers[row].to_le_bytes()))?;
+            }
+            Some(TableIds::Texts(texts)) => {
+                let mut end = 0;
+                for row in self.order() {
+                    end += texts.get(row).len() as u64;
+                    file.write_all(&end.to_le_bytes())?;
+                }
+            }
+        }
+        file.flush()
+    }
+
+    /// Writes the ids that are texts.
+    fn write_texts(&self, file: &mut impl Write) -> io::Result<()> {
+        let Some(TableIds::Texts(texts)) = &self.ids else { return Ok(()) };
+        let mut file = BufWriter::new(file);
+        self.order().try_for_each(|row| file.write_all(texts.get(row)))?;
+        file.flush()
+    }
+
+    /// Writes the rows piece by piece. Returns their sum, which is empty if it is not finite.
+    fn write_rows(&self, file: &mut impl Write) -> io::Result<Vec<f64>> {
+        let dim = self.table.dim();
+        let mut sum = vec![0.0; dim];
+        let mut values = Vec::new();
+        let rows_per_piece = (PIECE_BYTES / (dim * size_of::<f32>())).max(1);
+        for start in (0..self.nodes.len()).step_by(rows_per_piece) {
+            let rows = start..self.nodes.len().min(start + rows_per_piece);
+            values.resize(rows.len() * dim, 0.0);
+            self.table.read_rows(rows, &mut values).map_err(io::Error::other)?;
+            for row in values.chunks_exact(dim) {
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += f64::from(*value));
+            }
+            file.write_all(bytemuck::cast_slice::<f32, u8>(&values))?;
+        }
+        if !sum.iter().all(|value| value.is_finite()) {
+            sum.clear();
+        }
+        Ok(sum)
+    }
 }
 
 /// Removes the shards of other saves. Other processes may do the same concurrently.

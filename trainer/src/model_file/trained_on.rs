@@ -2,7 +2,7 @@
 
 use super::ModelFileError;
 use edgecut_dist_sampler::SamplerConfig;
-use edgecut_graph::{GraphDataset, Meta, TypeDigests, checksum};
+use edgecut_graph::{AttributeRows, GraphDataset, Meta, TypeDigests, checksum};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -24,11 +24,11 @@ const GRAPHS: &str = "graphs";
 /// use edgecut_graph::Meta;
 /// use edgecut_graph::part_writer::write_one_part;
 /// use edgecut_graph::readers::{FakeOptions, fake};
-/// use edgecut_trainer::model_file::TrainedOn;
+/// use edgecut_trainer::model_file::{ReadData, TrainedOn};
 /// # let dir = tempfile::tempdir()?;
 /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir.path())?;
 /// let meta = Meta::read(dir.path())?;
-/// assert_eq!(TrainedOn::new(&meta).difference(&meta, true), None);
+/// assert_eq!(TrainedOn::new(&meta).difference(&meta, ReadData { classes: true, ..ReadData::default() }), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,10 @@ pub struct TrainedOn {
     edge_types: BTreeMap<String, TypeIdentity>,
     /// The columns that a model for whole graphs reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    graph_columns: Option<GraphColumns>,
+    graph_columns: Option<Columns>,
+    /// The columns of edges of a set of graphs. Files of earlier versions lack them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    graph_edge_columns: Option<Columns>,
     /// The attribute that constrained sampling by time, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_attr: Option<String>,
@@ -56,18 +59,32 @@ pub struct TrainedOn {
 struct TypeIdentity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ids: Option<Fingerprint>,
+    /// The digest of the features, labels, splits and times of nodes whose ids are row numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transforms: Option<Fingerprint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     classes: Option<Fingerprint>,
 }
 
-/// The columns of the nodes of a set of graphs.
+/// The part of a description of data that a model reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadData {
+    /// Classes of nodes or of whole graphs.
+    pub classes: bool,
+    /// Classes of edges.
+    pub edge_classes: bool,
+    /// Features of the edges of small graphs.
+    pub edge_features: bool,
+}
+
+/// The columns of the nodes or the edges of a set of graphs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct GraphColumns {
+struct Columns {
     /// The number of features, which come first.
     features: usize,
-    /// The meaning of each column after them: a label of nodes or a degree.
+    /// The meaning of each column after them: a label or a degree.
     names: Vec<String>,
 }
 
@@ -85,9 +102,10 @@ impl TrainedOn {
     pub fn new(meta: &Meta) -> Self {
         let is_told = tells_tables(meta);
         let node_types = meta.node_types.iter().map(|t| {
-            let TypeDigests { ids, transforms, classes, .. } = &t.digests;
+            let TypeDigests { ids, transforms, classes, content } = &t.digests;
             let identity = TypeIdentity {
                 ids: fingerprint(ids, !t.has_id_map),
+                content: content.clone().filter(|_| !t.has_id_map),
                 // Arrays may have been made by the same transforms elsewhere.
                 transforms: fingerprint(transforms, false),
                 classes: fingerprint(classes, is_told && t.has_labels),
@@ -108,23 +126,33 @@ impl TrainedOn {
         let names = format!("{:?}", graphs.classes());
         let classes = Some(Fingerprint::Digest(checksum(names.as_bytes())));
         let identity = TypeIdentity { classes, ..TypeIdentity::default() };
-        let names = graphs.nodes().label_names().to_vec();
-        let graph_columns = Some(GraphColumns { features: graphs.feature_dim() - names.len(), names });
-        Self { node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]), graph_columns, ..Self::default() }
+        Self {
+            node_types: BTreeMap::from([(GRAPHS.to_owned(), identity)]),
+            graph_columns: Some(Columns::of(graphs.nodes())),
+            graph_edge_columns: Some(Columns::of(graphs.edges())),
+            ..Self::default()
+        }
     }
 
-    /// Describes the first difference between the training and a set of graphs, if there is one, and its remedy. With
-    /// `reads_classes`, the classes of the graphs are compared too.
-    pub fn difference_of_graphs(&self, graphs: &GraphDataset, reads_classes: bool) -> Option<String> {
+    /// Describes the first difference between the training and a set of graphs in the data that a model reads, if there is
+    /// one, and its remedy.
+    pub fn difference_of_graphs(&self, graphs: &GraphDataset, reads: ReadData) -> Option<String> {
         let found = Self::of_graphs(graphs);
-        if let (Some(trained), Some(found)) = (&self.graph_columns, &found.graph_columns)
-            && let Some(difference) = trained.difference(found)
-        {
-            return Some(format!("{difference}: train a model for these graphs"));
+        let of_nodes = (&self.graph_columns, &found.graph_columns, "nodes");
+        let of_edges = (&self.graph_edge_columns, &found.graph_edge_columns, "edges");
+        for (trained, found, owners) in [of_nodes, of_edges] {
+            if owners == "edges" && !reads.edge_features {
+                continue;
+            }
+            if let (Some(trained), Some(found)) = (trained, found)
+                && let Some(difference) = trained.difference(found, owners)
+            {
+                return Some(format!("{difference}: train a model for these graphs"));
+            }
         }
         let same_types = pairs(&self.node_types, &found.node_types)
             .all(|(_, [trained, found])| !differ(&trained.classes, &found.classes));
-        (reads_classes && !same_types)
+        (reads.classes && !same_types)
             .then(|| "the classes of the graphs are not those of its training: train a model for them".to_owned())
     }
 
@@ -155,8 +183,8 @@ impl TrainedOn {
     }
 
     /// Describes the first difference between the data of the training and a graph, and its remedy. Types whose
-    /// description is missing on a side are not compared. With `reads_classes`, classes are compared too.
-    pub fn difference(&self, meta: &Meta, reads_classes: bool) -> Option<String> {
+    /// description is missing on a side are not compared. Classes are compared if a model reads them.
+    pub fn difference(&self, meta: &Meta, reads: ReadData) -> Option<String> {
         const REMEDY: &str = "make the parts with partition-graph --transforms and the parts of the training";
         let graph = Self::new(meta);
         for (name, [trained, found]) in pairs(&self.node_types, &graph.node_types) {
@@ -165,7 +193,7 @@ impl TrainedOn {
                     "the features of node type {name} have other transforms or columns than in its training: {REMEDY}"
                 ));
             }
-            if reads_classes && differ(&trained.classes, &found.classes) {
+            if reads.classes && differ(&trained.classes, &found.classes) {
                 return Some(format!("the classes of node type {name} are not those of its training: {REMEDY}"));
             }
         }
@@ -175,7 +203,7 @@ impl TrainedOn {
                     "the features of edge type {name} have other transforms or columns than in its training: {REMEDY}"
                 ));
             }
-            if reads_classes && differ(&trained.classes, &found.classes) {
+            if reads.edge_classes && differ(&trained.classes, &found.classes) {
                 return Some(format!("the classes of edge type {name} are not those of its training: {REMEDY}"));
             }
         }
@@ -185,10 +213,33 @@ impl TrainedOn {
     /// Returns true if the nodes of a type are not those of the training: they have other ids, or the same ids in another
     /// order.
     pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| differ(&trained.ids, &found.ids))
+    }
+
+    /// Returns true if the nodes of a type are known to have the same ids in their table as in the training, in the same
+    /// order.
+    pub(crate) fn has_same_nodes(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| trained.ids.is_some() && trained.ids == found.ids)
+    }
+
+    /// Returns true if the ids of the nodes of a type are row numbers, here and in the training, and the nodes have other
+    /// features, labels, splits or times here.
+    pub(crate) fn has_other_content(&self, meta: &Meta, node_type: &str) -> bool {
+        self.is_true_of(meta, node_type, |trained, found| {
+            trained.content.is_some() && found.content.is_some() && trained.content != found.content
+        })
+    }
+
+    /// Returns true if a node type exists in the training and in a graph, and the condition holds for it.
+    fn is_true_of(
+        &self,
+        meta: &Meta,
+        node_type: &str,
+        condition: impl Fn(&TypeIdentity, &TypeIdentity) -> bool,
+    ) -> bool {
         let graph = Self::new(meta);
-        let found = graph.node_types.get(node_type);
         pairs(&self.node_types, &graph.node_types)
-            .any(|(_, [trained, graph])| found == Some(graph) && differ(&trained.ids, &graph.ids))
+            .any(|(name, [trained, found])| name == node_type && condition(trained, found))
     }
 
     /// Returns true if the parts of a graph tell what a model file tells of its training.
@@ -198,16 +249,23 @@ impl TrainedOn {
     }
 }
 
-impl GraphColumns {
-    /// Describes the first column of nodes that is another one in the training than in `found`.
-    fn difference(&self, found: &Self) -> Option<String> {
+impl Columns {
+    fn of(rows: &AttributeRows) -> Self {
+        let names = rows.label_names().to_vec();
+        Self { features: rows.dim() - names.len(), names }
+    }
+
+    /// Describes the first column of `owners` that is another one in the training than in `found`.
+    fn difference(&self, found: &Self, owners: &str) -> Option<String> {
         if self.features != found.features {
-            return Some(format!("nodes had {} features in its training, and have {}", self.features, found.features));
+            let features = self.features;
+            return Some(format!("{owners} had {features} features in its training, and have {}", found.features));
         }
         let most = self.names.len().max(found.names.len());
         let at = (0..most).find(|&at| self.names.get(at) != found.names.get(at))?;
         let column = self.features + at;
-        Some(format!("column {column} of nodes was {:?} in its training, and is {:?}", self.name(at), found.name(at)))
+        let trained = self.name(at);
+        Some(format!("column {column} of {owners} was {trained:?} in its training, and is {:?}", found.name(at)))
     }
 
     fn name(&self, at: usize) -> &str {
@@ -252,6 +310,9 @@ mod tests {
     use edgecut_graph::part_writer::write_one_part;
     use edgecut_graph::readers::{FakeOptions, fake};
 
+    const NOTHING: ReadData = ReadData { classes: false, edge_classes: false, edge_features: false };
+    const CLASSES: ReadData = ReadData { classes: true, edge_classes: true, edge_features: false };
+
     #[test]
     fn only_what_both_sides_know_is_compared() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -284,20 +345,25 @@ mod tests {
             let trained = TrainedOn::new(trained);
             let text = serde_json::to_string(&trained).expect("JSON");
             assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("a description"), trained);
-            assert_eq!(trained.difference(found, true).is_some(), is_other, "{text}");
+            assert_eq!(trained.difference(found, CLASSES).is_some(), is_other, "{text}");
             assert_eq!(trained.has_other_nodes(found, name), is_other, "{text}");
         }
         assert!(TrainedOn::is_told_by(&one) && TrainedOn::is_told_by(&arrays) && !TrainedOn::is_told_by(&old));
-        // Classes do not matter to models for links.
+        // Classes of nodes do not matter to models for links and edges.
         let mut relabeled = one.clone();
         relabeled.node_types[0].digests.classes = Some("2".into());
         let trained = TrainedOn::new(&one);
-        assert_eq!(trained.difference(&relabeled, false), None);
-        assert!(trained.difference(&relabeled, true).is_some_and(|what| what.contains("classes")));
+        assert_eq!(trained.difference(&relabeled, ReadData { edge_classes: true, ..NOTHING }), None);
+        assert!(trained.difference(&relabeled, CLASSES).is_some_and(|what| what.contains("classes")));
     }
 
     /// Returns two graphs of two nodes each, which have these labels.
     fn labeled(labels: [i64; 4]) -> GraphDataset {
+        graphs_of(labels, [1, 2, 1, 2])
+    }
+
+    /// Returns two graphs of two nodes and two edges each, which have these labels.
+    fn graphs_of(labels: [i64; 4], edge_labels: [i64; 4]) -> GraphDataset {
         let dir = tempfile::tempdir().expect("a folder");
         let lines = |values: &[i64]| values.iter().map(|value| format!("{value}\n")).collect::<String>();
         for (what, text) in [
@@ -305,6 +371,7 @@ mod tests {
             ("graph_indicator", lines(&[1, 1, 2, 2])),
             ("graph_labels", lines(&[1, 2])),
             ("node_labels", lines(&labels)),
+            ("edge_labels", lines(&edge_labels)),
         ] {
             std::fs::write(dir.path().join(format!("SET_{what}.txt")), text).expect("a file");
         }
@@ -317,17 +384,25 @@ mod tests {
         let trained = TrainedOn::of_graphs(&graphs);
         let text = serde_json::to_string(&trained).expect("JSON");
         let trained: TrainedOn = serde_json::from_str(&text).expect("a description");
-        assert_eq!(trained.difference_of_graphs(&graphs, true), None);
-        assert_eq!(trained.difference_of_graphs(&labeled([8, 3, 3, 5]), true), None);
+        assert_eq!(trained.difference_of_graphs(&graphs, CLASSES), None);
+        assert_eq!(trained.difference_of_graphs(&labeled([8, 3, 3, 5]), CLASSES), None);
         // As many labels, but another one.
-        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 6]), true).expect("another label");
+        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 6]), CLASSES).expect("another label");
         assert!(what.starts_with("column 2 of nodes was \"label 8\" in its training, and is \"label 6\""), "{what}");
-        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 5]), false).expect("no such label");
+        let what = trained.difference_of_graphs(&labeled([3, 5, 5, 5]), NOTHING).expect("no such label");
         assert!(what.contains("\"label 8\" in its training, and is \"missing\""), "{what}");
-        let what = trained.difference_of_graphs(&graphs.with_degrees_as_labels(), true).expect("degrees");
+        let what =
+            trained.difference_of_graphs(&labeled([3, 5, 5, 8]).with_degrees_as_labels(), CLASSES).expect("degrees");
         assert!(what.contains("was \"label 3\" in its training, and is \"in-degree 1\""), "{what}");
+        // Labels of edges matter to models that read them.
+        let bonds = graphs_of([3, 5, 5, 8], [1, 4, 1, 4]);
+        let reads = ReadData { edge_features: true, ..CLASSES };
+        assert_eq!(trained.difference_of_graphs(&graphs, reads), None);
+        assert_eq!(trained.difference_of_graphs(&bonds, CLASSES), None);
+        let what = trained.difference_of_graphs(&bonds, reads).expect("another label of edges");
+        assert!(what.contains("column 1 of edges was \"label 2\" in its training, and is \"label 4\""), "{what}");
         // A file of an earlier version tells the classes alone.
         let old = TrainedOn { graph_columns: None, ..trained };
-        assert_eq!(old.difference_of_graphs(&labeled([3, 5, 5, 6]), true), None);
+        assert_eq!(old.difference_of_graphs(&labeled([3, 5, 5, 6]), CLASSES), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ModelFileError;
 use super::embedding_index::EmbeddingIndex;
+use super::new_embeddings::NewEmbeddings;
 use super::read::{open, read_tensor, with_values};
 use super::saved_embeddings::SavedEmbeddings;
 use super::tensor_name::{ModulePath, tensor_names};
@@ -42,6 +43,7 @@ const ENCODER: &str = "encoder.";
 pub struct WarmStart {
     path: PathBuf,
     bytes: Arc<[u8]>,
+    new_embeddings: Option<NewEmbeddings>,
 }
 
 impl fmt::Debug for WarmStart {
@@ -53,7 +55,12 @@ impl fmt::Debug for WarmStart {
 impl WarmStart {
     /// Makes a start from the bytes that [`read_network`](super::read_network) returned for the file `path`.
     pub fn new(path: impl Into<PathBuf>, bytes: Vec<u8>) -> Self {
-        Self { path: path.into(), bytes: bytes.into() }
+        Self { path: path.into(), bytes: bytes.into(), new_embeddings: None }
+    }
+
+    /// Sets the start of the embeddings of nodes that the file has no rows for. With `None`, they keep their initial values.
+    pub fn with_new_embeddings(self, new_embeddings: Option<NewEmbeddings>) -> Self {
+        Self { new_embeddings, ..self }
     }
 
     /// Returns the file.
@@ -85,7 +92,8 @@ impl WarmStart {
         let mut report = fill.finish()?;
         report.other_graph = other_graph(&json, settings);
         let index = file.index.unwrap_or_else(EmbeddingIndex::default);
-        Ok((model, report, SavedEmbeddings::in_files(&self.path, index).of_data(file.trained_on)))
+        let saved = SavedEmbeddings::in_files(&self.path, index).of_data(file.trained_on);
+        Ok((model, report, saved.with_new_embeddings(self.new_embeddings)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The result of starting from a saved model.
 
+use super::new_embeddings::MatchedRows;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -21,6 +22,8 @@ pub struct WarmStartReport {
     pub other_shapes: Vec<OtherShape>,
     /// The node types whose embeddings were taken over.
     pub taken_tables: Vec<String>,
+    /// The matches of these node types.
+    pub matched_tables: Vec<MatchedRows>,
     /// The node types whose embeddings keep their initial values.
     pub fresh_tables: Vec<FreshTable>,
     /// The first difference between the graph of the file's model and this graph, if both models are for typed graphs.
@@ -97,6 +100,7 @@ impl WarmStartReport {
             let shapes: Vec<String> = self.other_shapes.iter().map(shape).collect();
             lines.push(format!("{has} another shape and {keep} initial values: {}", list(&shapes)));
         }
+        lines.extend(self.matched_tables.iter().filter_map(MatchedRows::line));
         if !self.fresh_tables.is_empty() {
             let tables: Vec<String> = self.fresh_tables.iter().map(FreshTable::words).collect();
             lines.push(format!("embeddings start fresh: {}", list(&tables)));

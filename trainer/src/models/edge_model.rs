@@ -110,12 +110,17 @@ impl EdgeModelConfig {
         serde_json::from_value(value)
     }
 
+    /// Returns true if the encoder or the decoder reads features of edges.
+    pub fn reads_edge_features(&self) -> bool {
+        self.encoder.graph.has_edge_features() || self.edge_feature_dim > 0
+    }
+
     /// Checks the settings.
     ///
     /// # Errors
     /// The errors of [`NetworkConfig::validate`], and an edge type that does not exist.
     pub fn validate(&self) -> Result<(), ModelError> {
-        self.encoder.validate()?;
+        self.encoder.validate_encoder("edges")?;
         if self.num_outputs == 0 {
             return Err(ModelError::Zero { setting: "num_outputs" });
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::model_error::ModelError;
+use super::node_embedding::NodeEmbedding;
 use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
@@ -13,9 +14,8 @@ use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
 /// ```
 /// use edgecut_graph::NodeTypeId;
 /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
-/// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
 /// let schema = GraphSchema {
-///     node_types: vec![node_type("author", 0), node_type("paper", 128)],
+///     node_types: vec![NodeTypeSchema::new("author", 0), NodeTypeSchema::new("paper", 128)],
 ///     edge_types: vec![EdgeTypeSchema::new(NodeTypeId(0), "writes", NodeTypeId(1))],
 /// };
 /// assert!(schema.validate().is_ok());
@@ -36,7 +36,7 @@ pub struct GraphSchema {
 /// ```
 /// use edgecut_trainer::models::{GraphSchema, NodeTypeSchema};
 /// // Without features, each node has a learned embedding.
-/// let nodes = NodeTypeSchema { name: "user".into(), feature_dim: 0 };
+/// let nodes = NodeTypeSchema::new("user", 0);
 /// let schema = GraphSchema { node_types: vec![nodes], ..GraphSchema::homogeneous(0) };
 /// assert_eq!(schema.embedded_types(), ["user"]);
 /// ```
@@ -47,6 +47,39 @@ pub struct NodeTypeSchema {
     pub name: String,
     /// Columns of its features. 0 if it has no features; each node then has a learned embedding.
     pub feature_dim: usize,
+    /// Values of the learned embedding that each node has in addition to its features. The encoder reads both, side by side.
+    /// 0 without. The embedding of a node type without features has as many values as the hidden layers if this is 0;
+    /// otherwise an encoder reads it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub embedding_dim: usize,
+}
+
+impl NodeTypeSchema {
+    /// Makes a node type with features. With 0 columns, it has embeddings as wide as the hidden layers.
+    pub fn new(name: impl Into<String>, feature_dim: usize) -> Self {
+        Self { name: name.into(), feature_dim, embedding_dim: 0 }
+    }
+
+    /// Returns the number of values that the encoder reads per node; 0 if it has none.
+    pub fn encoded_width(&self) -> usize {
+        self.feature_dim.saturating_add(self.embedding_dim)
+    }
+
+    /// Returns the number of values of a node's learned embedding in a model with this width; 0 without embeddings.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::NodeTypeSchema;
+    /// let with_features = NodeTypeSchema::new("user", 12);
+    /// assert_eq!(with_features.embedding_width(64), 0);
+    /// assert_eq!(NodeTypeSchema { embedding_dim: 8, ..with_features }.embedding_width(64), 8);
+    /// assert_eq!(NodeTypeSchema::new("item", 0).embedding_width(64), 64);
+    /// ```
+    pub fn embedding_width(&self, hidden_channels: usize) -> usize {
+        match (self.embedding_dim, self.feature_dim) {
+            (0, 0) => hidden_channels,
+            (dim, _) => dim,
+        }
+    }
 }
 
 /// An edge type of a [`GraphSchema`].
@@ -95,10 +128,7 @@ impl GraphSchema {
             let found = found.ok_or_else(|| ModelError::Schema { what: format!("there is no node type {name}") });
             found.map(|position| NodeTypeId(position as u16))
         };
-        let node_type = |nodes: &edgecut_graph::NodeTypeMeta| NodeTypeSchema {
-            name: nodes.name.clone(),
-            feature_dim: nodes.feature_dim,
-        };
+        let node_type = |nodes: &edgecut_graph::NodeTypeMeta| NodeTypeSchema::new(&nodes.name, nodes.feature_dim);
         let edge_type = |edges: &edgecut_graph::EdgeTypeMeta| {
             let src = id(&edges.src_type)?;
             let dst = id(&edges.dst_type)?;
@@ -108,6 +138,41 @@ impl GraphSchema {
             node_types: meta.node_types.iter().map(node_type).collect(),
             edge_types: meta.edge_types.iter().map(edge_type).collect::<Result<_, ModelError>>()?,
         })
+    }
+
+    /// Adds learned embeddings of nodes. An embedding without a number of values has `hidden_channels` of them.
+    ///
+    /// # Errors
+    /// [`ModelError::Schema`] for a node type that does not exist or is named twice.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{GraphSchema, NodeEmbedding};
+    /// let embedding = NodeEmbedding { node_type: "node".into(), dim: Some(4) };
+    /// let schema = GraphSchema::homogeneous(16).with_embeddings(&[embedding], 32)?;
+    /// assert_eq!(schema.embedded_types(), ["node"]);
+    /// assert_eq!(schema.node_types[0].encoded_width(), 20);
+    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
+    /// ```
+    pub fn with_embeddings(mut self, embeddings: &[NodeEmbedding], hidden_channels: usize) -> Result<Self, ModelError> {
+        for (at, embedding) in embeddings.iter().enumerate() {
+            let name = &embedding.node_type;
+            if embeddings[..at].iter().any(|before| before.node_type == *name) {
+                return Err(ModelError::Schema { what: format!("`node_embeddings` names node type {name} twice") });
+            }
+            let all = self.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+            let Some(nodes) = self.node_types.iter_mut().find(|nodes| nodes.name == *name) else {
+                let what =
+                    format!("`node_embeddings` names node type {name}, which does not exist: choose one of {all}");
+                return Err(ModelError::Schema { what });
+            };
+            nodes.embedding_dim = match embedding.dim {
+                Some(dim) => dim,
+                // A type without features has such an embedding in any case.
+                None if nodes.feature_dim == 0 => 0,
+                None => hidden_channels,
+            };
+        }
+        Ok(self)
     }
 
     /// Adds the features of edges that a convolution reads.
@@ -137,8 +202,8 @@ impl GraphSchema {
         Ok(())
     }
 
-    /// Reads the schema of a partitioned graph with the features of edges if `model` reads some. `model` is the schema of a
-    /// model.
+    /// Reads the schema of a partitioned graph with the features of edges if `model` reads some, and with the learned
+    /// embeddings of `model`, which is the schema of a model.
     ///
     /// # Errors
     /// The errors of [`GraphSchema::new`].
@@ -148,6 +213,11 @@ impl GraphSchema {
             for (edges, of_type) in schema.edge_types.iter_mut().zip(&meta.edge_types) {
                 edges.edge_dim = of_type.feature_dim;
             }
+        }
+        let is_homogeneous = schema.is_homogeneous() && model.is_homogeneous();
+        for nodes in &mut schema.node_types {
+            let of_model = model.node_types.iter().find(|other| is_homogeneous || other.name == nodes.name);
+            nodes.embedding_dim = of_model.map_or(0, |of_model| of_model.embedding_dim);
         }
         Ok(schema)
     }
@@ -180,7 +250,7 @@ impl GraphSchema {
     /// ```
     pub fn homogeneous(feature_dim: usize) -> Self {
         let edges = EdgeTypeSchema::new(NodeTypeId(0), "edge", NodeTypeId(0));
-        Self { node_types: vec![NodeTypeSchema { name: "node".into(), feature_dim }], edge_types: vec![edges] }
+        Self { node_types: vec![NodeTypeSchema::new("node", feature_dim)], edge_types: vec![edges] }
     }
 
     /// Returns whether there is exactly one node type and one edge type.
@@ -203,9 +273,22 @@ impl GraphSchema {
         self.edge_types.iter().map(shape).collect()
     }
 
-    /// Returns the names of the node types without features, which have learned embeddings.
+    /// Returns the names of the node types with learned embeddings: the types without features, and others that have both.
     pub fn embedded_types(&self) -> Vec<&str> {
-        self.node_types.iter().filter(|nodes| nodes.feature_dim == 0).map(|nodes| nodes.name.as_str()).collect()
+        self.embedding_widths(1).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns the names of the node types with learned embeddings, and the number of values of each in a model of this
+    /// width.
+    pub fn embedding_widths(&self, hidden_channels: usize) -> Vec<(&str, usize)> {
+        let widths = self.node_types.iter().map(|nodes| (nodes.name.as_str(), nodes.embedding_width(hidden_channels)));
+        widths.filter(|(_, width)| *width > 0).collect()
+    }
+
+    /// Returns the embeddings that were added to node types.
+    pub fn node_embeddings(&self) -> Vec<NodeEmbedding> {
+        let added = self.node_types.iter().filter(|nodes| nodes.embedding_dim > 0);
+        added.map(|nodes| NodeEmbedding { node_type: nodes.name.clone(), dim: Some(nodes.embedding_dim) }).collect()
     }
 
     /// Describes the first difference to the schema of another graph, or returns `None` if a model of one graph fits
@@ -225,10 +308,14 @@ impl GraphSchema {
         let shape = |schema: &Self| {
             let names = !schema.is_homogeneous();
             let nodes = schema.node_types.iter().map(|nodes| {
+                let embedding = match nodes.embedding_dim {
+                    0 => String::new(),
+                    dim => format!(" and embeddings of {dim} values"),
+                };
                 if names {
-                    format!("node type {} with {} features", nodes.name, nodes.feature_dim)
+                    format!("node type {} with {} features{embedding}", nodes.name, nodes.feature_dim)
                 } else {
-                    format!("nodes with {} features", nodes.feature_dim)
+                    format!("nodes with {} features{embedding}", nodes.feature_dim)
                 }
             });
             let edges = schema.edge_types.iter().filter(|edges| names || edges.edge_dim > 0).map(|edges| {

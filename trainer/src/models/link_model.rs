@@ -73,11 +73,7 @@ impl LinkModelConfig {
     /// # Errors
     /// The errors of [`NetworkConfig::validate`], and a number of channels that the decoder does not support.
     pub fn validate(&self) -> Result<(), ModelError> {
-        if !self.encoder.outputs.is_empty() || !self.encoder.encoders || self.encoder.pooling.is_some() {
-            let what = "the encoder of a model for links has encoders of features, and neither outputs nor pooling";
-            return Err(ModelError::Settings { what: what.into() });
-        }
-        self.encoder.validate()?;
+        self.encoder.validate_encoder("links")?;
         let checked = self.decoder.check_channels(self.encoder.hidden_channels);
         checked.map_err(|what| ModelError::Settings { what })
     }

@@ -12,6 +12,7 @@ mod model_error;
 mod model_input;
 mod network;
 mod network_config;
+mod node_embedding;
 mod node_model;
 mod old_settings;
 
@@ -25,4 +26,5 @@ pub use model_error::ModelError;
 pub use model_input::{ModelInput, NodeInput};
 pub use network::{Layer, Network, Norm};
 pub use network_config::{NetworkConfig, NetworkOutput, Pooling, Readout};
+pub use node_embedding::NodeEmbedding;
 pub use node_model::NodeClassifier;

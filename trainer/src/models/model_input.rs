@@ -14,8 +14,8 @@ use edgecut_gnn::ops::Block;
 /// The nodes of one type in a batch.
 #[derive(Debug, Clone)]
 pub struct NodeInput<B: Backend> {
-    /// The features, `[nodes, feature_dim]`. `None` for a type without features, until [`ModelInput::with_embeddings`]
-    /// sets learned embeddings.
+    /// The features, `[nodes, feature_dim]`. `None` for a type without features. [`ModelInput::with_embeddings`] adds
+    /// learned embeddings.
     pub features: Option<Tensor<B, 2>>,
     /// The number of nodes within `h` hops of the seeds for each `h`, `[num_layers + 1]`.
     pub within_hop: Vec<usize>,
@@ -92,9 +92,8 @@ impl<B: Backend> ModelInput<B> {
     /// use edgecut_trainer::Cpu;
     /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, ModelInput, NodeInput, NodeTypeSchema};
     /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
     /// let schema = GraphSchema {
-    ///     node_types: vec![node_type("author", 4), node_type("paper", 8)],
+    ///     node_types: vec![NodeTypeSchema::new("author", 4), NodeTypeSchema::new("paper", 8)],
     ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1), edge_dim: 0 }],
     /// };
     /// // The seed is a paper with two authors.
@@ -177,7 +176,8 @@ impl<B: Backend> ModelInput<B> {
         Ok(self)
     }
 
-    /// Sets learned embeddings as the features of a node type without features.
+    /// Adds learned embeddings to the features of a node type, as further columns. They are the features of a node type
+    /// without features.
     ///
     /// # Shapes
     /// - `rows`: `[nodes of the type, columns]`
@@ -212,7 +212,11 @@ impl<B: Backend> ModelInput<B> {
             let node_type = self.schema.node_types[node_type.index()].name.clone();
             return Err(ModelError::FeatureRows { node_type, given, expected });
         }
-        nodes.features = Some(rows);
+        let has_features = self.schema.node_types[node_type.index()].feature_dim > 0;
+        nodes.features = Some(match nodes.features.take().filter(|_| has_features) {
+            Some(features) => Tensor::cat(vec![features, rows], 1),
+            None => rows,
+        });
         Ok(self)
     }
 

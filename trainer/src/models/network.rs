@@ -51,8 +51,8 @@ const POOLED: u64 = 1;
 /// ```
 #[derive(Module, Debug)]
 pub struct Network<B: Backend> {
-    /// The encoder of the features of each node type; `None` for node types with learned embeddings, and without
-    /// encoders.
+    /// The encoder of the features of each node type, and of the embeddings that it has beside them; `None` for node types
+    /// whose embeddings have the hidden width, and without encoders.
     pub encoders: Vec<Option<Dense<B>>>,
     /// The layers.
     pub layers: Vec<Layer<B>>,
@@ -99,8 +99,9 @@ impl<B: Backend> Network<B> {
         let node_types = &config.graph.node_types;
         let mut encoders = Vec::with_capacity(node_types.len());
         for nodes in node_types {
-            let is_encoded = config.encoders && nodes.feature_dim > 0;
-            encoders.push(if is_encoded { Some(Dense::new(nodes.feature_dim, hidden, init, device)) } else { None });
+            let width = nodes.encoded_width();
+            let is_encoded = config.encoders && width > 0;
+            encoders.push(if is_encoded { Some(Dense::new(width, hidden, init, device)) } else { None });
         }
         let ends = config.graph.edge_shapes();
         let shape = HeteroShape {
@@ -280,7 +281,7 @@ impl<B: GnnBackend> Network<B> {
                 continue;
             }
             let of_type = &config.graph.node_types[t];
-            let expected = if encoder.is_some() { of_type.feature_dim } else { config.channels_before(0) };
+            let expected = if encoder.is_some() { of_type.encoded_width() } else { config.channels_before(0) };
             let width = nodes.features.as_ref().map_or(0, |features| features.dims()[1]);
             let Some(features) = nodes.features.clone().filter(|_| width == expected) else {
                 return Err(ModelError::NodeWidth { node_type: of_type.name.clone(), given: width, expected });

@@ -276,6 +276,19 @@ impl NetworkConfig {
         }
     }
 
+    /// Checks the settings of the encoder of a model for `task`.
+    ///
+    /// # Errors
+    /// Outputs, pooling or no encoders, and the errors of [`NetworkConfig::validate`].
+    pub(super) fn validate_encoder(&self, task: &str) -> Result<(), ModelError> {
+        if !self.outputs.is_empty() || !self.encoders || self.pooling.is_some() {
+            let what =
+                format!("the encoder of a model for {task} has encoders of features, and neither outputs nor pooling");
+            return Err(ModelError::Settings { what });
+        }
+        self.validate()
+    }
+
     fn check_outputs(&self) -> Result<(), ModelError> {
         for (position, output) in self.outputs.iter().enumerate() {
             if output.node_type.index() >= self.graph.node_types.len() {
@@ -408,7 +421,7 @@ impl NetworkConfig {
     /// Returns the number of columns of a node type's rows before a layer. `num_layers` is the layer after the last one.
     pub(super) fn channels_before(&self, layer: usize) -> usize {
         match layer.checked_sub(1) {
-            None if !self.encoders => self.graph.node_types[0].feature_dim,
+            None if !self.encoders => self.graph.node_types[0].encoded_width(),
             Some(before) if !self.computes_hidden_rows(before) => self.num_outputs(),
             _ => self.hidden_channels,
         }

@@ -1,6 +1,6 @@
 //! The settings of predictions for nodes, and their checks against the graph.
 
-use crate::batch_input::WEIGHTED_GCN;
+use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{ModelError, NetworkConfig, NetworkOutput};
@@ -40,10 +40,6 @@ impl NodeTrainingConfig {
         Ok(objective(meta, self)?.metric)
     }
 }
-
-/// The error message for a GCN with temporal sampling.
-const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
-    than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
 
 /// Returns the node type of the seeds: the only type with classes or other targets and with training nodes, or else the
 /// only type with targets.
@@ -148,13 +144,11 @@ pub(crate) fn check_fit(
     // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
     // shapes that are compared below.
     let training = TrainingConfig {
-        kind: model.kind,
         hidden_channels: model.hidden_channels,
         encoder_decoder: model.encoders,
-        no_edge_features: !model.graph.has_edge_features(),
         residual: false,
         layer_norm: false,
-        ..config.training.clone()
+        ..config.training.for_network(model)
     };
     let asked = NodeTrainingConfig { training, metric: config.metric };
     let expected = self::model_config(graph, &asked)?;

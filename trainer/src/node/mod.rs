@@ -70,12 +70,10 @@ pub fn evaluate_node<'a, B: GnnBackend>(
 ) -> Result<SeedResult, TrainError> {
     check_fit(graph, config, model_config)?;
     check_num_classes(graph, world)?;
-    let mut config = config.clone();
-    config.training.kind = model_config.kind;
-    config.training.no_edge_features = !model_config.graph.has_edge_features();
+    let config = NodeTrainingConfig { training: config.training.for_network(model_config), metric: config.metric };
     let data = NodeData::new(graph, &config)?;
     let mut embeddings = Embeddings::new(graph, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
-    embeddings.load(saved)?;
+    embeddings.load(saved, world)?;
     let evaluator = NodeEvaluator::new(&data, &config, BatchOptions::of_model(model_config, false), device, world)?;
     evaluator.evaluate_trained(model, &embeddings, world)
 }

@@ -73,7 +73,11 @@ where
             loader = loader.with_cache(cache.rows().clone());
         }
         if loader.total_seeds() == 0 {
-            let what = format!("dataset {} has no training nodes", graph.part().meta().dataset);
+            let what = format!(
+                "dataset {} has no training nodes: add masks to the dataset or `split_pct` to the labels of its tables, or \
+                 divide the nodes by partition-graph --split-nodes 0.8,0.1,0.1, and partition again",
+                graph.part().meta().dataset
+            );
             return Err(TrainError::Config { what });
         }
         let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;

@@ -5,9 +5,10 @@ use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind};
+use edgecut_gnn::nn::{Aggregation, EdgeDecoderKind, GinSettings, GineSettings};
 use edgecut_graph::{
-    Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NodeData, NodeTypeId, Split, TargetKind, Targets,
+    Dataset, EdgeData, EdgeLabelValues, EdgeLabels, Features, NO_SPLIT, NodeData, NodeTypeId, Split, TargetKind,
+    Targets,
 };
 use edgecut_partition::Method;
 use edgecut_trainer::edge::{
@@ -206,6 +207,74 @@ fn ranks_together_train_the_model_of_one() {
     }
 }
 
+/// Generates payments with an amount of 1 or -1, which the shop determines, or with an amount of 0. The latter have labels,
+/// the class of the shop, which a model can only read from the other payments at the shop.
+fn payments_told_by_others() -> Dataset {
+    let mut dataset = payments(random_classes, |_, _| 1.0);
+    let of_shop = |shop: u32| i64::from(shop % 2);
+    let shops = dataset.edge_types[0].dst.to_vec();
+    let amount = |edge: usize| if edge % 2 == 0 { of_shop(shops[edge]) as f32 * 2.0 - 1.0 } else { 0.0 };
+    for edges in &mut dataset.edge_types {
+        let amounts: Vec<f32> = (0..NUM_EDGES).map(amount).collect();
+        edges.attributes.features = Some(Features::F32 { values: amounts.into(), dim: 1 });
+    }
+    let class = |edge: usize| if edge % 2 == 0 { -1 } else { of_shop(shops[edge]) };
+    let split = |edge: usize| match (edge % 2, edge / 2 % 4) {
+        (0, _) => NO_SPLIT,
+        (_, 0) => Split::Test.code(),
+        (_, 1) => Split::Valid.code(),
+        _ => Split::Train.code(),
+    };
+    let of_edges: Vec<i64> = (0..NUM_EDGES).map(class).collect();
+    dataset.edge_types[0].attributes.labels = Some(EdgeLabels {
+        values: EdgeLabelValues::Classes { of_edges: of_edges.into(), num_classes: 2 },
+        splits: (0..NUM_EDGES).map(split).collect::<Vec<_>>().into(),
+    });
+    dataset.validate().expect("a valid graph");
+    dataset
+}
+
+#[test]
+fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
+    let dataset = payments_told_by_others();
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&dataset, 2, Method::Random, dir.path());
+    let mut config = config(8);
+    config.training.kind = ConvKind::Gine(GineSettings(GinSettings { mlp_layers: 1, learn_epsilon: false }));
+    let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
+        let device = Default::default();
+        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
+        let trained = trained.expect("a run");
+        let mut num_correct = 0;
+        let mut visit = |EdgeOutputs { dst, outputs, .. }: EdgeOutputs| -> Result<(), TrainError> {
+            let wanted = edgecut_dist_sampler::NodeFields { original_ids: true, ..Default::default() };
+            let fetched = graph.fetch(NodeTypeId(1), dst, wanted);
+            let shops = graph.handle().block_on(fetched).expect("the ids").original_ids;
+            for (shop, logits) in shops.iter().zip(outputs.chunks(2)) {
+                num_correct += usize::from((logits[1] > logits[0]) == (shop % 2 == 1));
+            }
+            Ok(())
+        };
+        let request = EdgePredictionConfig {
+            split: None,
+            sampler: config.training.sampler.clone(),
+            batch_size: 400,
+            seed: 0,
+            prefetch_bytes: 1 << 24,
+        };
+        let tables: &[EmbeddingTable] = &[];
+        let job = (&graph, &mut *world);
+        predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
+            .expect("predictions");
+        world.barrier().expect("all ranks are done");
+        (num_correct, trained.result.test_acc)
+    });
+    let test_acc = found[0].1.expect("test edges");
+    let num_correct: usize = found.iter().map(|(num_correct, _)| num_correct).sum();
+    assert!(test_acc > 0.9, "{test_acc}");
+    assert!(num_correct as f64 > 0.9 * NUM_EDGES as f64, "{num_correct} of {NUM_EDGES}, {test_acc} of the test edges");
+}
+
 #[test]
 fn predictions_are_those_of_the_evaluation() {
     let dataset = payments(classes_of_amounts, |_, _| 1.0);
@@ -288,7 +357,7 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
     let of_numbers = EdgeTrainingConfig { metric: Some("rmse".parse().expect("a metric")), ..config(1) };
     for (dataset, config, why) in [
         (&unlabeled, config(1), "no edge type has labels, which train edge needs"),
-        (&untrained, config(1), "no training edges of type user__pays__shop"),
+        (&untrained, config(1), "no training edges of type user__pays__shop: list them in edge_train_idx.npy, or give"),
         (&dataset, named("rev_pays"), "edge type rev_pays has no labels: choose one of user__pays__shop (`edge_type`)"),
         (&dataset, named("likes"), "there is no edge type likes"),
         (&dataset, of_numbers, "rmse"),

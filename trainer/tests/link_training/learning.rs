@@ -197,7 +197,7 @@ fn what_cannot_be_trained_is_said() {
         ("typed", shared, "draw them per edge"),
         ("typed", gcn, "a GCN takes homogeneous graphs"),
         ("typed", vast(base.clone(), 1_000_003), "parameters, which take "),
-        ("embedded", vast(config(SAGE, no_layers()), 1_000_000_000), "the embeddings of nodes without features have "),
+        ("embedded", vast(config(SAGE, no_layers()), 1_000_000_000), "the embeddings of nodes have "),
     ] {
         let error = error(folder, config);
         assert!(error.contains(why), "{error}");

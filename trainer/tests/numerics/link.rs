@@ -184,7 +184,7 @@ fn cubes_are_those_of_absolute_values_or_moduli() {
 
 /// Makes settings for a graph whose papers have features, and whose authors and topics have none.
 fn config(kind: ConvKind, decoder: DecoderKind, num_layers: usize) -> LinkModelConfig {
-    let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
+    let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema::new(name, feature_dim);
     let edge = |(src, relation, dst): (u16, &str, u16)| EdgeTypeSchema::new(NodeTypeId(src), relation, NodeTypeId(dst));
     let graph = GraphSchema {
         node_types: [("paper", 5), ("author", 0), ("topic", 0)].map(node).to_vec(),

@@ -29,7 +29,7 @@ const COUNTS: [usize; 4] = [12, 9, 7, 5];
 const EDGE_TYPES: [(usize, usize); 6] = [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2), (3, 2)];
 
 fn schema() -> GraphSchema {
-    let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
+    let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema::new(name, feature_dim);
     let edge = |(number, &(src, dst)): (usize, &(usize, usize))| {
         let id = |t: usize| NodeTypeId(t as u16);
         EdgeTypeSchema::new(id(src), format!("e{number}"), id(dst))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rpc::connection::{Connection, OpenConnection};
+use edgecut_testing::free_port;
 use futures::future::join_all;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -54,6 +55,11 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
+/// Returns an address at which nobody listens, except for a test that begins to.
+fn unused_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))
+}
+
 /// Resets the first `resets` connections by closing them with unread data, then answers all others.
 fn serve_after_resets(listener: TcpListener, resets: usize) {
     std::thread::spawn(move || {
@@ -77,13 +83,12 @@ fn dialer(target: Arc<FakeTarget>, budget_ms: u64) -> Dialer {
 
 #[tokio::test]
 async fn a_peer_that_refuses_then_resets_then_accepts_is_connected_to() {
-    let (first, addr) = listener();
-    drop(first);
+    let addr = unused_address();
     let mut target = FakeTarget::at(addr);
     // No process listens during the first two attempts.
     target.before_attempt = Box::new(move |attempt| {
         if attempt == 3 {
-            serve_after_resets(TcpListener::bind(addr).expect("the port is free again"), 3);
+            serve_after_resets(TcpListener::bind(addr).expect("the port is free"), 3);
         }
     });
     let target = Arc::new(target);
@@ -130,20 +135,19 @@ fn the_default_limits_give_an_error_within_15_seconds() {
 
 #[tokio::test]
 async fn a_forgotten_failure_is_tried_again() {
-    let (first, addr) = listener();
-    drop(first);
+    let addr = unused_address();
     let target = Arc::new(FakeTarget::at(addr));
     let limits = DialLimits { budget: Duration::from_millis(200), failure_memory: Duration::ZERO };
-    let dialer = Dialer::new(PeerName::Server("node-1:29600".into()), target, limits, Arc::new(Semaphore::new(1)));
+    let mut dialer = Dialer::new(PeerName::Server("node-1:29600".into()), target, limits, Arc::new(Semaphore::new(1)));
     dialer.dial().await.expect_err("no process listens");
+    dialer.limits.budget = Duration::from_secs(60);
     serve_after_resets(TcpListener::bind(addr).expect("the port is free"), 0);
     dialer.dial().await.expect("a process listens now");
 }
 
 #[tokio::test]
 async fn the_failure_of_the_job_ends_the_attempts_and_is_the_error() {
-    let (first, addr) = listener();
-    drop(first);
+    let addr = unused_address();
     let failure = Failure { rank: 1, addr, reason: "died".into(), link_to: None };
     let target = Arc::new(FakeTarget { failure: Some(failure), ..FakeTarget::at(addr) });
     let error = dialer(target.clone(), 60_000).dial().await.expect_err("no process listens");

@@ -1,6 +1,6 @@
 //! Attributes of nodes and edges from `.npy` files.
 
-use super::integers::Integers;
+use super::integers::{Integers, little_endian};
 use crate::GraphError;
 use crate::dataset::{bad_weight, first_bad_weight};
 use crate::memory::{Buffer, Features, Workspace};
@@ -28,8 +28,8 @@ pub(in crate::readers) fn read_features(
     let features = match dtype.as_str() {
         "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
         "<f2" => Features::F16 { values: map_npy(path)?.1, dim },
-        "<f8" => Features::F32 { values: narrow(space, path)?, dim },
-        other => return Err(no_floats(path, other)),
+        ">f2" => Features::F16 { values: StoredArray::open(path)?.copy_to(space)?, dim },
+        other => Features::F32 { values: read_floats(space, path, other)?, dim },
     };
     if dim == 0 {
         return Ok(None);
@@ -44,7 +44,7 @@ pub(in crate::readers) fn read_features(
         // The file is mapped again, because the check has read all pages of this map, and they may not be needed for a
         // long time.
         Features::F32 { dim, .. } if dtype == "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
-        Features::F16 { dim, .. } => Features::F16 { values: map_npy(path)?.1, dim },
+        Features::F16 { dim, .. } if dtype == "<f2" => Features::F16 { values: map_npy(path)?.1, dim },
         converted => converted,
     }))
 }
@@ -60,12 +60,7 @@ pub(in crate::readers) fn read_weights(
     }
     let (shape, dtype) = npy_shape(path)?;
     check_list(path, &shape, rows)?;
-    let weights = match dtype.as_str() {
-        "<f4" => StoredArray::open(path)?.copy_to(space)?,
-        "<f8" => narrow(space, path)?,
-        "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, "converting weights", |v| v.to_f32())?,
-        other => return Err(no_floats(path, other)),
-    };
+    let weights = read_floats(space, path, &dtype)?;
     match first_bad_weight(&weights) {
         Some(edge) => Err(GraphError::format(path, bad_weight(edge, weights[edge]))),
         None => Ok(Some(weights)),
@@ -99,12 +94,17 @@ fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphE
     }
 }
 
-/// Reads the array of `float64` in `path` as `f32`.
-pub(super) fn narrow(space: &Workspace, path: &Path) -> Result<Buffer<f32>, GraphError> {
-    StoredArray::<f64>::open(path)?.convert_to(space, "converting to 32 bits", |&v| v as f32)
-}
-
-pub(super) fn no_floats(path: &Path, dtype: &str) -> GraphError {
-    let why = format!("its type is {dtype}, expected floats; save it through .astype(numpy.float32)");
-    GraphError::format(path, why)
+/// Reads the numbers in `path` as floats of 32 bits. `float64` is rounded, as for features.
+pub(super) fn read_floats(space: &Workspace, path: &Path, dtype: &str) -> Result<Buffer<f32>, GraphError> {
+    const STEP: &str = "converting to 32 bits";
+    match little_endian(dtype).as_str() {
+        "<f4" => StoredArray::open(path)?.copy_to(space),
+        "<f8" => StoredArray::<f64>::open(path)?.convert_to(space, STEP, |&v| v as f32),
+        "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, STEP, |v| v.to_f32()),
+        other if other.contains(['i', 'u', 'b']) => Integers::open(path)?.1.into_floats(space, path),
+        _ => {
+            let why = format!("its type is {dtype}, expected numbers; save it through .astype(numpy.float32)");
+            Err(GraphError::format(path, why))
+        }
+    }
 }

@@ -14,6 +14,9 @@ use std::path::Path;
 /// The start of the names of the files of splits.
 pub(super) const SPLIT_PREFIX: &str = "edge_";
 
+/// The number of positions that are read at a time.
+const PIECE: usize = 1 << 16;
+
 /// Reads the labels of `edges` from the files in `folder`, if they exist.
 pub(super) fn read_edge_labels(
     space: &Workspace,
@@ -54,26 +57,30 @@ pub(super) fn read_edge_labels(
             let listed = (0..mask.len()).filter(|&edge| mask[edge] == 1);
             listed.into_iter().try_for_each(|edge| add_to_split(&mut splits, edge, split, &path))?;
         } else {
-            for edge in listed_edges(&path, edges)? {
-                add_to_split(&mut splits, edge, split, &path)?;
-            }
+            add_list(&mut splits, split, &path, edges)?;
         }
     }
-    Ok(Some(EdgeLabels { values, splits: splits.into() }))
+    let mut stored = space.growing()?;
+    stored.append(splits)?;
+    Ok(Some(EdgeLabels { values, splits: stored.finish()? }))
 }
 
-/// Returns the positions of edges in a file.
-fn listed_edges(path: &Path, edges: RowCount) -> Result<impl Iterator<Item = usize> + use<>, GraphError> {
+/// Adds the edges to a split whose positions are in a file, which is read in pieces.
+fn add_list(splits: &mut [u8], split: Split, path: &Path, edges: RowCount) -> Result<(), GraphError> {
     let (shape, ids) = Integers::open(path)?;
     if !matches!(shape[..], [_] | [_, 1]) {
         return Err(GraphError::format(path, format!("its shape is {shape:?}, expected a list of positions of edges")));
     }
-    let ids = ids.to_i64(0..ids.len())?;
-    if let Some(at) = ids.iter().position(|id| !(0..edges.number as i64).contains(id)) {
-        let why = format!("entry {at} is edge {}, which is out of range: {edges}", ids[at]);
-        return Err(GraphError::format(path, why));
+    for start in (0..ids.len()).step_by(PIECE) {
+        for (id, at) in ids.to_i64(start..ids.len().min(start + PIECE))?.into_iter().zip(start..) {
+            if !(0..edges.number as i64).contains(&id) {
+                let why = format!("entry {at} is edge {id}, which is out of range: {edges}");
+                return Err(GraphError::format(path, why));
+            }
+            add_to_split(splits, id as usize, split, path)?;
+        }
     }
-    Ok(ids.into_iter().map(|id| id as usize))
+    Ok(())
 }
 
 /// Adds an edge, which is in the file `path`, to a split. Edges without a label are left out when all of the dataset is known.

@@ -36,6 +36,9 @@ integer!(i64, |v| v, |v| v as u32);
 integer!(u64, |v| i64::try_from(v).unwrap_or(i64::MAX), |v| v as u32);
 integer!(i32, i64::from, |v| v as u32);
 integer!(u32, i64::from, |v| v);
+integer!(i16, i64::from, |v| v as u32);
+integer!(u16, i64::from, u32::from);
+integer!(i8, i64::from, |v| v as u32);
 integer!(u8, i64::from, u32::from);
 
 /// An array of whole numbers in its stored type, which is read when it is needed.
@@ -44,6 +47,10 @@ pub(in crate::readers) enum Integers {
     U64(StoredArray<u64>),
     I32(StoredArray<i32>),
     U32(StoredArray<u32>),
+    I16(StoredArray<i16>),
+    U16(StoredArray<u16>),
+    I8(StoredArray<i8>),
+    /// Also NumPy's `bool`.
     U8(StoredArray<u8>),
 }
 
@@ -54,6 +61,9 @@ macro_rules! for_each_type {
             Integers::U64($values) => $body,
             Integers::I32($values) => $body,
             Integers::U32($values) => $body,
+            Integers::I16($values) => $body,
+            Integers::U16($values) => $body,
+            Integers::I8($values) => $body,
             Integers::U8($values) => $body,
         }
     };
@@ -72,17 +82,39 @@ impl Integers {
         ) -> Result<(Vec<usize>, Integers), GraphError> {
             StoredArray::open(path).map(|array| (array.shape().to_vec(), wrap(array)))
         }
-        match dtype.as_str() {
+        match little_endian(&dtype).as_str() {
             "<i8" => of(path, Self::I64),
             "<u8" => of(path, Self::U64),
             "<i4" => of(path, Self::I32),
             "<u4" => of(path, Self::U32),
+            "<i2" => of(path, Self::I16),
+            "<u2" => of(path, Self::U16),
+            "|i1" => of(path, Self::I8),
             "|u1" => of(path, Self::U8),
+            "|b1" => {
+                let array = StoredArray::open_bool(path)?;
+                Ok((array.shape().to_vec(), Self::U8(array)))
+            }
             other => {
                 let why = format!("its type is {other}, expected whole numbers; save it through .astype(numpy.int64)");
                 Err(GraphError::format(path, why))
             }
         }
+    }
+
+    /// Returns the numbers as floats, into `space`.
+    ///
+    /// # Errors
+    /// As for reading, and for a number that floats of 32 bits do not hold.
+    pub(super) fn into_floats(self, space: &Workspace, path: &Path) -> Result<Buffer<f32>, GraphError> {
+        if let Some(at) = self.position(|number| number == i64::MAX || number as f32 as i64 != number)? {
+            let why = format!(
+                "entry {at} is {}, which floats of 32 bits do not hold; .astype(numpy.float32) rounds it",
+                self.get(at)?
+            );
+            return Err(GraphError::format(path, why));
+        }
+        for_each_type!(self, values => values.convert_to(space, "converting to floats", |v| v.wide() as f32))
     }
 
     /// Returns the length of the array.
@@ -180,6 +212,11 @@ impl Integers {
     pub(in crate::readers) fn into_i64(self, space: &Workspace) -> Result<Buffer<i64>, GraphError> {
         for_each_type!(self, values => values.convert_to(space, "reading whole numbers", |v| v.wide()))
     }
+}
+
+/// Returns the type string of the same type in little-endian order.
+pub(super) fn little_endian(dtype: &str) -> String {
+    dtype.replacen('>', "<", 1)
 }
 
 fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {

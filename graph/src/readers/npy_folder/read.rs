@@ -3,7 +3,7 @@
 use super::attributes::{read_features, read_times};
 use super::edges::EdgeFiles;
 use super::files::{EDGE_INDEX_FILE, EDGE_TARGETS_FILE, EDGES_FOLDER, NODES_FOLDER, TARGETS_FILE, only_file};
-use super::integers::{Integers, read_mask};
+use super::integers::{Integers, little_endian, read_mask};
 use super::targets::read_targets;
 use crate::dataset::{Dataset, NodeData, Split, Splits};
 use crate::memory::{Buffer, Workspace};
@@ -252,7 +252,7 @@ pub(in crate::readers) fn read_labels(
         _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_{item}s]"))),
     }
     rows.check_rows(path, shape[0])?;
-    let labels = match dtype.as_str() {
+    let labels = match little_endian(&dtype).as_str() {
         "<f4" => classes::<f32>(space, path, item)?,
         "<f8" => classes::<f64>(space, path, item)?,
         _ => Integers::open(path)?.1.into_i64(space)?,

@@ -114,6 +114,6 @@ pub(in crate::readers) fn feature_shape(path: &Path) -> Result<Option<(usize, Fe
         return Ok(None);
     }
     let (shape, dtype) = npy_shape(path)?;
-    let dtype = if dtype == "<f2" { FeatureDtype::F16 } else { FeatureDtype::F32 };
+    let dtype = if dtype.ends_with("f2") { FeatureDtype::F16 } else { FeatureDtype::F32 };
     Ok(shape.get(1).filter(|&&dim| dim > 0).map(|&dim| (dim, dtype)))
 }

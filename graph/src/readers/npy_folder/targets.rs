@@ -1,15 +1,14 @@
 //! Targets from `.npy` files.
 
-use super::attributes::{narrow, no_floats};
+use super::attributes::read_floats;
 use super::integers::Integers;
 use crate::GraphError;
 use crate::dataset::{MAX_TARGETS, TargetKind, Targets, wrong_target};
 use crate::memory::{Buffer, Workspace};
-use crate::npy::{StoredArray, npy_shape};
+use crate::npy::npy_shape;
 use crate::parallel;
 use crate::readers::row_count::RowCount;
 use crate::scan::first_position;
-use half::f16;
 use std::path::Path;
 
 /// Up to this bound, `f32` represents every whole number.
@@ -44,27 +43,16 @@ pub(super) fn read_targets(space: &Workspace, path: &Path, rows: RowCount) -> Re
     }
     let (shape, dtype) = npy_shape(path)?;
     rows.check_rows(path, shape[0])?;
-    let values: Buffer<f32> = match dtype.as_str() {
-        "<f4" => StoredArray::open(path)?.copy_to(space)?,
-        "<f8" => narrow(space, path)?,
-        "|b1" => {
-            StoredArray::open_bool(path)?.convert_to(space, STEP, |&is_set| if is_set != 0 { 1.0 } else { 0.0 })?
+    let values: Buffer<f32> = if dtype.contains('f') {
+        read_floats(space, path, &dtype)?
+    } else {
+        let whole = Integers::open(path)?.1.into_i64(space)?;
+        if let Some(at) = first_position(&whole, |value| value.unsigned_abs() > EXACT) {
+            let why =
+                format!("target {} of {item} {} is {}, too large for a 32-bit float", at % dim, at / dim, whole[at]);
+            return Err(GraphError::format(path, why));
         }
-        "<f2" => StoredArray::<f16>::open(path)?.convert_to(space, STEP, |v| v.to_f32())?,
-        other if other.contains('f') => return Err(no_floats(path, other)),
-        _ => {
-            let whole = Integers::open(path)?.1.into_i64(space)?;
-            if let Some(at) = first_position(&whole, |value| value.unsigned_abs() > EXACT) {
-                let why = format!(
-                    "target {} of {item} {} is {}, too large for a 32-bit float",
-                    at % dim,
-                    at / dim,
-                    whole[at]
-                );
-                return Err(GraphError::format(path, why));
-            }
-            space.build(whole.len(), STEP, |range| Ok(parallel::map(&whole[range], |&v| v as f32)))?
-        }
+        space.build(whole.len(), STEP, |range| Ok(parallel::map(&whole[range], |&v| v as f32)))?
     };
     let kind = TargetKind::of(&values);
     match kind.first_wrong(&values) {

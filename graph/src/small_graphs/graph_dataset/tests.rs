@@ -47,6 +47,15 @@ fn edges_are_grouped_within_their_graphs_in_their_order() {
 }
 
 #[test]
+fn fingerprints_of_sets_without_edge_features_are_those_of_earlier_versions() {
+    let graphs =
+        GraphDataset::new("small", GraphData { edges: AttributeRows::default(), ..data() }).expect("good data");
+    assert_eq!(graphs.fingerprint(), 17119208184548562792);
+    let labeled = GraphDataset::new("small", data()).expect("good data");
+    assert_eq!(labeled.fingerprint(), 261381878307084596);
+}
+
+#[test]
 fn features_come_before_labels_and_degrees() {
     let nodes = AttributeRows { features: features(vec![0.5, 1.5, 2.5, 3.5, 4.5]), labels: None };
     let graphs = GraphDataset::new("small", GraphData { nodes, ..data() }).expect("good data");

@@ -3,8 +3,8 @@
 use crate::table_files::{Folder, arrays};
 use arrow_array::types::{Date32Type, Date64Type, TimestampMillisecondType, TimestampSecondType};
 use arrow_array::{
-    ArrayRef, Date32Array, Date64Array, Float64Array, Int64Array, PrimitiveArray, StringArray,
-    TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    ArrayRef, Date32Array, Date64Array, Decimal128Array, Float32Array, Float64Array, Int64Array, PrimitiveArray,
+    StringArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
 };
 use edgecut_graph::{Meta, TimeUnit, map_npy};
 use parquet::basic::Compression;
@@ -159,6 +159,57 @@ fn na_values_of_a_table_come_before_those_of_the_configuration() {
     assert!(error.contains("na_values: expected a list"), "{error}");
 }
 
+fn decimals(values: Vec<i128>, scale: i8) -> ArrayRef {
+    Arc::new(Decimal128Array::from(values).with_precision_and_scale(38, scale).unwrap())
+}
+
+/// Reads the numbers of three nodes, and returns how many of them are known.
+fn num_known(folder: &Folder, out: &str, file: &str, missing: &Value) -> u64 {
+    let label = json!({"task_type": "regression", "label_col": "x", "split_pct": [1, 0, 0]});
+    let of_table = json!({"na_values": ["", missing], "labels": [label]});
+    let of_column = json!({"labels": [{"task_type": "regression", "label_col": "x", "split_pct": [1, 0, 0],
+        "missing_values": [missing]}]});
+    let mut known = Vec::new();
+    for (form, of_nodes) in [("table", of_table), ("column", of_column)] {
+        folder.write("graph.json", conf(of_nodes, json!({})).replace("n.csv", file));
+        let (made, _) = folder.made(&format!("{out}-{form}"), &[]);
+        known.push(made["node_types"][0]["split_sizes"][0].as_u64().unwrap());
+    }
+    assert_eq!(known[0], known[1], "{out}");
+    known[0]
+}
+
+#[test]
+fn numbers_of_na_values_are_missing_in_columns_of_all_types() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\na,b\n");
+    let columns: [(&str, Value, ArrayRef, u64); 9] = [
+        ("i64", json!(-999), Arc::new(Int64Array::from(vec![1, -999, 3])), 2),
+        ("i64-float", json!(-999.0), Arc::new(Int64Array::from(vec![1, -999, 3])), 2),
+        ("f64", json!(-999.5), Arc::new(Float64Array::from(vec![1.0, -999.5, 3.0])), 2),
+        ("f32", json!(0.1), Arc::new(Float32Array::from(vec![1.0, 0.1, 3.0])), 2),
+        ("f32-long", json!(-3.402_823_466_385_288_6e38), Arc::new(Float32Array::from(vec![1.0, f32::MIN, 3.0])), 2),
+        ("decimal", json!(-999), decimals(vec![100, -99_900, 300], 2), 2),
+        ("cents", json!(0.1), decimals(vec![100, 10, 300], 2), 2),
+        ("whole", json!(-999.0), decimals(vec![1, -999, 3], 0), 2),
+        // A neighbor that floats do not tell from the missing value.
+        ("neighbor", json!(i64::MIN), Arc::new(Int64Array::from(vec![1, i64::MIN + 1, 3])), 3),
+    ];
+    for (name, missing, column, expected) in columns {
+        parquet(&folder, "n.parquet", vec![("id", texts(&["a", "b", "c"])), ("x", column)]);
+        assert_eq!(num_known(&folder, name, "n.parquet", &missing), expected, "{name}");
+    }
+    let spellings =
+        [(" -999", json!(-999)), ("-999.00", json!(-999)), ("-999", json!(-999.0)), ("-9.99e2", json!(-999))];
+    for (at, (text, missing)) in spellings.into_iter().enumerate() {
+        folder.write("n.csv", format!("id,x\na,1\nb,{text}\nc,3\n"));
+        assert_eq!(num_known(&folder, &format!("text-{at}"), "n.csv", &missing), 2, "{text}");
+    }
+    // An id with zeros before it is not a number.
+    folder.write("n.csv", "id,x\na,1\n007,2\nb,3\n");
+    assert_eq!(num_known(&folder, "zeros", "n.csv", &json!(7)), 3);
+}
+
 #[test]
 fn shares_of_splits_are_decimals() {
     let folder = Folder::new();
@@ -261,6 +312,11 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
             json!({"name": "t", "format": "%m/%d/%y %I:%M %p %z"}),
             ["01:00 AM +0100", "01:00 PM +0100", "12:00 PM +0000"].map(|t| format!("01/02/20 {t}")),
         ),
+        (
+            "postgres",
+            json!({"name": "t", "format": "%Y-%m-%d %H:%M:%S%.f%#z"}),
+            ["01:00:00.000+01", "13:00:00+0100", "12:00:00.0+00:00"].map(|t| format!("2020-01-02 {t}")),
+        ),
     ] {
         folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
         folder.write("graph.json", conf(json!({"time_col": time_col}), json!({})));
@@ -279,6 +335,34 @@ fn times_in_texts_are_those_of_iso_8601_or_of_a_format() {
     folder.write("graph.json", conf(time_col, json!({})).replace("n.csv", "n.parquet"));
     folder.made("whole", &[]);
     assert_eq!(of_nodes::<i64>(&folder, "whole", "times.npy"), DAYS.map(|day| day * NANOS));
+}
+
+#[test]
+fn fractions_of_times_since_1970_are_exact() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\n0,1\n");
+    let expected = [1_600_000_000_123_456_789_i64, -1_500_000_000, 1_600_000_000_000_000_000];
+    for (epoch, rows) in [
+        ("s", ["1600000000.123456789", "-1.5", "1.6e9"]),
+        ("ms", ["1600000000123.4567890000", "-1500.0", "1600000000000."]),
+        ("ns", ["1600000000123456789.25", "-1500000000.4", "1600000000000000000.0"]),
+    ] {
+        folder.write("n.csv", (0..3).fold("id,t\n".to_owned(), |text, row| format!("{text}{row},{}\n", rows[row])));
+        let time_col = json!({"time_col": {"name": "t", "epoch": epoch}});
+        folder.write("graph.json", conf(time_col, json!({})));
+        folder.made(epoch, &[]);
+        assert_eq!(of_nodes::<i64>(&folder, epoch, "times.npy"), expected, "{epoch}");
+    }
+    let seconds = decimals(vec![1_600_000_000_123_456_789, -1_500_000_000, 1_600_000_000_000_000_000], 9);
+    parquet(&folder, "n.parquet", vec![("id", texts(&["0", "1", "2"])), ("t", seconds)]);
+    let time_col = json!({"time_col": {"name": "t", "epoch": "s"}});
+    folder.write("graph.json", conf(time_col.clone(), json!({})).replace("n.csv", "n.parquet"));
+    folder.made("decimals", &[]);
+    assert_eq!(of_nodes::<i64>(&folder, "decimals", "times.npy"), expected);
+    folder.write("n.csv", "id,t\n0,1\n1,1.2.3\n");
+    folder.write("graph.json", conf(time_col, json!({})));
+    let error = folder.fails(&[]);
+    assert!(error.contains("row 2: column t: \"1.2.3\" is not a number since 1970, as epoch says"), "{error}");
 }
 
 #[test]
@@ -383,6 +467,12 @@ fn times_that_do_not_fit_are_named() {
     for (format, why) in [
         ("%Q", "nodes[0].time_col.format: \"%Q\" is not a format of strftime"),
         ("%H:%M", "nodes[0].time_col.format: \"%H:%M\" does not determine a time"),
+        ("%#z", "nodes[0].time_col.format: \"%#z\" does not determine a time"),
+        (
+            "%Y-%m-%d %H:%M %Z",
+            "nodes[0].time_col.format: %Z is the name of a zone, which tells no offset from UTC: use %z",
+        ),
+        ("%Y-%m-%d %H:%M:%S.%f", "nodes[0].time_col.format: %f counts nanoseconds: use %.f, without a point before it"),
     ] {
         folder.write("graph.json", conf(json!({"time_col": {"name": "t", "format": format}}), json!({})));
         let error = folder.fails(&[]);

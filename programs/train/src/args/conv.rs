@@ -1,6 +1,6 @@
 //! The flags of the model's convolution, which come from the registry of convolutions.
 
-use crate::tasks::saved_model::Setting;
+use crate::settings::model_settings::Setting;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;

@@ -1,53 +1,17 @@
-//! The flags of `train graph`.
+//! The flags of sets of graphs, and of the models for them.
 
-use crate::args::checkpoints::CheckpointArgs;
 use crate::args::conv::{ConvArgs, OnGraphs};
-use crate::args::objective::ObjectiveArgs;
+use crate::args::not_negative;
 use crate::args::start::StartArgs;
-use crate::args::{JobArgs, OutputArgs, not_negative};
-use crate::exit::UsageError;
-use crate::job::device::{DeviceArgs, bytes};
 use crate::settings::flags::{Flags, Profile};
-use crate::settings::given_flags::GivenFlags;
 use clap::Args;
-use edgecut_dist_loader::Packing;
-use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
+use edgecut_cli::parse_bytes;
+use edgecut_graph::small_graphs::{FakeGraphsOptions, GraphSource, split_dataset};
 use edgecut_settings::Field;
 use edgecut_trainer::FitConfig;
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
 use serde::Serialize;
 use std::path::PathBuf;
-
-#[derive(Clone, Debug, Args, Serialize)]
-pub(crate) struct GraphArgs {
-    // The first field, so that it sees all flags.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) given: GivenFlags,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) data: GraphDataArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) training: GraphTrainingArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) objective: ObjectiveArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) checkpoints: CheckpointArgs,
-    // Nodes may have different devices.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) device: DeviceArgs,
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
-}
 
 /// Flags that select the graphs and split them.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -126,7 +90,7 @@ pub(crate) struct GraphTrainingArgs {
     #[serde(skip)]
     pub(crate) concurrency: u32,
     /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
 }
@@ -178,60 +142,5 @@ impl GraphDataArgs {
             ..default
         };
         GraphSource { fake, ..GraphSource::new(self.dataset.as_str(), self.dataset_root_dir.clone()) }
-    }
-}
-
-impl GraphArgs {
-    /// Checks that flags of generated graphs are given only with `--dataset fake-graphs`.
-    pub(crate) fn check(&self) -> Result<(), UsageError> {
-        let data = &self.data;
-        for (flag, is_given) in [
-            ("--num-graphs", data.num_graphs.is_some()),
-            ("--avg-num-nodes", data.avg_num_nodes.is_some()),
-            ("--fake-seed", data.fake_seed.is_some()),
-        ] {
-            if is_given && data.dataset != FAKE_GRAPHS_NAME {
-                let dataset = &data.dataset;
-                return Err(UsageError(format!(
-                    "{flag} applies only to --dataset {FAKE_GRAPHS_NAME}, but the dataset is {dataset}: leave it out"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the configuration of the model and its training.
-    ///
-    /// # Errors
-    /// [`UsageError`] for flags that have no effect on each other.
-    pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
-        let args = &self.training;
-        let by_count = Packing::Graphs(args.batch_size as usize);
-        args.fit.settings.check().map_err(UsageError)?;
-        Ok(GraphTrainingConfig {
-            conv: args.conv.kind(),
-            batch_norm: !args.no_batch_norm,
-            packing: args.max_nodes.map_or(by_count, |nodes| Packing::Nodes(nodes as usize)),
-            fit: args.fit.settings.clone(),
-            metric: self.objective.metric,
-            concurrency: args.concurrency as usize,
-            prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
-            ..args.model.settings.clone()
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
-
-    #[test]
-    fn the_defaults_are_those_of_the_library() {
-        let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
-        let Command::Graph(args) = cli.command else { panic!("another command") };
-        let config = args.config().expect("a configuration");
-        assert_eq!(format!("{config:?}"), format!("{:?}", GraphTrainingConfig::default()));
     }
 }

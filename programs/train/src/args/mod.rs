@@ -1,109 +1,27 @@
-//! The command line of `train`.
+//! The flags that commands share.
 
 pub(crate) mod checkpoints;
 pub(crate) mod conv;
+pub(crate) mod device;
 pub(crate) mod dialect;
-pub(crate) mod edge;
 pub(crate) mod graph;
-pub(crate) mod link;
 pub(crate) mod objective;
+pub(crate) mod run;
 pub(crate) mod sampling;
 pub(crate) mod start;
 pub(crate) mod training;
 
-use crate::args::checkpoints::CheckpointArgs;
-use crate::args::edge::EdgeArgs;
-use crate::args::graph::GraphArgs;
-use crate::args::link::LinkArgs;
-use crate::args::objective::ObjectiveArgs;
-use crate::args::sampling::SamplingArgs;
-use crate::args::training::TrainingArgs;
 use crate::exit::UsageError;
-use crate::job::device::{DeviceArgs, DeviceMemoryArgs, bytes};
-use crate::predict::args::PredictArgs;
-use crate::report::ReportArgs;
-use crate::settings::given_flags::GivenFlags;
 use crate::settings::shared_flags::{hold_out_text, is_given, or_default};
-use crate::sweep::SweepArgs;
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use edgecut_cluster::Protection;
 use edgecut_dist_sampler::NumNeighbors;
-use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy};
+use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, OverlapPolicy};
 use edgecut_output::check_output;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-
-/// Trains graph neural networks on one machine, or on a graph that is partitioned over several.
-///
-/// Underscores in flags are accepted too: --num_neighbors.
-#[derive(Debug, Parser)]
-#[command(name = "train", version)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Trains or evaluates a node classifier.
-    #[command(after_help = "Example with two processes on this machine:\n  \
-        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
-        The same on a dataset that is not partitioned:\n  \
-        train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
-        A process that torchrun, Slurm's srun, mpirun or an indexed Kubernetes Job started takes its rank from their\n\
-        environment variables. In this case leave out --num-nodes, --node-rank, --ip-config and --nproc-per-node.\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 SIGTERM after a\n\
-        checkpoint, 130 interrupted.")]
-    Node(Box<NodeArgs>),
-    /// Trains or evaluates a link prediction model.
-    #[command(after_help = "Examples on graphs with held-out edges:\n  \
-        train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
-        train link --dataset-root-dir data/partitions/wn18rr/2-parts --nproc-per-node 2 --model embedding --decoder distmult \\\n    \
-        --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
-        checkpoint, 130 interrupted.")]
-    Link(Box<LinkArgs>),
-    /// Trains or evaluates a model of the classes or numbers of edges.
-    #[command(after_help = "Examples on graphs with labels of edges:\n  \
-        train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
-        train edge --dataset-root-dir data/ratings --edge-type user__rates__film --loss mse --time-attr edge_time\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
-        checkpoint, 130 interrupted.")]
-    Edge(Box<EdgeArgs>),
-    /// Trains, evaluates or cross-validates a classifier of whole graphs.
-    #[command(after_help = "Examples:\n  \
-        train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
-        train graph --dataset IMDB-BINARY --dataset-root-dir data/tu --folds 10 --protocol best-mean-epoch\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
-        checkpoint, 130 interrupted.")]
-    Graph(Box<GraphArgs>),
-    /// Samples mini-batches and writes them as .npz files for other programs.
-    #[command(after_help = "Example:\n  \
-        train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
-    Sample(Box<SampleArgs>),
-    /// Writes predictions of a saved model: for the nodes or edges of a graph, for pairs of nodes, or for whole graphs.
-    #[command(after_help = "Examples:\n  \
-        train predict --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --load-model model.safetensors --out predictions\n  \
-        train predict --dataset-root-dir data/mygraph --load-model model.safetensors --output embedding --format csv --out embeddings\n  \
-        train predict --dataset-root-dir data/mygraph --load-model links.safetensors --output top-k --sources all --top-k 10 --out top\n  \
-        train predict --dataset-root-dir data/payments --load-model fraud.safetensors --edges test --num-neighbors 10,5 --format csv --out scores\n  \
-        train predict --dataset fake-graphs --graphs all --load-model gin.safetensors --out classes\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
-    Predict(Box<PredictArgs>),
-    /// Writes an HTML file about one or several runs, from the files of --metrics.
-    #[command(after_help = "Example:\n  train report sage.jsonl gat.jsonl --out comparison.html")]
-    Report(ReportArgs),
-    /// Trains with many combinations of flags, one after the other, and prints a table of the scores.
-    #[command(after_help = "Examples:\n  \
-        train sweep --set 'lr=0.01 0.003' --set 'hidden-channels=32 64' -- node --dataset-root-dir data/mygraph\n  \
-        train sweep --random 20 --set 'lr=0.0001..0.1' --set 'dropout=0.0..0.6' --launcher 'launch --ip-config ip_config.yaml' \\\n    \
-        -- node --dataset-root-dir data/partitions/mygraph/2-parts\n\n\
-        Exit status: 0 done, 1 a run failed, 2 invalid flags, 130 interrupted.")]
-    Sweep(Box<SweepArgs>),
-}
 
 /// Flags that set this process's rank in the job, its threads and its timeouts.
 #[derive(Clone, Debug, Args)]
@@ -236,8 +154,16 @@ pub(crate) struct PartArgs {
 impl PartArgs {
     /// Returns the list of servers, from `--servers` or a launcher, unless there is a folder of data.
     pub(crate) fn server_list(&self) -> Option<String> {
-        let launched = || std::env::var("EDGECUT_SERVERS").ok().filter(|list| !list.is_empty());
-        self.servers.clone().or_else(|| if self.dataset_root_dir.is_none() { launched() } else { None })
+        if self.servers.is_some() || self.dataset_root_dir.is_some() {
+            return self.servers.clone();
+        }
+        std::env::var("EDGECUT_SERVERS").ok().filter(|list| !list.is_empty())
+    }
+
+    /// Returns the flags of a dataset that is not partitioned. Existing parts were made with flags of their own.
+    pub(crate) fn whole_if_read(&self) -> Option<&WholeArgs> {
+        let dir = self.dataset_root_dir.as_ref()?;
+        if dir.join(META_FILE).exists() { None } else { Some(&self.whole) }
     }
 }
 
@@ -301,45 +227,6 @@ pub(crate) fn ratio(text: &str) -> Result<f64, String> {
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
-}
-
-#[derive(Debug, Args, Serialize)]
-pub(crate) struct NodeArgs {
-    // The first field, so that it sees all flags.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) given: GivenFlags,
-    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) part: PartArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) training: TrainingArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) sampling: SamplingArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) objective: ObjectiveArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) checkpoints: CheckpointArgs,
-    // Nodes may have different devices.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) device: DeviceArgs,
-    // GPUs may have different amounts of memory.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) memory: DeviceMemoryArgs,
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
 }
 
 /// Flags for the files that a run writes and reads.
@@ -414,63 +301,4 @@ impl OutputArgs {
         }
         Ok(())
     }
-}
-
-#[derive(Clone, Debug, Args, Serialize)]
-pub(crate) struct SampleArgs {
-    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) part: PartArgs,
-    /// Fan-outs: in-neighbors to sample per node, one number per hop, the hop at the seeds first; -1 takes all
-    /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
-    /// "cites=15,10;5,5"
-    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
-    pub(crate) num_neighbors: NumNeighborsArg,
-    /// Node type of the seeds [default: the only type with training nodes]
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) seed_type: Option<String>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub(crate) sampling: SamplingArgs,
-    /// Seeds per batch
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: u32,
-    /// Batches to write in total, over all ranks [default: one epoch]
-    #[arg(long, value_name = "K")]
-    pub(crate) num_batches: Option<u64>,
-    /// Random seed of shuffling and sampling
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// .npy file with the original node ids to use as seeds, in order [default: the training nodes, shuffled]
-    // Ranks may have different paths. `SampleFlags` compares the contents of both files.
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
-    pub(crate) seeds: Option<PathBuf>,
-    /// .npy file with one time per seed in --seeds [default: the times of the nodes]
-    #[arg(long, value_name = "FILE", requires = "seeds", requires = "time_attr")]
-    #[serde(skip)]
-    pub(crate) seed_times: Option<PathBuf>,
-    /// Folder to write batch_00000.npz, batch_00001.npz, … to; created if missing
-    // Each node writes to its own folder.
-    #[arg(long, value_name = "DIR")]
-    #[serde(skip)]
-    pub(crate) out: PathBuf,
-    /// Replace the batches of an earlier run in --out, once all new ones are written
-    #[arg(long)]
-    #[serde(skip)]
-    pub(crate) overwrite: bool,
-    /// Batches to sample concurrently
-    // This limit and the next one bound the memory of a process and do not change its batches.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    #[serde(skip)]
-    pub(crate) concurrency: u32,
-    /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
-    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
-    #[serde(skip)]
-    pub(crate) prefetch_bytes: u64,
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
 }

@@ -1,7 +1,7 @@
 //! The flags of the start of a training.
 
+use crate::saved_model::read_on_rank_0;
 use crate::settings::shared_flags::is_given;
-use crate::tasks::model_bytes::read_on_rank_0;
 use anyhow::Context;
 use clap::Args;
 use edgecut_cluster::ProcessGroup;

@@ -5,18 +5,19 @@ use crate::args::sampling::SamplingArgs;
 use crate::args::start::StartArgs;
 use crate::args::{NumNeighborsArg, num_neighbors, ratio};
 use crate::exit::UsageError;
-use crate::job::device::bytes;
 use crate::settings::flags::{Flags, Profile};
-use crate::tasks::saved_model::Setting;
+use crate::settings::model_settings::Setting;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use edgecut_cli::parse_bytes;
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_trainer::inference::LayerWiseConfig;
-use edgecut_trainer::models::NetworkConfig;
+use edgecut_trainer::models::{NetworkConfig, NodeEmbedding};
 use edgecut_trainer::{CpuCache, DeviceMemory, FitConfig, NodeRanking, TrainingConfig};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The method of evaluating nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -68,12 +69,12 @@ pub(crate) struct TrainingArgs {
     #[serde(skip)]
     pub(crate) concurrency: Option<u32>,
     /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
-    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = parse_bytes)]
     #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
     /// Memory per machine for features of other parts, shared by its processes, for example 4GiB. Cached features are
     /// not fetched again for each batch
-    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "cache_ratio")]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, conflicts_with = "cache_ratio")]
     pub(crate) cache_bytes: Option<u64>,
     /// Like --cache-bytes, as a fraction of the feature bytes that other parts own, for example 0.2
     #[arg(long, value_name = "R", value_parser = ratio)]
@@ -224,12 +225,15 @@ impl TrainingArgs {
     }
 
     /// Returns the settings of a saved model that the flags name as well.
-    pub(crate) fn settings_of(&self, saved: &NetworkConfig) -> Vec<Setting> {
+    pub(crate) fn settings_of(&self, saved: &NetworkConfig, reads_edge_features: bool) -> Vec<Setting> {
         let mut settings = self.conv.settings_of(saved.kind, saved.num_layers);
         let own = &self.model.settings;
         settings.push(Setting::new("hidden_channels", own.hidden_channels, saved.hidden_channels));
+        settings.push(Setting::new("no_edge_features", own.no_edge_features, !reads_edge_features));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
+        let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);
+        settings.push(Setting::new("node_embeddings", list_of(&own.node_embeddings, saved.hidden_channels), of_model));
         if saved.encoders {
             let saved = saved.relation_aggregation;
             settings.push(Setting::new("relation_aggregation", own.relation_aggregation, saved));
@@ -244,24 +248,12 @@ impl TrainingArgs {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
-    use edgecut_dist_sampler::SamplerConfig;
-    use edgecut_trainer::models::{ConvKind, SageSettings};
-
-    #[test]
-    fn the_defaults_are_those_of_the_library() {
-        let cli = Cli::try_parse_from(["train", "node", "--dataset-root-dir", "a"]).expect("a command line");
-        let Command::Node(args) = cli.command else { panic!("another command") };
-        let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
-        let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
-        let kind = ConvKind::Sage(SageSettings::default());
-        let mut expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
-        expected.fit.num_epochs = 100;
-        expected.fit.patience = Some(20);
-        assert_eq!(format!("{config:?}"), format!("{expected:?}"));
-    }
+/// Lists embeddings in a fixed order, each with its number of values.
+fn list_of(embeddings: &[NodeEmbedding], hidden_channels: usize) -> String {
+    let all = embeddings.iter().map(|embedding| {
+        let dim = Some(embedding.dim.unwrap_or(hidden_channels));
+        NodeEmbedding { dim, ..embedding.clone() }.to_string()
+    });
+    let all: BTreeSet<String> = all.collect();
+    if all.is_empty() { "none".to_owned() } else { all.into_iter().collect::<Vec<_>>().join(",") }
 }

@@ -2,10 +2,10 @@
 
 use crate::args::{JobArgs, PartArgs};
 use crate::job::process_role::Rank;
-use crate::job::source::Source;
+use crate::job::source::{SharedFlags, Source};
+use crate::job::table_ids::IdMapFiles;
 use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::settings::flag_names::with_flags;
-use crate::settings::shared_flags::SharedFlags;
 use anyhow::Context;
 use edgecut_cli::message;
 use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
@@ -23,13 +23,6 @@ pub(crate) struct GraphSession<'a> {
     pub(crate) world: &'a mut ProcessGroup,
     /// The sum of gradients over all ranks.
     pub(crate) gradient_sum: &'a GradientSum,
-}
-
-impl GraphSession<'_> {
-    /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
-    pub(crate) fn has_embeddings(&self) -> bool {
-        self.graph.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
-    }
 }
 
 /// Joins the job with this rank's part, runs `work`, and leaves when all ranks are done. The serialised `flags` must
@@ -53,7 +46,10 @@ pub(crate) fn run(
             Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
-                serve(job, args, rank, DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?, cluster)?
+                let part = DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?;
+                let graph = serve(job, args, rank, part, cluster)?;
+                graph.set_table_ids(Arc::new(IdMapFiles { root: dir.to_owned() }));
+                graph
             }
             Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
             Source::Servers(servers) => {

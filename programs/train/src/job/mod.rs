@@ -1,9 +1,11 @@
 //! Joining the job, and leaving it in an orderly way or with one clear error.
 
+pub(crate) mod command;
 pub(crate) mod device;
 pub(crate) mod graph_session;
 pub(crate) mod process_role;
 pub(crate) mod source;
+mod table_ids;
 
 use crate::args::JobArgs;
 use crate::exit::{OtherRankFailed, UsageError};

@@ -122,23 +122,7 @@ impl ProcessRole {
     /// Returns the rank that the parent process has assigned to this process by environment variables.
     fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
         let listen_addr = listen_addr(args, &env, env.world_size == env.local_world_size)?;
-        let EnvRanks { master_addr, master_port, rank, world_size, local_rank, local_world_size, .. } = env;
-        let all = || {
-            Some(Rank {
-                rank: rank?,
-                world_size: world_size?,
-                local_rank: local_rank?,
-                local_world_size: local_world_size?,
-                master_addr: master_addr?,
-                master_port: master_port?,
-                listen_addr,
-                job: env.job,
-                attempt: env.attempt.unwrap_or(0),
-                gpu: None,
-                launcher_cores: None,
-            })
-        };
-        Ok(Self::Rank(all().with_context(|| {
+        Ok(Self::Rank(Rank::of_env(env, listen_addr).with_context(|| {
             format!("{SPAWNED} is set, but the variables of a started rank are not: do not set it by hand, unset it")
         })?))
     }
@@ -244,6 +228,23 @@ fn master(
 }
 
 impl Rank {
+    /// Returns the rank that environment variables name completely.
+    fn of_env(env: EnvRanks, listen_addr: Option<IpAddr>) -> Option<Self> {
+        Some(Self {
+            rank: env.rank?,
+            world_size: env.world_size?,
+            local_rank: env.local_rank?,
+            local_world_size: env.local_world_size?,
+            master_addr: env.master_addr?,
+            master_port: env.master_port?,
+            listen_addr,
+            job: env.job,
+            attempt: env.attempt.unwrap_or(0),
+            gpu: None,
+            launcher_cores: None,
+        })
+    }
+
     /// Returns the number of cores that this process may use: the launcher's number, or an equal share of the node's.
     pub(crate) fn cores(&self) -> usize {
         let available = share_of_cores(1);

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
 use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset};
-use edgecut_graph::{HoldOut, META_FILE, Meta, Provenance};
+use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, Meta, Provenance};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,19 @@ pub(crate) struct DatasetFlags<'a> {
     pub(crate) dataset_root_dir: Option<PathBuf>,
     #[serde(flatten)]
     pub(crate) whole: &'a WholeArgs,
+}
+
+/// The flags of a subcommand that reads a graph.
+#[derive(Serialize)]
+pub(crate) struct SharedFlags<'a, F> {
+    /// The arguments of the subcommand.
+    #[serde(flatten)]
+    pub(crate) flags: &'a F,
+    /// The flags of a dataset that is not partitioned.
+    #[serde(flatten)]
+    pub(crate) dataset: Option<&'a DatasetFlags<'a>>,
+    /// The stored types of node features.
+    pub(crate) feature_dtype: Option<&'a FeatureDtypes>,
 }
 
 /// The graph in the folder `--dataset-root-dir`, or at `--servers`.
@@ -153,7 +166,7 @@ fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
 
 /// Rejects flags that control how a dataset is read: for existing parts, partition-graph has already applied them.
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
-    let shares = |shares: [f64; 2]| text_of_hold_out(made.hold_out_choice, shares);
+    let hold_out = made.hold_out_edges.map(|shares| text_of_hold_out(made.hold_out_choice, shares));
     let overlap = Some(made.overlap.to_string());
     // Parts that hold out no edges are trained on as they are.
     let holds_out = args.hold_out_edges.is_some_and(|given| given.if_any().is_some() || made.hold_out_edges.is_some());
@@ -161,7 +174,7 @@ fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()>
         ("--split", args.split.is_some(), made.split.clone()),
         ("--to-undirected", args.to_undirected, made.to_undirected.then(String::new)),
         ("--add-reverse-edges", args.add_reverse_edges, made.add_reverse_edges.then(String::new)),
-        ("--hold-out-edges", holds_out, made.hold_out_edges.map(shares)),
+        ("--hold-out-edges", holds_out, hold_out),
         ("--overlap", args.overlap.is_some(), overlap),
     ] {
         if is_given {

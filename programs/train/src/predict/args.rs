@@ -1,10 +1,12 @@
 //! The flags of `train predict`.
 
 use super::submission::Submission;
+use crate::args::device::DeviceArgs;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
-use crate::job::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
+use edgecut_cli::parse_bytes;
 use edgecut_dist_sampler::TimeAttr;
+use edgecut_trainer::model_file::NewEmbeddings;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -75,6 +77,10 @@ pub(crate) struct PredictArgs {
     /// With times: predict for all nodes as of this time, in the unit of the graph's times [default: the time of each node]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Prediction")]
     pub(crate) seed_time: Option<i64>,
+    /// Start of the embeddings of nodes that the saved model has no rows for: zero, the mean of the saved rows, or random
+    /// [default: mean]
+    #[arg(long, value_name = "zero|mean|random", help_heading = "Prediction")]
+    pub(crate) new_embeddings: Option<NewEmbeddings>,
     /// With sampled neighbors: nodes or edges per batch [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) batch_size: Option<u32>,
@@ -82,7 +88,7 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) seed: Option<u64>,
     /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic
-    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes, help_heading = "Prediction")]
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = parse_bytes, help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) memory_bytes: u64,
     /// Folder for the outputs of layers, which take 4 bytes per node and column for two layers [default: the system's

@@ -3,14 +3,15 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::request::Request::{self, Edges, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
+use crate::tasks::TASKS;
 use anyhow::bail;
-use edgecut_trainer::model_file::{ModelTask, SavedTask, read_network};
+use edgecut_trainer::model_file::{SavedTask, read_network};
 
 /// A flag, whether it is given, and the requests that it applies to.
 type Flag = (&'static str, bool, &'static [Request]);
 
 /// Checks flags that contradict each other.
-pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
+pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     let request = Request::of(args);
     if let Some((flag, _, requests)) =
         flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
@@ -43,7 +44,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--gather: --format npy is always one file: leave out --gather, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
         "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
-    } else if request == Nodes && is_of_graphs(args) {
+    } else if request == Nodes && !reads_parts(args) {
         "--load-model: the model is for whole graphs: add --graphs all, and --dataset with the name of the set of \
          graphs"
     } else {
@@ -52,11 +53,12 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     bail!(UsageError(wrong.into()))
 }
 
-/// Returns true if this process can read the model, and it is for whole graphs. A process that cannot read it finds
-/// out when rank 0 has sent it.
-fn is_of_graphs(args: &PredictArgs) -> bool {
-    let task = read_network(&args.load_model).and_then(|bytes| SavedTask::of_file(&bytes, &args.load_model));
-    task.is_ok_and(|saved| saved.task == ModelTask::Graph)
+/// Returns false if this process can read the model, and its task reads no graph in parts. A process that cannot read it
+/// finds out when rank 0 has sent it.
+fn reads_parts(args: &PredictArgs) -> bool {
+    let saved = read_network(&args.load_model).and_then(|bytes| SavedTask::of_file(&bytes, &args.load_model));
+    let Ok(saved) = saved else { return true };
+    TASKS.iter().any(|task| task.model == saved.task && task.reads_parts)
 }
 
 fn flags(args: &PredictArgs) -> Vec<Flag> {
@@ -77,6 +79,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--exclude-known", args.exclude_known.is_some(), &[TopK]),
         ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),
         ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
+        ("--new-embeddings", args.new_embeddings.is_some(), READ_PARTS),
         ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),
         ("--servers", part.servers.is_some(), READ_PARTS),
         ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),

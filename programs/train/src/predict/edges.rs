@@ -2,15 +2,16 @@
 
 use super::args::{EdgeSelection, PredictArgs};
 use super::files::{Columns, NamedColumns, Table, stem_of_rank};
-use super::model::{Data, Model, OpenEdgeModel, Opened, open};
+use super::model::{Opened, model_of, open};
 use super::user_ids::{UserColumn, UserIds};
 use super::values::{Form, Values};
-use super::{PredictFlags, prepare_out};
+use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
+use crate::tasks::Open;
+use crate::tasks::edge::EdgeTask;
 use anyhow::{Context, bail};
-use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_graph::{NodeTypeId, Part, Split, TRANSFORMS_FILE};
@@ -37,7 +38,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let num_edges = write::<B>(args, job, device)?;
         let seconds = start.elapsed().as_secs_f64();
         if job.world.rank() == 0 {
-            report(args, num_edges, seconds)?;
+            let text =
+                format!("predictions for {num_edges} edges in {}, computed in {seconds:.2} s", args.out.display());
+            print(args, &EdgesResult { out: &args.out, edges: num_edges, compute_seconds: seconds }, &text)?;
         }
         Ok(())
     })?;
@@ -52,13 +55,13 @@ fn write<B: TrainingBackend>(
 ) -> anyhow::Result<u64> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { model: Model::Edge(opened), sampler } = open::<B>(args, Data::Graph(meta), job.world, device)? else {
+    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let Some(Open { model, config, embeddings, outputs: Some(outputs) }) = model_of::<EdgeTask, B>(model) else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge",
             args.load_model.display()
         )));
     };
-    let OpenEdgeModel { model, config, embeddings, outputs } = *opened;
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
     let ends = End::of_edges(args, &graph, &config)?;
     let classes = class_names(args, &graph, &config, columns.form)?;
@@ -68,7 +71,7 @@ fn write<B: TrainingBackend>(
     }
     more.extend(classes.as_ref().map(|_| (CLASS_NAME, UserColumn::Texts(Vec::new()))));
     let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
-    let mut file = Table::with_columns(&stem, args, columns, more)?;
+    let mut file = Table::create(&stem, args, columns, more)?;
     let mut num_edges = 0;
     let mut failed = None;
     let mut visit = |found: EdgeOutputs| {
@@ -100,10 +103,14 @@ fn write<B: TrainingBackend>(
         return Err(error);
     }
     done?;
-    file.commit()?;
     let mut total = [num_edges];
-    // All files are complete, or the job fails.
     job.world.all_reduce(&mut total, ReduceOp::Sum)?;
+    if total[0] == 0 {
+        bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");
+    }
+    file.commit()?;
+    // All files are complete, or the job fails.
+    job.world.barrier()?;
     Ok(total[0])
 }
 
@@ -118,14 +125,15 @@ impl End {
     /// Returns the sources and the destinations of the model's edges.
     fn of_edges(args: &PredictArgs, graph: &DistGraph, config: &EdgeModelConfig) -> anyhow::Result<[Self; 2]> {
         let edges = graph.part().edges(config.edge_type);
-        let end = |node_type: NodeTypeId| {
-            let users = match args.part.dataset_root_dir.as_deref() {
-                None => None,
-                Some(root) => user_ids(root, graph.part(), node_type)?,
-            };
-            anyhow::Ok(Self { node_type, users })
-        };
-        Ok([end(edges.src_type)?, end(edges.dst_type)?])
+        Ok([Self::new(args, graph, edges.src_type)?, Self::new(args, graph, edges.dst_type)?])
+    }
+
+    fn new(args: &PredictArgs, graph: &DistGraph, node_type: NodeTypeId) -> anyhow::Result<Self> {
+        let mut users = None;
+        if let Some(root) = args.part.dataset_root_dir.as_deref() {
+            users = user_ids(root, graph.part(), node_type)?;
+        }
+        Ok(Self { node_type, users })
     }
 
     /// Returns the ids of nodes in the dataset. `nodes` are global ids.
@@ -180,7 +188,7 @@ fn append(
         more.push(UserColumn::Texts(found.iter().map(|class| ByteArray::from(name(class))).collect()));
     }
     let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
-    file.push_with(&[&ids[0], &ids[1]], &more, &values)
+    file.push(&[&ids[0], &ids[1]], &more, &values)
 }
 
 /// The result that `--json` prints.
@@ -189,14 +197,4 @@ struct EdgesResult<'a> {
     out: &'a Path,
     edges: u64,
     compute_seconds: f64,
-}
-
-fn report(args: &PredictArgs, edges: u64, compute_seconds: f64) -> anyhow::Result<()> {
-    if args.json {
-        let result = EdgesResult { out: &args.out, edges, compute_seconds };
-        result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
-        return Ok(());
-    }
-    result!("predictions for {edges} edges in {}, computed in {compute_seconds:.2} s", args.out.display())?;
-    Ok(())
 }

@@ -25,20 +25,22 @@ pub(super) const RELATION_NAMES: &str = "relation_names.json";
 
 /// Returns true for the names of files that this command writes.
 pub(super) fn is_output(name: &str) -> bool {
-    let is_submission = || Submission::value_variants().iter().any(|submission| submission.file_name() == name);
-    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission() {
+    let is_submission = Submission::value_variants().iter().any(|submission| submission.file_name() == name);
+    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission {
         return true;
     }
-    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
-    let Some((stem, format)) = name.rsplit_once('.').filter(|(_, format)| ["npy", "csv", "parquet"].contains(format))
-    else {
-        return false;
-    };
-    let is_of_rank = || {
-        let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
-        format != "npy" && numbers.is_some_and(|(rank, ranks)| is_number(rank) && is_number(ranks))
-    };
-    STEMS.contains(&stem) || is_of_rank()
+    match name.rsplit_once('.') {
+        Some((stem, "npy")) => STEMS.contains(&stem),
+        Some((stem, "csv" | "parquet")) => STEMS.contains(&stem) || is_stem_of_rank(stem),
+        _ => false,
+    }
+}
+
+/// Returns true for names that [`stem_of_rank`] returns.
+fn is_stem_of_rank(stem: &str) -> bool {
+    let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
+    let Some((rank, ranks)) = numbers else { return false };
+    [rank, ranks].iter().all(|text| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Returns the name of the file of a rank, without its format.
@@ -180,18 +182,8 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// Creates the file `stem.csv` or `stem.parquet`.
-    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns) -> anyhow::Result<Self> {
-        Self::with_columns(stem, args, columns, Vec::new())
-    }
-
-    /// Like [`Table::create`], with further columns, which are empty.
-    pub(super) fn with_columns(
-        stem: &str,
-        args: &PredictArgs,
-        columns: Columns,
-        more: NamedColumns,
-    ) -> anyhow::Result<Self> {
+    /// Creates the file `stem.csv` or `stem.parquet`. `more` are further columns, which are empty.
+    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns, more: NamedColumns) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
             let path = args.out.join(format!("{stem}.parquet"));
             return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns, more)?)));
@@ -199,13 +191,8 @@ impl Table {
         Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns, &more)?))
     }
 
-    /// Appends rows. `ids` has the ids of all rows, column by column.
-    pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
-        self.push_with(ids, &[], values)
-    }
-
-    /// Appends rows with values of the further columns.
-    pub(super) fn push_with(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+    /// Appends rows. `ids` has the ids of all rows, column by column, and `more` the values of the further columns.
+    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
         match self {
             Self::Csv(file) => file.push(ids, more, values),
             Self::Parquet(file) => file.push(ids, more, values),
@@ -229,13 +216,10 @@ pub(super) struct NpyFile {
 impl NpyFile {
     /// Creates the file for an array of elements `T`.
     pub(super) fn create<T: NpyElement>(path: &Path, shape: &[usize]) -> anyhow::Result<Self> {
-        let create = || {
-            let output = OutputFile::create(path)?;
-            output.file().write_all(&npy_header::<T>(shape)?)?;
-            Ok::<_, std::io::Error>(output)
-        };
-        let output = create().with_context(|| format!("--out: write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), output })
+        let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
+        let mut file = Self { path: path.to_owned(), output };
+        file.write(&npy_header::<T>(shape)?)?;
+        Ok(file)
     }
 
     /// Creates the file of values. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows]` or
@@ -264,6 +248,44 @@ impl NpyFile {
 
     pub(super) fn commit(self) -> anyhow::Result<()> {
         self.output.commit().with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+/// The only file of a request: an array or a table.
+pub(super) enum RowsFile {
+    Array(NpyFile),
+    Table(Table),
+}
+
+impl RowsFile {
+    /// Creates the file `stem.npy`, `stem.csv` or `stem.parquet`. A table has `more` columns, which are empty.
+    pub(super) fn create(
+        stem: &str,
+        args: &PredictArgs,
+        columns: Columns,
+        more: NamedColumns,
+        num_rows: usize,
+    ) -> anyhow::Result<Self> {
+        if args.format == Format::Npy {
+            let path = args.out.join(format!("{stem}.npy"));
+            return Ok(Self::Array(NpyFile::of_values(&path, columns.shape, num_rows)?));
+        }
+        Ok(Self::Table(Table::create(stem, args, columns, more)?))
+    }
+
+    /// Appends rows. A table also has the ids and the values of further columns.
+    pub(super) fn push(&mut self, ids: &[&[u32]], more: &[UserColumn], values: &Values) -> anyhow::Result<()> {
+        match self {
+            Self::Array(file) => file.push(values),
+            Self::Table(file) => file.push(ids, more, values),
+        }
+    }
+
+    pub(super) fn commit(self) -> anyhow::Result<()> {
+        match self {
+            Self::Array(file) => file.commit(),
+            Self::Table(file) => file.commit(),
+        }
     }
 }
 

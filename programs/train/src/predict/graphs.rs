@@ -3,17 +3,17 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::files::{Columns, write_ids};
 use super::ids::{Ids, check_ids};
-use super::model::{Data, Model, open};
+use super::model::{Opened, model_of, open};
 use super::ordered_rows::OrderedRows;
 use super::values::class_or_none;
-use super::{PredictFlags, prepare_out};
+use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::reporter::percent;
-use crate::tasks::graph::load;
+use crate::tasks::Open;
+use crate::tasks::graph::{GraphTask, load};
 use anyhow::{Context, bail};
-use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::GraphDataset;
@@ -53,12 +53,14 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     job::run(&args.job, rank, format!("graphs {name}"), &flags, |Job { cluster, world, .. }| {
         let start = Instant::now();
         let dataset = Arc::new(share_graphs(cluster, || load(&source))?);
-        let Model::Graph(model, config, outputs) = open::<B>(args, Data::Graphs(&dataset), world, device)?.model else {
+        let Opened { saved, model, .. } = open::<B>(args, None, world, device)?;
+        let Some(Open { model, config, outputs: Some(outputs), .. }) = model_of::<GraphTask, B>(model) else {
             bail!(UsageError(format!(
                 "--graphs: {} is not a model of train graph: load one, or leave out --graphs",
                 args.load_model.display()
             )));
         };
+        saved.check_graphs(&dataset, &config)?;
         check_ids(&format!("--graphs {text}"), selected.listed().unwrap_or_default(), "graph", dataset.num_graphs())?;
         let num_graphs = selected.len(dataset.num_graphs());
         let (wanted, width) = match args.output {
@@ -75,9 +77,6 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             ids: &|rows| vec![selected.range(rows)],
         };
         let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
-        if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {
-            write_ids(&args.out.join("graph_ids.npy"), ids)?;
-        }
         let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());
         let mut right = 0;
         output.write(world, |rows: Range<usize>| {
@@ -96,7 +95,12 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let acc = is_classified.then(|| right[0] as f64 / num_graphs as f64);
         if world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
-            report(args, &GraphsResult { out: &args.out, graphs: num_graphs, acc, compute_seconds })?;
+            let out = args.out.display();
+            let mut text = format!("predictions for {num_graphs} graphs in {out}, computed in {compute_seconds:.2} s");
+            if acc.is_some() {
+                text += &format!("\naccuracy: {}", percent(acc));
+            }
+            print(args, &GraphsResult { out: &args.out, graphs: num_graphs, acc, compute_seconds }, &text)?;
         }
         Ok(())
     })?;
@@ -105,19 +109,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
 
 /// Returns the number of graphs whose greatest logit is that of their class.
 fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usize) -> u64 {
-    let is_right = |(&graph, logits): (&u32, &[f32])| class_or_none(logits) == i64::from(dataset.class(graph as usize));
-    graphs.iter().zip(logits.chunks_exact(width)).filter(|row| is_right(*row)).count() as u64
-}
-
-fn report(args: &PredictArgs, result: &GraphsResult<'_>) -> anyhow::Result<()> {
-    if args.json {
-        result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
-        return Ok(());
+    let mut right = 0;
+    for (&graph, logits) in graphs.iter().zip(logits.chunks_exact(width)) {
+        right += u64::from(class_or_none(logits) == i64::from(dataset.class(graph as usize)));
     }
-    let GraphsResult { out, graphs, acc, compute_seconds } = result;
-    result!("predictions for {graphs} graphs in {}, computed in {compute_seconds:.2} s", out.display())?;
-    if acc.is_some() {
-        result!("accuracy: {}", percent(*acc))?;
-    }
-    Ok(())
+    right
 }

@@ -18,15 +18,18 @@ mod selection;
 mod submission;
 mod tables;
 mod top_k;
-mod user_ids;
+pub(crate) mod user_ids;
 mod values;
 
-pub(crate) use checks::check;
-
+use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
+use crate::job::device::{of_rank, on_device};
 use crate::job::process_role::Rank;
 use crate::sample::output_folder::{OldOutputs, prepare};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use args::PredictArgs;
+use checks::check;
+use edgecut_cli::result;
+use edgecut_cluster::Termination;
 use edgecut_gnn::ops::Precision;
 use edgecut_trainer::TrainingBackend;
 use files::is_output;
@@ -34,12 +37,23 @@ use request::Request;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Returns true if the command reads a graph in parts, and not only a set of graphs or the model.
-pub(crate) fn reads_parts(args: &PredictArgs) -> bool {
-    Request::of(args).reads_parts()
+impl JobCommand for PredictArgs {
+    fn flags(&self) -> JobFlags<'_> {
+        let part = Request::of(self).reads_parts().then_some(&self.part);
+        JobFlags { job: &self.job, part, device: Some(&self.device), training: None }
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        refuse_verbose(&self.job)?;
+        check(self)
+    }
+
+    fn run(&self, mut rank: Rank, _termination: Option<&Termination>) -> anyhow::Result<()> {
+        on_device!(of_rank(&self.device, &mut rank)?, |B, device| run::<B>(self, &rank, device))
+    }
 }
 
-pub(crate) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
     match Request::of(args) {
         Request::Nodes => nodes::run::<B>(args, rank, device),
@@ -58,6 +72,16 @@ struct PredictFlags<'a> {
     args: &'a PredictArgs,
     /// The checksum of the ids in the files that the flags name.
     listed: Option<String>,
+}
+
+/// Prints a result: `result` as JSON with `--json`, else `text`.
+fn print(args: &PredictArgs, result: &impl Serialize, text: &str) -> anyhow::Result<()> {
+    if args.json {
+        result!("{}", serde_json::to_string(result).context("write the result as JSON")?)?;
+    } else {
+        result!("{text}")?;
+    }
+    Ok(())
 }
 
 /// Returns the folder of the outputs of layers, which must exist.

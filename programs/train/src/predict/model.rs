@@ -2,99 +2,53 @@
 
 use super::args::{PredictArgs, TimeLimit};
 use crate::exit::UsageError;
-use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::saved_model::{check_data, check_graphs};
+use crate::saved_model::{OpenModel, SavedModel};
+use crate::tasks::link::LinkTask;
+use crate::tasks::{Open, TaskProgram, open_model};
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
-use edgecut_graph::{GraphDataset, Meta};
+use edgecut_graph::Meta;
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::loss::OutputKind;
-use edgecut_trainer::model_file::{ModelTask, SavedEmbeddings, SavedTask, TrainedOn};
-use edgecut_trainer::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
-
-/// A saved model, by its task.
-pub(super) enum Model<B: TrainingBackend> {
-    Node(Network<B>, NetworkConfig, SavedEmbeddings, OutputKind),
-    Link(LinkModel<B>, LinkModelConfig, SavedEmbeddings),
-    Edge(Box<OpenEdgeModel<B>>),
-    Graph(Network<B>, NetworkConfig, OutputKind),
-}
+use edgecut_trainer::model_file::TrainedOn;
+use std::any::Any;
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
-pub(super) struct Opened<B: TrainingBackend> {
-    pub(super) model: Model<B>,
+pub(super) struct Opened<'a, B: TrainingBackend> {
+    pub(super) saved: SavedModel<'a>,
+    pub(super) model: Box<dyn OpenModel<B>>,
     pub(super) sampler: Option<SamplerConfig>,
 }
 
-/// A model for edges.
-pub(super) struct OpenEdgeModel<B: TrainingBackend> {
-    pub(super) model: EdgeModel<B>,
-    pub(super) config: EdgeModelConfig,
-    pub(super) embeddings: SavedEmbeddings,
-    pub(super) outputs: OutputKind,
+/// Returns a model if it is of the task `T`.
+pub(super) fn model_of<T: TaskProgram, B: TrainingBackend>(model: Box<dyn OpenModel<B>>) -> Option<Open<T, B>> {
+    let model: Box<dyn Any> = model;
+    model.downcast().ok().map(|model| *model)
 }
 
-/// The data to predict for.
-#[derive(Clone, Copy)]
-pub(super) enum Data<'a> {
-    Graph(&'a Meta),
-    Graphs(&'a GraphDataset),
-    /// Only the model is read.
-    None,
-}
-
-/// Reads the model of `--load-model` on rank 0, and opens it on all ranks. The data must be like that of the training.
-pub(super) fn open<B: TrainingBackend>(
-    args: &PredictArgs,
-    data: Data<'_>,
+/// Reads the model of `--load-model` on rank 0, and opens it on all ranks. A graph must be like that of the training. Every
+/// rank must call this.
+pub(super) fn open<'a, B: TrainingBackend>(
+    args: &'a PredictArgs,
+    graph: Option<&Meta>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<Opened<B>> {
-    let path = &args.load_model;
-    let bytes = read_on_rank_0(path, world).context("--load-model")?;
-    let saved = SavedTask::of_file(&bytes, path)?;
-    let sampler = sampler(args, saved.task, TrainedOn::of_file(&bytes, path)?.as_ref())?;
-    if let Data::Graph(meta) = data {
-        check_data(&bytes, path, meta, sampler.as_ref(), world)?;
-    }
+) -> anyhow::Result<Opened<'a, B>> {
     let precision = args.device.mixed_precision.unwrap_or_default();
-    let model = match saved.task {
-        ModelTask::Node => {
-            let (mut model, config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
-            model.set_precision(precision);
-            let outputs = saved.outputs_or_classes(config.num_outputs());
-            Model::Node(model, config, embeddings, outputs)
-        }
-        ModelTask::Link => {
-            let (mut model, config, embeddings) = B::open_link_model(&bytes, path, device)?;
-            model.set_precision(precision);
-            Model::Link(model, config, embeddings)
-        }
-        ModelTask::Edge => {
-            let (mut model, config, embeddings) = B::open_edge_model(&bytes, path, device)?;
-            model.set_precision(precision);
-            let outputs = saved.outputs_or_classes(config.num_outputs);
-            Model::Edge(Box::new(OpenEdgeModel { model, config, embeddings, outputs }))
-        }
-        ModelTask::Graph => {
-            let (mut model, config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
-            if let Data::Graphs(graphs) = data {
-                check_graphs(&bytes, path, graphs, config.num_outputs())?;
-            }
-            model.set_precision(precision);
-            let outputs = saved.outputs_or_classes(config.num_outputs());
-            Model::Graph(model, config, outputs)
-        }
-    };
-    Ok(Opened { model, sampler })
+    let saved = SavedModel::read(&args.load_model, precision, args.new_embeddings, world).context("--load-model")?;
+    let model = open_model::<B>(&saved, device)?;
+    let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
+    if let Some(meta) = graph {
+        saved.check_graph(meta, model.outputs(), sampler.as_ref(), world)?;
+    }
+    Ok(Opened { saved, model, sampler })
 }
 
 /// Returns the sampler of neighbors; `None` if all neighbors are read, layer by layer. A model whose evaluation did not
 /// read all neighbors, because of times or weights, predicts as it was evaluated.
 fn sampler(
     args: &PredictArgs,
-    task: ModelTask,
+    leaves_out_targets: bool,
     trained_on: Option<&TrainedOn>,
 ) -> anyhow::Result<Option<SamplerConfig>> {
     let fanouts = args.num_neighbors.as_ref().map(|fanouts| fanouts.value.clone());
@@ -119,13 +73,12 @@ fn sampler(
         ))),
         (None, _) | (Some(TimeLimit::None), None) => {}
     }
-    let differs = |sampler: &SamplerConfig| sampler.temporal.is_some() || sampler.weighted;
     // Layers cannot be computed for all edges at once, since each edge is left out of its own neighborhood.
-    let is_sampled = fanouts.is_some() || task == ModelTask::Edge;
-    let sampler = sampler.filter(|sampler| is_sampled || differs(sampler));
+    let is_sampled = fanouts.is_some() || leaves_out_targets;
+    let sampler = sampler.filter(|sampler| is_sampled || sampler.temporal.is_some() || sampler.weighted);
     let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
     let without_effect = [
-        ("--seed-time", args.seed_time.is_some() && task == ModelTask::Edge, "edges have times of their own"),
+        ("--seed-time", args.seed_time.is_some() && leaves_out_targets, "edges have times of their own"),
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
         ("--batch-size", args.batch_size.is_some() && sampler.is_none(), NOT_SAMPLED),
         ("--seed", args.seed.is_some() && sampler.is_none(), NOT_SAMPLED),
@@ -138,23 +91,20 @@ fn sampler(
 
 const NOT_SAMPLED: &str = "all neighbors are read, layer by layer: add --num-neighbors";
 
-/// A model for links, its settings and its embeddings.
-pub(super) type OpenLinkModel<B> = (LinkModel<B>, LinkModelConfig, SavedEmbeddings);
-
 /// Opens a model for links. `flag` is the flag that needs one.
 pub(super) fn open_link<B: TrainingBackend>(
     args: &PredictArgs,
     flag: &str,
-    data: Data<'_>,
+    graph: Option<&Meta>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<OpenLinkModel<B>> {
-    match open::<B>(args, data, world, device)?.model {
-        Model::Link(model, config, embeddings) => Ok((model, config, embeddings)),
-        Model::Node(..) | Model::Edge(..) | Model::Graph(..) => bail!(UsageError(format!(
+) -> anyhow::Result<Open<LinkTask, B>> {
+    let Some(model) = model_of(open::<B>(args, graph, world, device)?.model) else {
+        bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
              probability, logit or embedding",
             args.load_model.display()
-        ))),
-    }
+        )));
+    };
+    Ok(model)
 }

@@ -1,18 +1,17 @@
 //! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
-use super::files::{Columns, NamedColumns, NpyFile, Table, USER_ID, stem_of_rank, write_ids};
-use super::model::{Data, Model, Opened, open};
+use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, stem_of_rank, write_ids};
+use super::model::{Opened, open};
 use super::progress::Progress;
 use super::selection::Selection;
 use super::user_ids::{UserColumn, UserIds};
 use super::values::{Form, Values};
-use super::{PredictFlags, prepare_out, scratch_dir};
+use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
 use anyhow::{Context, bail};
-use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
 use edgecut_graph::Split;
@@ -83,7 +82,7 @@ fn compute<B: TrainingBackend>(
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
-    let Opened { model, sampler } = open::<B>(args, Data::Graph(job.graph.part().meta()), job.world, device)?;
+    let Opened { model, sampler, .. } = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
     let neighborhoods = match sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {
@@ -97,36 +96,18 @@ fn compute<B: TrainingBackend>(
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
-    let mut task = None;
-    let rows = match model {
-        Model::Node(model, model_config, embeddings, outputs) => {
-            if args.output != Rows::Embedding {
-                let form = Form::new(args.output, outputs)?;
-                if args.ogb_submission.is_some() && form != Form::Class {
-                    let what = "--ogb-submission contains classes, which the model does not predict: leave it out";
-                    bail!(UsageError(what.into()));
-                }
-                task = Some(outputs);
-            }
-            B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?
+    if let Some(why) = model.refuses_nodes(&config.wanted) {
+        bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display())));
+    }
+    let task = if args.output == Rows::Embedding { None } else { model.outputs() };
+    if let Some(outputs) = task {
+        let form = Form::new(args.output, outputs)?;
+        if args.ogb_submission.is_some() && form != Form::Class {
+            let what = "--ogb-submission contains classes, which the model does not predict: leave it out";
+            bail!(UsageError(what.into()));
         }
-        Model::Link(..) if args.output != Rows::Embedding => bail!(UsageError(format!(
-            "--output: {} is a model for links, which has no classes: use --output embedding, score or top-k",
-            args.load_model.display()
-        ))),
-        Model::Link(model, model_config, embeddings) => {
-            B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
-        }
-        Model::Edge(..) => bail!(UsageError(format!(
-            "--load-model {}: the model is for edges: add --edges all",
-            args.load_model.display()
-        ))),
-        Model::Graph(..) => bail!(UsageError(format!(
-            "--load-model {}: the model is for whole graphs: add --graphs all, and --dataset with the name of the set \
-             of graphs",
-            args.load_model.display()
-        ))),
-    };
+    }
+    let rows = model.node_rows(job, &config)?;
     progress.finish();
     let columns = match task {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
@@ -148,15 +129,14 @@ fn write(
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank("predictions", rank, job.world.size());
-        let mut file = Table::with_columns(&stem, args, columns, named(users.as_ref()))?;
+        let mut file = Table::create(&stem, args, columns, named(users.as_ref()))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let known: Vec<UserColumn> = users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
-            file.push_with(&[&ids], &known, &values_of(columns, rows, &nodes)?)?;
+            file.push(&[&ids], &known(users.as_ref(), &nodes)?, &values_of(columns, rows, &nodes)?)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -166,20 +146,16 @@ fn write(
         return Ok(num_rows);
     }
     // Rank 0 reads all rows. The other ranks meet it at every block, so that no wait is longer than one block.
-    let mut file = match (rank, args.format) {
-        (0, Format::Npy) => {
-            let path = args.out.join("predictions.npy");
-            Some(GatheredFile::Array(NpyFile::of_values(&path, columns.shape, num_rows)?))
-        }
-        (0, _) => {
-            let users = user_ids(args, rows, 0..num_nodes as u32).context(
+    let mut users = None;
+    let mut file = None;
+    if rank == 0 {
+        if args.format != Format::Npy {
+            users = user_ids(args, rows, 0..num_nodes as u32).context(
                 "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
             )?;
-            let table = Table::with_columns("predictions", args, columns, named(users.as_ref()))?;
-            Some(GatheredFile::Table(table, users))
         }
-        _ => None,
-    };
+        file = Some(RowsFile::create("predictions", args, columns, named(users.as_ref()), num_rows)?);
+    }
     for first in (0..num_rows).step_by(BLOCK) {
         let end = (first + BLOCK).min(num_rows);
         if let Some(file) = &mut file {
@@ -189,27 +165,15 @@ fn write(
             };
             let graph = rows.node();
             let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), &ids))?;
-            let values = values_of(columns, rows, &nodes)?;
-            match file {
-                GatheredFile::Table(file, users) => {
-                    let known: Vec<UserColumn> =
-                        users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
-                    file.push_with(&[&ids], &known, &values)?;
-                }
-                GatheredFile::Array(file) => file.push(&values)?,
-            }
+            file.push(&[&ids], &known(users.as_ref(), &nodes)?, &values_of(columns, rows, &nodes)?)?;
         }
         job.world.barrier()?;
     }
-    match file {
-        Some(GatheredFile::Table(file, _)) => file.commit()?,
-        Some(GatheredFile::Array(file)) => {
-            if let Some(ids) = selected {
-                write_ids(&args.out.join("node_ids.npy"), ids)?;
-            }
-            file.commit()?;
+    if let Some(file) = file {
+        if let (Some(ids), Format::Npy) = (selected, args.format) {
+            write_ids(&args.out.join("node_ids.npy"), ids)?;
         }
-        None => {}
+        file.commit()?;
     }
     job.world.barrier()?;
     Ok(num_rows)
@@ -220,16 +184,18 @@ fn named(users: Option<&UserIds>) -> NamedColumns {
     users.map(|users| (USER_ID, users.empty())).into_iter().collect()
 }
 
+/// Returns the column of the ids that users know of `nodes`, which are global ids, if there are any.
+fn known(users: Option<&UserIds>, nodes: &[u32]) -> anyhow::Result<Vec<UserColumn>> {
+    match users {
+        Some(users) => Ok(vec![users.of(nodes)?]),
+        None => Ok(Vec::new()),
+    }
+}
+
 /// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.
 fn user_ids(args: &PredictArgs, rows: &DistRows, nodes: impl Iterator<Item = u32>) -> anyhow::Result<Option<UserIds>> {
     let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
     UserIds::open(root, rows.node().part(), rows.node_type(), nodes)
-}
-
-/// The file that rank 0 writes.
-enum GatheredFile {
-    Table(Table, Option<UserIds>),
-    Array(NpyFile),
 }
 
 /// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
@@ -237,8 +203,8 @@ fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> an
     let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
     let graph = rows.node();
     let all = graph.handle().block_on(graph.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
-    let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
-    Ok(all.into_iter().zip(nodes).filter(|(id, _)| is_selected(id)).unzip())
+    let Some(selected) = selected else { return Ok((all, nodes)) };
+    Ok(all.into_iter().zip(nodes).filter(|(id, _)| selected.binary_search(id).is_ok()).unzip())
 }
 
 /// Returns the values to write for nodes, which are global ids.
@@ -328,16 +294,13 @@ fn report(args: &PredictArgs, nodes: usize, scores: Option<Scores>, compute_seco
             result.of_metric = Some(OfMetric { metric: *metric, train_metric, valid_metric, test_metric });
         }
     }
-    if args.json {
-        result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
-        return Ok(());
-    }
-    result!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display())?;
+    let mut text =
+        format!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display());
     if let Some(Scores { metric, values }) = scores
         && values.iter().any(Option::is_some)
     {
         let [train, valid, test] = values.map(|value| metric.shown(value));
-        result!("{metric}: train {train}, validation {valid}, test {test}")?;
+        text += &format!("\n{metric}: train {train}, validation {valid}, test {test}");
     }
-    Ok(())
+    print(args, &result, &text)
 }

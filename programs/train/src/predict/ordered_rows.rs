@@ -1,7 +1,7 @@
 //! Rows in the order of a request, which all ranks compute in blocks.
 
 use super::args::{Format, PredictArgs};
-use super::files::{Columns, NpyFile, Table, stem_of_rank};
+use super::files::{Columns, RowsFile, Table, stem_of_rank};
 use super::values::Values;
 use edgecut_cluster::ProcessGroup;
 use std::ops::Range;
@@ -37,10 +37,11 @@ impl OrderedRows<'_> {
         let rank = world.rank();
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
-            let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns)?;
+            let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns, Vec::new())?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
-                push(&mut file, &(self.ids)(rows), &Values::of(values, self.width, self.columns.form))?;
+                let ids = (self.ids)(rows);
+                file.push(&columns_of(&ids), &[], &Values::of(values, self.width, self.columns.form))?;
                 // Meeting at every block bounds the wait for a slow rank to the time of one block.
                 world.barrier()?;
             }
@@ -48,12 +49,8 @@ impl OrderedRows<'_> {
             // All files are complete, or the job fails.
             return Ok(world.barrier()?);
         }
-        let mut file = match (rank, args.format) {
-            (0, Format::Npy) => {
-                let path = args.out.join(format!("{}.npy", self.stem));
-                Some(Gathered::Array(NpyFile::of_values(&path, self.columns.shape, self.num_rows)?))
-            }
-            (0, _) => Some(Gathered::Table(Table::create(self.stem, args, self.columns)?)),
+        let mut file = match rank {
+            0 => Some(RowsFile::create(self.stem, args, self.columns, Vec::new(), self.num_rows)?),
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
@@ -68,52 +65,59 @@ impl OrderedRows<'_> {
             for (of_rank, rows) in step.iter().enumerate() {
                 let values = if of_rank == 0 { mine.clone() } else { bytemuck::pod_collect_to_vec(&received[of_rank]) };
                 let values = Values::of(values, self.width, self.columns.form);
-                match file {
-                    Gathered::Array(file) => file.push(&values)?,
-                    Gathered::Table(file) => push(file, &(self.ids)(rows.clone()), &values)?,
-                }
+                let ids = (self.ids)(rows.clone());
+                file.push(&columns_of(&ids), &[], &values)?;
             }
         }
-        match file {
-            Some(Gathered::Array(file)) => file.commit()?,
-            Some(Gathered::Table(file)) => file.commit()?,
-            None => {}
+        if let Some(file) = file {
+            file.commit()?;
         }
         Ok(world.barrier()?)
     }
 }
 
-/// The file that rank 0 writes.
-enum Gathered {
-    Array(NpyFile),
-    Table(Table),
-}
-
-fn push(file: &mut Table, ids: &[Vec<u32>], values: &Values) -> anyhow::Result<()> {
-    let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-    file.push(&ids, values)
+fn columns_of(ids: &[Vec<u32>]) -> Vec<&[u32]> {
+    ids.iter().map(Vec::as_slice).collect()
 }
 
 /// Returns the rows whose results a rank writes if each rank writes a stretch of them.
 pub(super) fn stretch(num_rows: usize, rank: usize, size: usize) -> Range<usize> {
-    let cut = |rank: usize| (num_rows as u128 * rank as u128 / size as u128) as usize;
-    cut(rank)..cut(rank + 1)
+    share(num_rows, rank, size)..share(num_rows, rank + 1, size)
+}
+
+/// Returns the number of rows of the ranks below `rank`.
+fn share(num_rows: usize, rank: usize, size: usize) -> usize {
+    (num_rows as u128 * rank as u128 / size as u128) as usize
 }
 
 /// Cuts the stretch of a rank into blocks. All ranks have the same number of blocks, the last of which may be empty.
 fn stretches(num_rows: usize, block: usize, rank: usize, size: usize) -> Vec<Range<usize>> {
     let own = stretch(num_rows, rank, size);
     let longest = (0..size).map(|rank| stretch(num_rows, rank, size).len()).max().unwrap_or(0);
-    let start = |step: usize| (own.start + step * block).min(own.end);
-    (0..longest.div_ceil(block)).map(|step| start(step)..start(step + 1)).collect()
+    let mut blocks = Vec::new();
+    let mut start = own.start;
+    for _ in 0..longest.div_ceil(block) {
+        let end = (start + block).min(own.end);
+        blocks.push(start..end);
+        start = end;
+    }
+    blocks
 }
 
 /// Cuts rows into steps, with a block of consecutive rows for each rank.
 fn turns(num_rows: usize, block: usize, size: usize) -> Vec<Vec<Range<usize>>> {
-    let start = |number: usize| number.saturating_mul(block).min(num_rows);
-    let of_step =
-        |step: usize| (0..size).map(|rank| start(step * size + rank)..start(step * size + rank + 1)).collect();
-    (0..num_rows.div_ceil(block.saturating_mul(size))).map(of_step).collect()
+    let mut steps = Vec::new();
+    let mut start = 0;
+    while start < num_rows {
+        let mut step = Vec::new();
+        for _ in 0..size {
+            let end = start.saturating_add(block).min(num_rows);
+            step.push(start..end);
+            start = end;
+        }
+        steps.push(step);
+    }
+    steps
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@ use super::ids::{Pairs, check_ids};
 use super::links::{edge_type, encode};
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
-use super::{PredictFlags, prepare_out, scratch_dir};
+use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::job::graph_session;
 use crate::job::process_role::Rank;
 use anyhow::Context;
-use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
 use serde::Serialize;
@@ -47,9 +46,6 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let of_pair = 6 * ends.dim() * size_of::<f32>();
         let mut block = [(args.memory_bytes as usize / of_pair).clamp(1, MAX_BLOCK) as u64];
         job.world.all_reduce(&mut block, ReduceOp::Min)?;
-        let ids = |rows: std::ops::Range<usize>| {
-            vec![pairs.sources[rows.clone()].to_vec(), pairs.destinations[rows].to_vec()]
-        };
         let output = OrderedRows {
             args,
             stem: "scores",
@@ -57,7 +53,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             num_rows: pairs.sources.len(),
             width: 1,
             block: block[0] as usize,
-            ids: &ids,
+            ids: &|rows| vec![pairs.sources[rows.clone()].to_vec(), pairs.destinations[rows].to_vec()],
         };
         output.write(job.world, |rows| {
             let sources = &pairs.sources[rows.clone()];
@@ -66,12 +62,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         if job.world.rank() == 0 {
             let compute_seconds = start.elapsed().as_secs_f64();
             let result = PairsResult { out: &args.out, pairs: pairs.sources.len(), compute_seconds };
-            if args.json {
-                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
-            } else {
-                let out = args.out.display();
-                result!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs)?;
-            }
+            let out = args.out.display();
+            let text = format!("scores of {} pairs in {out}, computed in {compute_seconds:.2} s", result.pairs);
+            print(args, &result, &text)?;
         }
         Ok(())
     })?;

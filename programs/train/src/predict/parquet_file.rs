@@ -23,7 +23,7 @@ const GROUP_VALUES: usize = 1 << 22;
 pub(super) struct ParquetFile {
     path: PathBuf,
     output: OutputFile,
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: Writer,
     shape: ValueShape,
     /// The rows of the next row group: columns of ids, and values.
     ids: Vec<Vec<i64>>,
@@ -44,21 +44,15 @@ impl ParquetFile {
                 format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
             }
         };
-        let of_more = |(name, column): &(&str, UserColumn)| match column {
-            UserColumn::Numbers(_) => format!("required int64 {name}; "),
-            UserColumn::Texts(_) => format!("required binary {name} (UTF8); "),
-        };
-        let further: String = more.iter().map(of_more).collect();
-        let ids: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
-        let create = || {
-            let schema = parse_message_type(&format!("message predictions {{ {ids}{further}{value} }}"))?;
-            let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-            let output = OutputFile::create(path)?;
-            let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
-            let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
-            anyhow::Ok((output, writer))
-        };
-        let (output, writer) = create().with_context(|| format!("--out: write {}", path.display()))?;
+        let mut schema: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
+        for (name, column) in &more {
+            schema += &match column {
+                UserColumn::Numbers(_) => format!("required int64 {name}; "),
+                UserColumn::Texts(_) => format!("required binary {name} (UTF8); "),
+            };
+        }
+        let opened = open(path, &format!("message predictions {{ {schema}{value} }}"));
+        let (output, writer) = opened.with_context(|| format!("--out: write {}", path.display()))?;
         let ids = vec![Vec::new(); columns.ids.len()];
         let (classes, numbers) = Default::default();
         let more = more.into_iter().map(|(_, column)| column).collect();
@@ -85,25 +79,7 @@ impl ParquetFile {
         if self.ids.iter().all(Vec::is_empty) {
             return Ok(());
         }
-        let mut write = || {
-            let mut group = self.writer.next_row_group()?;
-            for ids in &self.ids {
-                write_column::<_, Int64Type>(&mut group, ids, None)?;
-            }
-            for column in &self.more {
-                match column {
-                    UserColumn::Numbers(values) => write_column::<_, Int64Type>(&mut group, values, None)?,
-                    UserColumn::Texts(values) => write_column::<_, ByteArrayType>(&mut group, values, None)?,
-                }
-            }
-            match self.shape {
-                ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
-                ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
-                ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(width))?,
-            }
-            group.close().map(drop)
-        };
-        write().with_context(|| format!("write {}", self.path.display()))?;
+        self.write_group().with_context(|| format!("write {}", self.path.display()))?;
         self.ids.iter_mut().for_each(Vec::clear);
         self.more.iter_mut().for_each(UserColumn::clear);
         self.classes.clear();
@@ -111,13 +87,46 @@ impl ParquetFile {
         Ok(())
     }
 
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for ids in &self.ids {
+            write_column::<_, Int64Type>(&mut group, ids, None)?;
+        }
+        for column in &self.more {
+            match column {
+                UserColumn::Numbers(values) => write_column::<_, Int64Type>(&mut group, values, None)?,
+                UserColumn::Texts(values) => write_column::<_, ByteArrayType>(&mut group, values, None)?,
+            }
+        }
+        match self.shape {
+            ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
+            ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
+            ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(width))?,
+        }
+        group.close().map(drop)
+    }
+
     pub(super) fn commit(mut self) -> anyhow::Result<()> {
         self.end_group()?;
-        let written = || format!("write {}", self.path.display());
-        let file = self.writer.into_inner().with_context(written)?;
-        file.into_inner().map_err(|error| error.into_error()).with_context(written)?;
-        self.output.commit().with_context(written)
+        let Self { path, output, writer, .. } = self;
+        close(output, writer).with_context(|| format!("write {}", path.display()))
     }
+}
+
+type Writer = SerializedFileWriter<BufWriter<File>>;
+
+fn open(path: &Path, schema: &str) -> anyhow::Result<(OutputFile, Writer)> {
+    let schema = parse_message_type(schema)?;
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let output = OutputFile::create(path)?;
+    let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
+    let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+    Ok((output, writer))
+}
+
+fn close(output: OutputFile, writer: Writer) -> anyhow::Result<()> {
+    writer.into_inner()?.into_inner().map_err(|error| error.into_error())?;
+    Ok(output.commit()?)
 }
 
 /// Writes the values of a column: one per row, or lists of `list` values.

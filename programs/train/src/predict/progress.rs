@@ -1,12 +1,12 @@
 //! The progress of predictions: a bar on a terminal, otherwise a line from time to time.
 
 use crate::args::JobArgs;
+use crate::progress::progress_bar;
 use edgecut_cli::message;
 use edgecut_trainer::inference::{InferenceProgress, InferenceStep};
 use edgecut_trainer::resident_bytes;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use std::cell::Cell;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The progress on rank 0. The other ranks print nothing.
@@ -22,13 +22,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(args: &JobArgs, rank: usize) -> Self {
         let speaks = rank == 0 && !args.quiet;
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        if speaks && std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len} {bar:10}, {eta} left in this pass") {
-            bar.set_style(style);
-        }
+        let bar = progress_bar(speaks, "{prefix} {pos}/{len} {bar:10}, {eta} left in this pass");
         let interval = Duration::from_secs(args.log_every);
         Self { speaks, bar, interval, printed: Cell::new(Instant::now()) }
     }

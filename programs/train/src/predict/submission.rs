@@ -3,12 +3,11 @@
 use super::args::PredictArgs;
 use super::values::class_or_none;
 use crate::sample::npy_numbers::read_numbers;
-use crate::sample::npz::Npz;
+use crate::sample::npz::write_npz;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistRows;
-use edgecut_output::OutputFile;
 use serde::Serialize;
 use std::path::Path;
 
@@ -91,14 +90,8 @@ impl Submission {
         }
         if world.rank() == 0 {
             let path = dir.join(self.file_name());
-            let write = || {
-                let output = OutputFile::create(&path)?;
-                let mut npz = Npz::new(output.file());
-                npz.array("y_pred", &[classes.len()], &classes)?;
-                npz.finish()?;
-                anyhow::Ok(output.commit()?)
-            };
-            write().with_context(|| format!("--out: write {}", path.display()))?;
+            let written = write_npz(&path, |npz| npz.array("y_pred", &[classes.len()], &classes));
+            written.with_context(|| format!("--out: write {}", path.display()))?;
         }
         Ok(world.barrier()?)
     }

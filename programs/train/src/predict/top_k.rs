@@ -7,11 +7,10 @@ use super::links::{edge_type, encode};
 use super::ordered_rows::stretch;
 use super::progress::Progress;
 use super::values::Values;
-use super::{PredictFlags, prepare_out, scratch_dir};
+use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::job::graph_session;
 use crate::job::process_role::Rank;
 use anyhow::{Context, ensure};
-use edgecut_cli::result;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{
     ExcludedEdges, RankingMetrics, RankingReport, ScoredNode, TopDestinations, TopDestinationsConfig,
@@ -90,21 +89,17 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             let compute_seconds = start.elapsed().as_secs_f64();
             let [test, popularity] = reports.map(|report| report.metrics());
             let result = TopKResult { out: &args.out, sources: num_sources, top_k, test, popularity, compute_seconds };
-            if args.json {
-                result!("{}", serde_json::to_string(&result).context("write the result as JSON")?)?;
-            } else {
-                let out = args.out.display();
-                result!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s")?;
-                for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
-                    let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else {
-                        continue;
-                    };
-                    result!(
-                        "{name}: recall@{top_k} {recall:.4}, NDCG@{top_k} {ndcg:.4}, MAP@{top_k} {map:.4}, hit rate \
-                         {hit_rate:.4}, coverage {coverage:.4} ({sources} sources)"
-                    )?;
-                }
+            let out = args.out.display();
+            let mut text =
+                format!("{top_k} destinations for {num_sources} sources in {out}, computed in {compute_seconds:.2} s");
+            for (name, metrics) in [("test edges", test), ("the most popular destinations", popularity)] {
+                let Some(RankingMetrics { sources, recall, ndcg, map, hit_rate, coverage }) = metrics else { continue };
+                text += &format!(
+                    "\n{name}: recall@{top_k} {recall:.4}, NDCG@{top_k} {ndcg:.4}, MAP@{top_k} {map:.4}, hit rate \
+                     {hit_rate:.4}, coverage {coverage:.4} ({sources} sources)"
+                );
             }
+            print(args, &result, &text)?;
         }
         Ok(())
     })?;
@@ -130,14 +125,17 @@ impl TopKFile {
     ) -> anyhow::Result<Self> {
         let columns = Columns::of_scores(&["src", "rank", "dst"]);
         if args.format != Format::Npy && !args.gather {
-            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns)?;
+            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns, Vec::new())?;
             return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });
         }
         if rank != 0 {
             return Ok(Self::None);
         }
         if args.format != Format::Npy {
-            return Ok(Self::Table { table: Table::create("top_k", args, columns)?, sources: 0..num_sources });
+            return Ok(Self::Table {
+                table: Table::create("top_k", args, columns, Vec::new())?,
+                sources: 0..num_sources,
+            });
         }
         let shape = [num_sources, top_k];
         Ok(Self::Arrays {
@@ -180,7 +178,7 @@ impl TopKFile {
                     }
                 }
                 let [sources, ranks, destinations] = &columns;
-                table.push(&[sources, ranks, destinations], &Values::Numbers(scores))
+                table.push(&[sources, ranks, destinations], &[], &Values::Numbers(scores))
             }
         }
     }

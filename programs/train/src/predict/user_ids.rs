@@ -14,14 +14,14 @@ use std::path::Path;
 
 /// The ids of the nodes of some parts on disk.
 #[derive(Debug)]
-pub(super) enum UserIds {
+pub(crate) enum UserIds {
     Numbers(Vec<OfPart<i64>>),
     Texts(Vec<OfPart<ByteArray>>),
 }
 
 /// The ids of the nodes of a part on disk.
 #[derive(Debug)]
-pub(super) struct OfPart<T> {
+pub(crate) struct OfPart<T> {
     /// The global id of the first node.
     first: u32,
     /// The ids in the order of the global ids.
@@ -30,7 +30,7 @@ pub(super) struct OfPart<T> {
 
 /// A column of ids.
 #[derive(Clone, Debug)]
-pub(super) enum UserColumn {
+pub(crate) enum UserColumn {
     Numbers(Vec<i64>),
     Texts(Vec<ByteArray>),
 }
@@ -42,7 +42,7 @@ impl UserIds {
     /// # Errors
     /// Fails if a file cannot be read or is not that of `META.json`, for a file with another number of rows than its part,
     /// and for ids that are numbers in one part and texts in another.
-    pub(super) fn open(
+    pub(crate) fn open(
         root: &Path,
         own: &Part,
         node_type: NodeTypeId,
@@ -99,7 +99,7 @@ impl UserIds {
     ///
     /// # Errors
     /// Fails for a node in a part that was not read.
-    pub(super) fn of(&self, nodes: &[u32]) -> anyhow::Result<UserColumn> {
+    pub(crate) fn of(&self, nodes: &[u32]) -> anyhow::Result<UserColumn> {
         Ok(match self {
             Self::Numbers(parts) => UserColumn::Numbers(ids_of(parts, nodes)?),
             Self::Texts(parts) => UserColumn::Texts(ids_of(parts, nodes)?),
@@ -109,12 +109,17 @@ impl UserIds {
 
 /// Looks up the ids of nodes in parts whose first nodes ascend.
 fn ids_of<T: Clone>(parts: &[OfPart<T>], nodes: &[u32]) -> anyhow::Result<Vec<T>> {
-    let id_of = |node: u32| {
-        let after = parts.partition_point(|part| part.first <= node);
-        let part = parts.get(after.checked_sub(1)?)?;
-        part.ids.get((node - part.first) as usize).cloned()
-    };
-    nodes.iter().map(|&node| id_of(node).with_context(|| format!("the id of node {node} was not read"))).collect()
+    let mut ids = Vec::with_capacity(nodes.len());
+    for &node in nodes {
+        ids.push(id_of(parts, node).with_context(|| format!("the id of node {node} was not read"))?);
+    }
+    Ok(ids)
+}
+
+fn id_of<T: Clone>(parts: &[OfPart<T>], node: u32) -> Option<T> {
+    let after = parts.partition_point(|part| part.first <= node);
+    let part = parts.get(after.checked_sub(1)?)?;
+    part.ids.get((node - part.first) as usize).cloned()
 }
 
 impl UserColumn {
@@ -153,8 +158,11 @@ impl UserColumn {
             Self::Numbers(ids) => ids[row].to_string(),
             Self::Texts(ids) => {
                 let text = String::from_utf8_lossy(ids[row].data());
-                let is_special = |c: char| matches!(c, ',' | '"' | '\n' | '\r');
-                if text.contains(is_special) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
+                if text.contains([',', '"', '\n', '\r']) {
+                    format!("\"{}\"", text.replace('"', "\"\""))
+                } else {
+                    text.into_owned()
+                }
             }
         }
     }

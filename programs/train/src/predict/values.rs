@@ -36,22 +36,22 @@ impl Form {
     /// [`UsageError`] if such outputs have no such rows.
     pub(super) fn new(rows: Rows, outputs: OutputKind) -> Result<Self, UsageError> {
         use OutputKind::{Classes, Labels, Numbers};
-        let wrong = |name: &str, what: &str| {
-            let what = format!("--output {name}: the model predicts {what}: use --output prediction or embedding");
-            Err(UsageError(what))
-        };
         match (rows, outputs) {
             (Rows::Prediction | Rows::Class, Classes(_)) => Ok(Self::Class),
             (Rows::Prediction, Labels(_)) => Ok(Self::Labels),
             (Rows::Probability, Classes(_)) => Ok(Self::ClassProbabilities),
             (Rows::Probability, Labels(_)) => Ok(Self::LabelProbabilities),
-            (Rows::Class, Labels(_)) => wrong("class", "several labels"),
-            (Rows::Class, Numbers(_)) => wrong("class", "numbers"),
-            (Rows::Probability, Numbers(_)) => wrong("probability", "numbers"),
-            (Rows::Logit, Numbers(_)) => wrong("logit", "numbers"),
+            (Rows::Class, Labels(_)) => Err(no_such_rows("class", "several labels")),
+            (Rows::Class, Numbers(_)) => Err(no_such_rows("class", "numbers")),
+            (Rows::Probability, Numbers(_)) => Err(no_such_rows("probability", "numbers")),
+            (Rows::Logit, Numbers(_)) => Err(no_such_rows("logit", "numbers")),
             _ => Ok(Self::Numbers),
         }
     }
+}
+
+fn no_such_rows(name: &str, what: &str) -> UsageError {
+    UsageError(format!("--output {name}: the model predicts {what}: use --output prediction or embedding"))
 }
 
 impl Values {

@@ -26,22 +26,8 @@ impl MetricsFile {
     /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept_epochs` is given, continues
     /// after the lines of this number of epochs and removes the others.
     pub(crate) fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> anyhow::Result<Self> {
-        let open = || -> std::io::Result<File> {
-            // Devices and pipes cannot be read again.
-            if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
-                write_output(path, kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
-                return OpenOptions::new().append(true).open(path);
-            }
-            if !attempt.is_restart() {
-                return File::create(path);
-            }
-            let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-            if ends_within_a_line(path)? {
-                file.write_all(b"\n")?;
-            }
-            Ok(file)
-        };
-        let file = open().with_context(|| format!("--metrics: open {}", path.display()))?;
+        let file = open(path, attempt, kept_epochs);
+        let file = file.with_context(|| format!("--metrics: open {}", path.display()))?;
         Ok(Self { file, path: path.to_owned(), attempt: attempt.number })
     }
 
@@ -55,6 +41,22 @@ impl MetricsFile {
         let line = format!("{value}\n");
         self.file.write_all(line.as_bytes()).with_context(|| format!("write {}", self.path.display()))
     }
+}
+
+fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> std::io::Result<File> {
+    // Devices and pipes cannot be read again.
+    if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
+        write_output(path, kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
+        return OpenOptions::new().append(true).open(path);
+    }
+    if !attempt.is_restart() {
+        return File::create(path);
+    }
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    if ends_within_a_line(path)? {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
 }
 
 /// Returns the lines of the first `epochs` epochs. They become lines of this attempt, which continues them, so that a

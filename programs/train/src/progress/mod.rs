@@ -75,17 +75,23 @@ impl Stretch {
     }
 }
 
+/// Returns a progress bar, which is hidden without a terminal, and on processes that do not speak.
+pub(crate) fn progress_bar(speaks: bool, template: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    if speaks && std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
 impl Progress {
     pub(crate) fn new(args: &JobArgs, rank: usize, num_epochs: u64, monitor: Arc<Monitor>) -> Self {
         let speaks = rank == 0 && !args.quiet;
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        if speaks && std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
         // A narrow terminal cuts the line at its right end.
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len} {bar:10}, {eta} left: {wide_msg}") {
-            bar.set_style(style);
-        }
+        let bar = progress_bar(speaks, "{prefix} {pos}/{len} {bar:10}, {eta} left: {wide_msg}");
         let interval = Duration::from_secs(args.log_every);
         let since = Stretch::new(&monitor);
         Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since, shown: None, monitor }

@@ -113,17 +113,19 @@ impl Monitor {
             text.gauge("queue_depth", "Mean number of finished batches that waited when one was taken.", depth);
         }
         let peers = traffic.by_peer();
-        let mut by_peer = |name: &str, help: &str, value: &dyn Fn(&PeerTraffic) -> String| {
+        let by_peer: [(&str, &str, fn(&PeerTraffic) -> String); 4] = [
+            ("peer_requests_total", "Requests to other processes.", |peer| peer.requests.to_string()),
+            ("peer_sent_bytes_total", "Bytes of payload sent in requests.", |peer| peer.sent_bytes.to_string()),
+            ("peer_received_bytes_total", "Bytes of payload received in replies.", |peer| {
+                peer.received_bytes.to_string()
+            }),
+            ("peer_wait_seconds_total", "Seconds between requests and their replies.", |peer| {
+                peer.wait_seconds.to_string()
+            }),
+        ];
+        for (name, help, value) in by_peer {
             text.labeled(name, "counter", help, "peer", peers.iter().map(|peer| (peer.peer, value(peer))));
-        };
-        by_peer("peer_requests_total", "Requests to other processes.", &|peer| peer.requests.to_string());
-        by_peer("peer_sent_bytes_total", "Bytes of payload sent in requests.", &|peer| peer.sent_bytes.to_string());
-        by_peer("peer_received_bytes_total", "Bytes of payload received in replies.", &|peer| {
-            peer.received_bytes.to_string()
-        });
-        by_peer("peer_wait_seconds_total", "Seconds between requests and their replies.", &|peer| {
-            peer.wait_seconds.to_string()
-        });
+        }
         text.finish()
     }
 }

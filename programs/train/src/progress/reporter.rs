@@ -1,6 +1,7 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
-use crate::args::{JobArgs, OutputArgs, WholeArgs};
+use crate::args::run::RunArgs;
+use crate::args::{OutputArgs, WholeArgs};
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::progress::Progress;
@@ -8,7 +9,7 @@ use crate::progress::metrics_file::MetricsFile;
 use crate::progress::monitor::Monitor;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::settings::effective_config::write_config;
+use crate::settings::effective_config::{Paths, write_config};
 use anyhow::Context;
 use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
@@ -22,7 +23,7 @@ use edgecut_trainer::{
     resident_bytes,
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,12 +55,13 @@ impl Reporter {
     /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
     /// model has embeddings. `kept_epochs` is the number of finished epochs of a run that resumes.
     pub(crate) fn new(
-        (job, args): (&JobArgs, &OutputArgs),
+        run: &RunArgs,
         num_epochs: u64,
         rank: &Rank,
         (has_embeddings, kept_epochs): (bool, Option<u64>),
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Self> {
+        let args = &run.output;
         let is_first = rank.rank == 0;
         if is_first {
             args.check()?;
@@ -74,12 +76,17 @@ impl Reporter {
             None => None,
         };
         // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
-        let open = |path| MetricsFile::open(path, &attempt, kept_epochs);
-        let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
-        let events = args.tensorboard.as_deref().filter(|_| is_first).map(EventFile::create).transpose()?;
+        let mut metrics = None;
+        let mut events = None;
+        if is_first {
+            if let Some(path) = &args.metrics {
+                metrics = Some(MetricsFile::open(path, &attempt, kept_epochs)?);
+            }
+            events = args.tensorboard.as_deref().map(EventFile::create).transpose()?;
+        }
         let monitor = Arc::new(Monitor::default());
         let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
-        let progress = Progress::new(job, rank.rank, num_epochs, monitor.clone());
+        let progress = Progress::new(&run.job, rank.rank, num_epochs, monitor.clone());
         let json = args.json;
         Ok(Self {
             is_first,
@@ -89,7 +96,7 @@ impl Reporter {
             saver,
             monitor,
             _status: status,
-            verbose: job.verbose,
+            verbose: run.job.verbose,
             report: args.metrics.clone().zip(args.report.clone()).filter(|_| is_first),
             said_kept: false,
             progress,
@@ -120,14 +127,20 @@ impl Reporter {
     pub(crate) fn write_config(
         &self,
         flags: &impl Serialize,
-        (whole, dataset, init_from): (Option<&WholeArgs>, Option<&Path>, Option<&Path>),
+        whole: Option<&WholeArgs>,
+        paths: Paths<'_>,
         args: &OutputArgs,
     ) -> anyhow::Result<()> {
-        // Not beside devices, such as /dev/stdout.
-        let is_file = |path: &&PathBuf| !path.exists() || path.is_file();
-        let paths = [("dataset-root-dir", dataset), ("init-from", init_from)];
-        let files = [&args.metrics, &args.save_model].into_iter().flatten().filter(is_file);
-        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, paths, file))
+        if !self.is_first {
+            return Ok(());
+        }
+        for file in [&args.metrics, &args.save_model].into_iter().flatten() {
+            // Not beside devices, such as /dev/stdout.
+            if !file.exists() || file.is_file() {
+                write_config(flags, whole, paths, file)?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells whether training stopped early, or whether more epochs may give a better model.
@@ -240,11 +253,25 @@ struct PartitionLine<'a> {
 
 /// The report of an epoch of a task whose scores are `S`.
 pub(crate) trait EpochText<S> {
-    /// Returns the fields of the epoch's line in the metrics file.
-    fn line(&self, report: &EpochReport<S>) -> impl Serialize;
+    /// Returns the fields of the epoch's line in the metrics file that other tasks do not have.
+    fn fields(&self, report: &EpochReport<S>) -> Value;
 
     /// Returns the epoch's line on the terminal.
     fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
+}
+
+/// The fields of an epoch's line in the metrics file.
+#[derive(Serialize)]
+struct EpochLine<'a> {
+    epoch: u64,
+    loss: Option<f64>,
+    train_acc: Option<f64>,
+    metric: &'a str,
+    valid_metric: Option<f64>,
+    #[serde(flatten)]
+    cost: &'a EpochCost,
+    #[serde(flatten)]
+    of_task: Value,
 }
 
 /// The observer of a run, which reports the epochs of a task.
@@ -277,7 +304,16 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         if report.fold.is_none() {
             self.reporter.last_epoch = report.epoch;
         }
-        self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
+        let line = EpochLine {
+            epoch: report.epoch,
+            loss: report.loss,
+            train_acc: report.train_acc,
+            metric: &report.metric,
+            valid_metric: report.valid_metric,
+            cost: &report.cost,
+            of_task: self.task.fields(report),
+        };
+        self.reporter.line("epoch", line).map_err(std::io::Error::other)?;
         if let Some(events) = &mut self.reporter.events {
             events.epoch(report)?;
         }
@@ -302,7 +338,10 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
 
 /// Formats a number with four digits, or `-` if there is none.
 pub(crate) fn number(number: Option<f64>) -> String {
-    number.map_or_else(|| "-".into(), |number| format!("{number:.4}"))
+    match number {
+        Some(number) => format!("{number:.4}"),
+        None => "-".to_owned(),
+    }
 }
 
 /// Formats the times and bytes of an epoch.
@@ -324,8 +363,10 @@ pub(crate) fn cost(cost: &EpochCost) -> String {
 
 /// Formats the times of sampling by hop, and the memory of this process.
 fn details(cost: &EpochCost) -> String {
-    let of_hop = |hop: &HopCost| format!("hop {} {:.2} s", hop.hop, hop.seconds);
-    let mut parts: Vec<String> = cost.sampling.iter().map(of_hop).collect();
+    let mut parts = Vec::new();
+    for HopCost { hop, seconds, .. } in &cost.sampling {
+        parts.push(format!("hop {hop} {seconds:.2} s"));
+    }
     parts.push(format!("validation {:.2} s", cost.eval_seconds));
     parts.extend(resident_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
     format!("  {}", parts.join(", "))
@@ -346,10 +387,16 @@ fn serve_metrics(port: u16, rank: &Rank, monitor: Arc<Monitor>) -> anyhow::Resul
 
 /// Formats the value of the metric of this name. All metrics of links are fractions.
 pub(crate) fn shown(metric: &str, value: Option<f64>) -> String {
-    metric.parse::<Metric>().map_or_else(|_| percent(value), |metric| metric.shown(value))
+    match metric.parse::<Metric>() {
+        Ok(metric) => metric.shown(value),
+        Err(_) => percent(value),
+    }
 }
 
 /// Formats a fraction as a percentage, or `-` if there is none.
 pub(crate) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |share| format!("{:.2} %", share * 100.0))
+    match share {
+        Some(share) => format!("{:.2} %", share * 100.0),
+        None => "-".to_owned(),
+    }
 }

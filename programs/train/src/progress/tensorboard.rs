@@ -26,15 +26,18 @@ impl EventFile {
     pub(crate) fn create(dir: &Path) -> anyhow::Result<Self> {
         let name = format!("events.out.tfevents.{:.6}.edgecut.{}", now(), std::process::id());
         let path = dir.join(name);
-        let create = || -> std::io::Result<Self> {
+        Self::create_at(&path).with_context(|| format!("--tensorboard: write {}", path.display()))
+    }
+
+    fn create_at(path: &Path) -> std::io::Result<Self> {
+        if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)?;
-            let mut file = Self(File::create_new(&path)?);
-            let mut event = Message::default();
-            event.double(1, now()).bytes(3, VERSION.as_bytes());
-            file.record(&event.0)?;
-            Ok(file)
-        };
-        create().with_context(|| format!("--tensorboard: write {}", path.display()))
+        }
+        let mut file = Self(File::create_new(path)?);
+        let mut event = Message::default();
+        event.double(1, now()).bytes(3, VERSION.as_bytes());
+        file.record(&event.0)?;
+        Ok(file)
     }
 
     /// Writes the scalars of an epoch. TensorBoard shows them over the number of the epoch.

@@ -4,7 +4,6 @@ use crate::progress::reporter::Reporter;
 use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, EdgeTraffic, FeatureTraffic, PeerTraffic};
-use edgecut_graph::EdgeTypeMeta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,8 +31,7 @@ struct TrafficLine<'a> {
 pub(crate) fn report(reporter: &mut Reporter, graph: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<()> {
     let meta = graph.part().meta();
     let names = meta.node_types.iter().map(|node_type| node_type.name.clone());
-    let triple = |e: &EdgeTypeMeta| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type);
-    let edge_names = meta.edge_types.iter().map(triple);
+    let edge_names = meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type));
     let traffic = graph.traffic();
     let mine = RankTraffic {
         rank: world.rank(),
@@ -43,10 +41,12 @@ pub(crate) fn report(reporter: &mut Reporter, graph: &DistGraph, world: &mut Pro
         queue_depth: traffic.count().queue_depth(),
     };
     let all = world.all_gather(&serde_json::to_vec(&mine).context("write the traffic as JSON")?)?;
-    let parse = |text: &Vec<u8>| serde_json::from_slice(text).context("read the traffic of another rank");
-    let all: Vec<RankTraffic> = all.iter().map(parse).collect::<anyhow::Result<_>>()?;
-    reporter.line("traffic", TrafficLine { ranks: &all })?;
-    reporter.say(&table(&all));
+    let mut ranks: Vec<RankTraffic> = Vec::new();
+    for text in all {
+        ranks.push(serde_json::from_slice(&text).context("read the traffic of another rank")?);
+    }
+    reporter.line("traffic", TrafficLine { ranks: &ranks })?;
+    reporter.say(&table(&ranks));
     Ok(())
 }
 

@@ -76,40 +76,51 @@ fn text_of(value: &Value) -> String {
 }
 
 fn curves(runs: &[Run]) -> Vec<String> {
-    let chart = |title: &str, field: &str| {
-        let series = runs.iter().enumerate().map(|(color, run)| Series {
-            name: run.name.clone(),
-            color,
-            points: run.points(field),
-        });
-        lines(title, "epoch", &series.filter(|series| !series.points.is_empty()).collect::<Vec<_>>())
-    };
     let metric = runs.first().map_or("metric", Run::metric);
     vec![
-        chart("training loss", "loss"),
-        chart(&format!("validation {metric}"), "valid_metric"),
-        chart("training accuracy", "train_acc"),
-        chart("seconds per epoch", "seconds"),
+        curve(runs, "training loss", "loss"),
+        curve(runs, &format!("validation {metric}"), "valid_metric"),
+        curve(runs, "training accuracy", "train_acc"),
+        curve(runs, "seconds per epoch", "seconds"),
     ]
+}
+
+fn curve(runs: &[Run], title: &str, field: &str) -> String {
+    let mut series = Vec::new();
+    for (color, run) in runs.iter().enumerate() {
+        let points = run.points(field);
+        if !points.is_empty() {
+            series.push(Series { name: run.name.clone(), color, points });
+        }
+    }
+    lines(title, "epoch", &series)
 }
 
 /// Draws a bar per epoch and run, of the last epochs if there are many.
 fn phases(runs: &[Run]) -> Vec<String> {
     const MOST: usize = 20;
-    let of_run = |run: &Run| {
+    let mut found = Vec::new();
+    for run in runs {
+        let mut used = PHASES.to_vec();
         // Only some runs write checkpoints.
-        let is_used = |field: &str| run.epochs.iter().any(|fields| number_of(fields, field).unwrap_or(0.0) > 0.0);
-        let used: Vec<_> = PHASES.iter().filter(|(field, _)| *field != CHECKPOINTS || is_used(field)).collect();
+        if run.epochs.iter().all(|fields| number(fields, CHECKPOINTS) == 0.0) {
+            used.retain(|(field, _)| *field != CHECKPOINTS);
+        }
         let names: Vec<&str> = used.iter().map(|(_, name)| *name).collect();
         let first = run.epochs.len().saturating_sub(MOST);
-        let bar = |(number, fields): (usize, &Map<String, Value>)| Bar {
-            name: format!("epoch {}", number + 1),
-            pieces: used.iter().map(|(field, _)| number_of(fields, field).unwrap_or(0.0)).collect(),
-        };
-        let found: Vec<Bar> = run.epochs.iter().enumerate().skip(first).map(bar).collect();
-        bars(&format!("{}, slowest rank of each phase", run.name), "s", &names, &found)
-    };
-    runs.iter().map(of_run).collect()
+        let mut epochs = Vec::new();
+        for (at, fields) in run.epochs.iter().enumerate().skip(first) {
+            let pieces = used.iter().map(|(field, _)| number(fields, field)).collect();
+            epochs.push(Bar { name: format!("epoch {}", at + 1), pieces });
+        }
+        found.push(bars(&format!("{}, slowest rank of each phase", run.name), "s", &names, &epochs));
+    }
+    found
+}
+
+/// Returns a number of an object; 0 if it has none.
+fn number(fields: &Map<String, Value>, field: &str) -> f64 {
+    number_of(fields, field).unwrap_or(0.0)
 }
 
 fn ranks(runs: &[Run]) -> Vec<String> {
@@ -117,18 +128,15 @@ fn ranks(runs: &[Run]) -> Vec<String> {
     let mut found = Vec::new();
     for run in runs {
         let ranks = run.epochs.last().and_then(|fields| fields.get("ranks")?.as_array());
-        let objects: Vec<&Map<String, Value>> = ranks.into_iter().flatten().filter_map(Value::as_object).collect();
-        let named = |pieces: &dyn Fn(&Map<String, Value>) -> Vec<f64>| -> Vec<Bar> {
-            let bar = |(rank, fields): (usize, &&Map<String, Value>)| Bar {
-                name: format!("rank {rank}"),
-                pieces: pieces(fields),
-            };
-            objects.iter().enumerate().map(bar).collect()
-        };
-        let times =
-            named(&|fields| PHASES[..3].iter().map(|(field, _)| number_of(fields, field).unwrap_or(0.0)).collect());
+        let mut times = Vec::new();
+        let mut memory = Vec::new();
+        for (rank, fields) in ranks.into_iter().flatten().filter_map(Value::as_object).enumerate() {
+            let name = format!("rank {rank}");
+            let pieces = PHASES[..3].iter().map(|(field, _)| number(fields, field)).collect();
+            times.push(Bar { name: name.clone(), pieces });
+            memory.push(Bar { name, pieces: vec![number(fields, "memory_bytes") / 1e9] });
+        }
         found.push(bars(&format!("{}: time", run.name), "s", &names, &times));
-        let memory = named(&|fields| vec![number_of(fields, "memory_bytes").unwrap_or(0.0) / 1e9]);
         found.push(bars(&format!("{}: memory", run.name), "GB", &["resident memory"], &memory));
     }
     found
@@ -136,11 +144,12 @@ fn ranks(runs: &[Run]) -> Vec<String> {
 
 /// Draws a matrix or a histogram per run.
 fn predictions(runs: &[Run]) -> Vec<String> {
-    let of_run = |run: &Run| {
+    let mut found = Vec::new();
+    for run in runs {
         let several = if runs.len() > 1 { format!("{}: ", run.name) } else { String::new() };
-        confusion(&several, &run.confusion) + &histogram(&several, &run.histogram)
-    };
-    runs.iter().map(of_run).collect()
+        found.push(confusion(&several, &run.confusion) + &histogram(&several, &run.histogram));
+    }
+    found
 }
 
 /// Draws the predictions by label. The color of a cell is its share of the seeds of its label. Large matrices become a
@@ -150,21 +159,26 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
     if counts.iter().any(|row| row.len() != num_classes) {
         return String::new();
     }
-    let sums: Vec<f64> = counts.iter().map(|row| row.iter().sum::<f64>()).collect();
-    let share = |label: usize, count: f64| if sums[label] > 0.0 { count / sums[label] } else { 0.0 };
+    let mut shares: Vec<Vec<f64>> = Vec::new();
+    for row in counts {
+        let sum: f64 = row.iter().sum();
+        shares.push(row.iter().map(|count| if sum > 0.0 { count / sum } else { 0.0 }).collect());
+    }
     if num_classes > MOST_CLASSES {
-        let cells = counts
-            .iter()
-            .enumerate()
-            .flat_map(|(label, row)| row.iter().enumerate().map(move |(class, &count)| (label, class, count)));
-        let mut wrong: Vec<(usize, usize, f64)> =
-            cells.filter(|&(label, class, count)| label != class && count > 0.0).collect();
+        let mut wrong = Vec::new();
+        for (label, row) in counts.iter().enumerate() {
+            for (class, &count) in row.iter().enumerate() {
+                if label != class && count > 0.0 {
+                    wrong.push((label, class, count));
+                }
+            }
+        }
         wrong.sort_by(|a, b| b.2.total_cmp(&a.2));
-        let head = ["label", "prediction", "seeds", "% of label"].map(String::from).to_vec();
-        let row = |&(label, class, count): &(usize, usize, f64)| {
-            vec![label.to_string(), class.to_string(), shown(count), shown(share(label, count) * 100.0)]
-        };
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(wrong.iter().take(20).map(row)).collect();
+        let mut rows = vec![["label", "prediction", "seeds", "% of label"].map(String::from).to_vec()];
+        for &(label, class, count) in wrong.iter().take(20) {
+            let share = shown(shares[label][class] * 100.0);
+            rows.push(vec![label.to_string(), class.to_string(), shown(count), share]);
+        }
         return format!(
             "<figure><figcaption>{}most frequent confusions</figcaption>{}</figure>",
             escaped(prefix),
@@ -172,21 +186,19 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
         );
     }
     let names: Vec<String> = (0..num_classes).map(|class| class.to_string()).collect();
-    let shares: Vec<Vec<f64>> =
-        counts.iter().enumerate().map(|(label, row)| row.iter().map(|&count| share(label, count)).collect()).collect();
     let shown = Matrix { rows: "label", columns: "prediction", names: &names, cells: counts, shares: &shares };
     matrix(&format!("{prefix}confusion matrix"), &shown)
 }
 
 /// Draws the share of the positive and of the negative edges in each bin of the score.
 fn histogram(prefix: &str, counts: &[(&'static str, Vec<f64>)]) -> String {
-    let series = |(color, (kind, counts)): (usize, &(&'static str, Vec<f64>))| {
+    let mut series = Vec::new();
+    for (color, (kind, counts)) in counts.iter().enumerate() {
         let sum = counts.iter().sum::<f64>().max(1.0);
         let width = 1.0 / counts.len().max(1) as f64;
         let points = counts.iter().enumerate().map(|(bin, count)| ((bin as f64 + 0.5) * width, count / sum));
-        Series { name: (*kind).to_owned(), color, points: points.collect() }
-    };
-    let series: Vec<Series> = counts.iter().enumerate().map(series).collect();
+        series.push(Series { name: (*kind).to_owned(), color, points: points.collect() });
+    }
     lines(&format!("{prefix}share of edges by score (logistic function)"), "score", &series)
 }
 
@@ -201,38 +213,33 @@ fn partitions(runs: &[Run]) -> String {
         "largest part over the mean, training nodes",
     ];
     by_run(runs, &names, |run, name| {
-        let parts: Vec<&Map<String, Value>> = run
-            .partition
-            .get("parts")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object)
-            .collect();
+        let parts = run.partition.get("parts").and_then(Value::as_array);
+        let parts: Vec<&Map<String, Value>> = parts.into_iter().flatten().filter_map(Value::as_object).collect();
         if parts.is_empty() {
             return String::new();
         }
         let percent =
             |field: &str| number_of(&run.partition, field).map_or_else(String::new, |share| shown(share * 100.0));
-        let imbalance = |field: &str| {
-            let counts: Vec<f64> = parts.iter().filter_map(|part| number_of(part, field)).collect();
-            let sum: f64 = counts.iter().sum();
-            if sum == 0.0 {
-                String::new()
-            } else {
-                shown(counts.iter().copied().fold(0.0, f64::max) * counts.len() as f64 / sum)
-            }
-        };
         match name {
             "method" => run.partition.get("method").map_or_else(String::new, text_of),
             "parts" => parts.len().to_string(),
             "cut edges, %" => percent("cut_fraction"),
             "remote neighbors, %" => percent("remote_neighbor_fraction"),
-            "largest part over the mean, edges" => imbalance("edges"),
-            "largest part over the mean, training nodes" => imbalance("train_nodes"),
-            _ => imbalance("nodes"),
+            "largest part over the mean, edges" => imbalance(&parts, "edges"),
+            "largest part over the mean, training nodes" => imbalance(&parts, "train_nodes"),
+            _ => imbalance(&parts, "nodes"),
         }
     })
+}
+
+/// Returns the ratio of the largest part to the mean.
+fn imbalance(parts: &[&Map<String, Value>], field: &str) -> String {
+    let counts: Vec<f64> = parts.iter().filter_map(|part| number_of(part, field)).collect();
+    let sum: f64 = counts.iter().sum();
+    if sum == 0.0 {
+        return String::new();
+    }
+    shown(counts.iter().copied().fold(0.0, f64::max) * counts.len() as f64 / sum)
 }
 
 fn slowest_steps(runs: &[Run]) -> String {
@@ -242,18 +249,17 @@ fn slowest_steps(runs: &[Run]) -> String {
         for (epoch, fields) in run.epochs.iter().enumerate() {
             let of_epoch = fields.get("slowest_steps").and_then(Value::as_array);
             for step in of_epoch.into_iter().flatten().filter_map(Value::as_object) {
-                let number = |field: &str| number_of(step, field).unwrap_or(0.0);
-                let seconds = number("seconds");
-                let waited = shown(number("sample_wait_seconds"));
-                let cells =
-                    [run.name.clone(), (epoch + 1).to_string(), number("step").to_string(), shown(seconds), waited];
-                steps.push((seconds, cells.to_vec()));
+                let seconds = number(step, "seconds");
+                let waited = shown(number(step, "sample_wait_seconds"));
+                let step = number(step, "step").to_string();
+                let cells = vec![run.name.clone(), (epoch + 1).to_string(), step, shown(seconds), waited];
+                steps.push((seconds, cells));
             }
         }
     }
     steps.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head).chain(steps.into_iter().take(10).map(|(_, cells)| cells)).collect();
+    let mut rows = vec![head];
+    rows.extend(steps.into_iter().take(10).map(|(_, cells)| cells));
     table(&rows)
 }
 
@@ -265,11 +271,15 @@ fn traffic(runs: &[Run]) -> String {
             let own = number_of(rank, "rank").unwrap_or(0.0).to_string();
             let peers = rank.get("peers").and_then(Value::as_array);
             for peer in peers.into_iter().flatten().filter_map(Value::as_object) {
-                let number = |field: &str| number_of(peer, field).unwrap_or(0.0);
-                let megabytes = |field: &str| shown(number(field) / 1e6);
-                let first = [run.name.clone(), own.clone(), number("peer").to_string(), number("requests").to_string()];
-                let rest = [megabytes("sent_bytes"), megabytes("received_bytes"), shown(number("wait_seconds"))];
-                rows.push(first.into_iter().chain(rest).collect());
+                rows.push(vec![
+                    run.name.clone(),
+                    own.clone(),
+                    number(peer, "peer").to_string(),
+                    number(peer, "requests").to_string(),
+                    shown(number(peer, "sent_bytes") / 1e6),
+                    shown(number(peer, "received_bytes") / 1e6),
+                    shown(number(peer, "wait_seconds")),
+                ]);
             }
         }
     }

@@ -45,9 +45,7 @@ impl Run {
                 ),
             }
         }
-        let attempt = |fields: &Map<String, Value>| fields.get("attempt").and_then(Value::as_u64).unwrap_or(0);
-        let last = lines.iter().map(attempt).max();
-        let Some(last) = last else {
+        let Some(last) = lines.iter().map(attempt_of).max() else {
             bail!("{}: it is empty: give a file that `train --metrics` wrote", path.display())
         };
         let mut run = Self {
@@ -60,7 +58,7 @@ impl Run {
             result: Map::new(),
             flags: Vec::new(),
         };
-        for mut fields in lines.into_iter().filter(|fields| attempt(fields) == last) {
+        for mut fields in lines.into_iter().filter(|fields| attempt_of(fields) == last) {
             match fields.get("event").and_then(Value::as_str) {
                 Some("epoch") => run.epochs.push(fields),
                 Some("traffic") => {
@@ -94,9 +92,13 @@ impl Run {
     /// Returns the points of a field over the epochs in which it has a value. A cross-validation counts on over its
     /// folds.
     pub(super) fn points(&self, field: &str) -> Vec<(f64, f64)> {
-        let epochs = (1..).zip(&self.epochs);
-        let point = |(number, fields): (u32, &Map<String, Value>)| Some((f64::from(number), number_of(fields, field)?));
-        epochs.filter_map(point).collect()
+        let mut points = Vec::new();
+        for (at, fields) in (1_u32..).zip(&self.epochs) {
+            if let Some(value) = number_of(fields, field) {
+                points.push((f64::from(at), value));
+            }
+        }
+        points
     }
 
     /// Returns the sum of a field over the epochs.
@@ -108,6 +110,10 @@ impl Run {
     pub(super) fn metric(&self) -> &str {
         self.epochs.iter().find_map(|fields| fields.get("metric")?.as_str()).unwrap_or("metric")
     }
+}
+
+fn attempt_of(fields: &Map<String, Value>) -> u64 {
+    fields.get("attempt").and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Replaces the objects in an object by their fields, whose names begin with that of the object.

@@ -1,23 +1,24 @@
 //! The command `train sample`.
 
+pub(crate) mod args;
 pub(crate) mod npy_numbers;
 pub(crate) mod npz;
 pub(crate) mod output_folder;
 
-use crate::args::SampleArgs;
+use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
+use crate::sample::args::SampleArgs;
 use crate::sample::npy_numbers::read_numbers;
-use crate::sample::npz::Npz;
+use crate::sample::npz::{Npz, write_npz};
 use crate::sample::output_folder::prepare;
 use anyhow::{Context, bail};
 use edgecut_cli::result;
+use edgecut_cluster::Termination;
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields, NodeFields, SampledEdgeAttributes};
 use edgecut_graph::{Meta, NodeTypeId, Split};
-use edgecut_output::OutputFile;
 use serde::Serialize;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,9 +31,22 @@ struct SampleFlags<'a> {
     seeds: Option<String>,
 }
 
-pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
+impl JobCommand for SampleArgs {
+    fn flags(&self) -> JobFlags<'_> {
+        JobFlags { job: &self.job, part: Some(&self.part), device: None, training: None }
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        refuse_verbose(&self.job)
+    }
+
+    fn run(&self, rank: Rank, _termination: Option<&Termination>) -> anyhow::Result<()> {
+        run(self, &rank)
+    }
+}
+
+fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
-    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
     let old = prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
@@ -53,6 +67,11 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         Ok(())
     })?;
     old.remove()
+}
+
+/// Returns true for the names of files of batches.
+fn is_batch(file: &str) -> bool {
+    file.starts_with("batch_") && file.ends_with(".npz")
 }
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
@@ -128,21 +147,27 @@ fn loader(
 
 /// Returns the node type of the seeds: the type in `--seed-type`, or else the only type with training nodes.
 fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
-    let types = meta.node_types.iter().enumerate().map(|(i, nodes)| (NodeTypeId(i as u16), nodes));
-    let named = |wanted: &str| types.clone().find(|(_, nodes)| nodes.name == wanted).map(|(t, _)| t);
-    let names = || meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names: Vec<&str> = meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect();
     if let Some(wanted) = &args.seed_type {
-        return named(wanted)
-            .with_context(|| format!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names()));
+        let Some(at) = names.iter().position(|name| name == wanted) else {
+            bail!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names.join(", "));
+        };
+        return Ok(NodeTypeId(at as u16));
     }
-    let trained: Vec<NodeTypeId> =
-        types.clone().filter(|(_, nodes)| nodes.split_sizes[0] > 0).map(|(t, _)| t).collect();
-    match (&trained[..], meta.node_types.len()) {
+    let mut trained = Vec::new();
+    for (at, nodes) in meta.node_types.iter().enumerate() {
+        if nodes.split_sizes[0] > 0 {
+            trained.push(NodeTypeId(at as u16));
+        }
+    }
+    match (&trained[..], names.len()) {
         ([only], _) => Ok(*only),
         (_, 1) => Ok(NodeTypeId(0)),
-        _ => {
-            bail!("dataset {} has node types {}: select the type of the seeds with --seed-type", meta.dataset, names())
-        }
+        _ => bail!(
+            "dataset {} has node types {}: select the type of the seeds with --seed-type",
+            meta.dataset,
+            names.join(", ")
+        ),
     }
 }
 
@@ -189,17 +214,12 @@ const FEWEST_DIGITS: usize = 5;
 /// Writes a batch to a temporary file and renames it. Node ids are original ids, stored as `int64` as PyTorch
 /// expects them. In a graph with several types, the type's name precedes the names of its arrays.
 fn write_batch(path: &Path, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
-    let write = || -> anyhow::Result<()> {
-        let output = OutputFile::create(path)?;
-        write_arrays(output.file(), batch, meta, seed_type)?;
-        Ok(output.commit()?)
-    };
-    write().with_context(|| format!("write {}", path.display()))
+    let written = write_npz(path, |npz| add_batch(npz, batch, meta, seed_type));
+    written.with_context(|| format!("write {}", path.display()))
 }
 
-/// Writes the arrays of a batch as an archive.
-fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
-    let mut npz = Npz::new(file);
+/// Adds the arrays of a batch to an archive.
+fn add_batch(npz: &mut Npz<'_>, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
     let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
     let before = |name: String| if typed { format!("{name}/") } else { String::new() };
@@ -215,7 +235,7 @@ fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeType
     if !batch.targets.is_empty() {
         npz.array("y", &[batch.num_seeds, batch.target_dim], &batch.targets)?;
     }
-    npz.finish()
+    Ok(())
 }
 
 impl Npz<'_> {

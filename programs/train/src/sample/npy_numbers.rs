@@ -2,7 +2,7 @@
 // Contents of files end in an error, never in a panic.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use edgecut_graph::{NpyElement, npy_shape, read_npy};
 use std::path::Path;
 
@@ -22,34 +22,27 @@ pub(crate) fn read_array<N: TryFrom<i64> + TryFrom<u64>>(
 ) -> anyhow::Result<(Vec<usize>, Vec<N>)> {
     let (_, dtype) = npy_shape(path)?;
     match dtype.as_str() {
-        "<i8" => read::<i64, N>(path, what),
-        "<u8" => read::<u64, N>(path, what),
-        "<i4" => widen(read::<i32, i64>(path, what)?, path, what),
-        "<u4" => widen(read::<u32, i64>(path, what)?, path, what),
+        "<i8" => read::<i64, i64, N>(path, what),
+        "<u8" => read::<u64, u64, N>(path, what),
+        "<i4" => read::<i32, i64, N>(path, what),
+        "<u4" => read::<u32, i64, N>(path, what),
         _ => bail!("{}: its type is {dtype}, expected int64, int32, uint64 or uint32", path.display()),
     }
 }
 
-fn read<T, N>(path: &Path, what: &str) -> anyhow::Result<(Vec<usize>, Vec<N>)>
+/// Reads an array of `T`, and converts its elements to `N` by way of `W`.
+fn read<T, W, N>(path: &Path, what: &str) -> anyhow::Result<(Vec<usize>, Vec<N>)>
 where
-    T: NpyElement + TryInto<N> + std::fmt::Display,
+    T: NpyElement + Into<W> + std::fmt::Display,
+    W: TryInto<N>,
 {
     let (shape, numbers) = read_npy::<T>(path)?;
-    let check = |(i, &number): (usize, &T)| {
-        number.try_into().map_err(|_| anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
-    };
-    let numbers = numbers.iter().enumerate().map(check).collect::<anyhow::Result<_>>()?;
-    Ok((shape, numbers))
-}
-
-fn widen<N: TryFrom<i64>>(
-    (shape, numbers): (Vec<usize>, Vec<i64>),
-    path: &Path,
-    what: &str,
-) -> anyhow::Result<(Vec<usize>, Vec<N>)> {
-    let check = |(i, number): (usize, i64)| {
-        number.try_into().map_err(|_| anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
-    };
-    let numbers = numbers.into_iter().enumerate().map(check).collect::<anyhow::Result<_>>()?;
-    Ok((shape, numbers))
+    let mut converted = Vec::with_capacity(numbers.len());
+    for (i, &number) in numbers.iter().enumerate() {
+        match number.into().try_into() {
+            Ok(number) => converted.push(number),
+            Err(_) => bail!("{}: entry {i} is {number}, not a {what}", path.display()),
+        }
+    }
+    Ok((shape, converted))
 }

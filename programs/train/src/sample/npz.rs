@@ -1,16 +1,27 @@
 //! Archives of arrays in the format of `numpy.savez`.
 
 use edgecut_graph::{NpyElement, npy_header};
+use edgecut_output::OutputFile;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
+
+/// Writes an archive with the arrays that `add` adds.
+pub(crate) fn write_npz(path: &Path, add: impl FnOnce(&mut Npz<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let output = OutputFile::create(path)?;
+    let mut npz = Npz::new(output.file());
+    add(&mut npz)?;
+    npz.finish()?;
+    Ok(output.commit()?)
+}
 
 /// The writer of an uncompressed archive of arrays.
 pub(crate) struct Npz<'a>(ZipWriter<FirstError<BufWriter<&'a File>>>);
 
 impl<'a> Npz<'a> {
-    pub(crate) fn new(file: &'a File) -> Self {
+    fn new(file: &'a File) -> Self {
         Self(ZipWriter::new(FirstError { inner: BufWriter::new(file), error: None }))
     }
 
@@ -23,7 +34,7 @@ impl<'a> Npz<'a> {
     }
 
     /// Completes the archive.
-    pub(crate) fn finish(self) -> anyhow::Result<()> {
+    fn finish(self) -> anyhow::Result<()> {
         let FirstError { mut inner, error } = self.0.finish()?;
         match error {
             Some(error) => Err(error.into()),

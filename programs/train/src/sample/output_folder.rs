@@ -25,17 +25,17 @@ pub(crate) fn prepare(
     is_output: impl Fn(&str) -> bool,
     overwrite: bool,
 ) -> anyhow::Result<OldOutputs> {
-    let name = || dir.display().to_string();
-    std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
-    remove_abandoned_in(dir, |file| file.to_str().is_some_and(&is_output)).with_context(name)?;
+    let name = dir.display().to_string();
+    std::fs::create_dir_all(dir).with_context(|| format!("create {name}"))?;
+    remove_abandoned_in(dir, |file| file.to_str().is_some_and(&is_output)).context(name.clone())?;
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).with_context(name)? {
-        let entry = entry.with_context(name)?;
+    for entry in std::fs::read_dir(dir).context(name.clone())? {
+        let entry = entry.context(name.clone())?;
         let file = PathBuf::from(entry.file_name());
         if !file.to_str().is_some_and(&is_output) {
             continue;
         }
-        let metadata = entry.metadata().with_context(name)?;
+        let metadata = entry.metadata().context(name.clone())?;
         if overwrite && !metadata.is_file() {
             bail!(
                 "{} has the name of an output but is not a regular file, and --overwrite does not replace it: move it \
@@ -46,7 +46,7 @@ pub(crate) fn prepare(
         files.push((file, id_of(&metadata)));
     }
     if !files.is_empty() && !overwrite {
-        bail!("{} holds {what} of an earlier run: choose another --out, or add --overwrite", name());
+        bail!("{name} holds {what} of an earlier run: choose another --out, or add --overwrite");
     }
     Ok(OldOutputs { dir: dir.to_path_buf(), files })
 }
@@ -55,8 +55,12 @@ impl OldOutputs {
     /// Removes the outputs that this run has not replaced. All processes of the job must have written theirs.
     pub(crate) fn remove(self) -> anyhow::Result<()> {
         let Self { dir, files } = self;
-        let is_old = |path: &Path, id: FileId| path.symlink_metadata().is_ok_and(|found| id_of(&found) == id);
-        let left = files.into_iter().filter(|(file, id)| is_old(&dir.join(file), *id)).map(|(file, _)| file);
+        let mut left = Vec::new();
+        for (file, id) in files {
+            if dir.join(&file).symlink_metadata().is_ok_and(|found| id_of(&found) == id) {
+                left.push(file);
+            }
+        }
         let own = OwnEntries::default().with_paths(left);
         own.remove_within(&dir).map(drop).with_context(|| format!("--overwrite {}", dir.display()))
     }

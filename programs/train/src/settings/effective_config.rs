@@ -1,13 +1,12 @@
 //! The flags of a run, as a file that `--config` reads.
 
-use crate::args::WholeArgs;
 use anyhow::Context;
 use edgecut_cli::message;
-use edgecut_output::OutputFile;
+use edgecut_output::write_output;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Fields that tell whether a file is given, that only one rank has, or that describe how often the run is stored.
@@ -26,7 +25,7 @@ const DEPENDENT: [(&str, &str, bool); 4] = [
 ];
 
 /// Flags with the paths of this rank.
-type Paths<'a> = [(&'a str, Option<&'a Path>); 2];
+pub(crate) type Paths<'a> = [(&'a str, Option<&'a Path>); 2];
 
 fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
@@ -41,7 +40,7 @@ fn is_unset(value: &Value) -> bool {
 /// A file that cannot be written.
 pub(crate) fn write_config(
     flags: &impl Serialize,
-    whole: Option<&WholeArgs>,
+    whole: Option<&impl Serialize>,
     paths: Paths<'_>,
     output: &Path,
 ) -> anyhow::Result<()> {
@@ -52,12 +51,8 @@ pub(crate) fn write_config(
         message!("note: {} is not a file of an earlier run, so it stays and the flags are not written", path.display());
         return Ok(());
     }
-    let write = || -> anyhow::Result<()> {
-        let file = OutputFile::create(&path)?;
-        file.file().write_all(text(flags, whole, paths)?.as_bytes())?;
-        Ok(file.commit()?)
-    };
-    write().with_context(|| format!("write {}", path.display()))
+    let text = text(flags, whole, paths)?;
+    write_output(&path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
 }
 
 /// Returns true if `path` does not exist, or is a file that [`write_config`] wrote.
@@ -70,7 +65,7 @@ fn is_replaceable(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Returns the flags as YAML, a line per flag, without those that are not set.
-fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, paths: Paths<'_>) -> anyhow::Result<String> {
+fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, paths: Paths<'_>) -> anyhow::Result<String> {
     let mut text = String::from(HEADER);
     for (flag, path) in paths {
         if let Some(path) = path {
@@ -93,16 +88,13 @@ fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, paths: Paths<'_>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::cli::{Cli, Command};
     use clap::Parser;
     use edgecut_cli::flags_of_file;
 
     fn flags_of(cli: &Cli) -> Value {
         let flags = match &cli.command {
-            Command::Node(args) => serde_json::to_value(args),
-            Command::Link(args) => serde_json::to_value(args),
-            Command::Edge(args) => serde_json::to_value(args),
-            Command::Graph(args) => serde_json::to_value(args),
+            Command::Task(task) => Ok(task.to_json()),
             Command::Sample(args) => serde_json::to_value(args),
             Command::Predict(args) => serde_json::to_value(args),
             Command::Report(_) | Command::Sweep(_) => Ok(Value::Null),
@@ -115,8 +107,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let output = folder.path().join("model");
         let path = folder.path().join("model.config.yaml");
-        let write =
-            |flags: Value| write_config(&flags, None, [("dataset-root-dir", None), ("init-from", None)], &output);
+        let write = |flags: Value| {
+            write_config(&flags, None::<&Value>, [("dataset-root-dir", None), ("init-from", None)], &output)
+        };
         write(serde_json::json!({"lr": 0.1})).expect("a new file");
         write(serde_json::json!({"lr": 0.2})).expect("the file of an earlier run");
         assert!(std::fs::read_to_string(&path).expect("the file").contains("lr: 0.2"));
@@ -146,8 +139,8 @@ mod tests {
             let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
-            let text =
-                text(&flags_of(&given), None, [("dataset-root-dir", None), ("init-from", None)]).expect("the text");
+            let text = text(&flags_of(&given), None::<&Value>, [("dataset-root-dir", None), ("init-from", None)])
+                .expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");

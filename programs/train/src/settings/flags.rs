@@ -151,7 +151,8 @@ impl<S: Settings, P: Profile<S>> Serialize for Flags<S, P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::args::{Cli, Command};
+    use crate::cli::{Cli, Command};
+    use crate::tasks::TaskCommand;
     use clap::Parser;
     use edgecut_trainer::LrSchedule;
 
@@ -183,14 +184,16 @@ mod tests {
 
     #[test]
     fn commands_have_defaults_and_descriptions_of_their_own() {
-        let Ok(Cli { command: Command::Node(node) }) = parse("node --freeze a,b --lr-schedule cosine") else {
+        let Ok(Cli { command: Command::Task(TaskCommand::Node(node)) }) =
+            parse("node --freeze a,b --lr-schedule cosine")
+        else {
             panic!("a command line of train node")
         };
-        let Ok(Cli { command: Command::Graph(graph) }) = parse("graph --dataset a") else {
+        let Ok(Cli { command: Command::Task(TaskCommand::Graph(graph)) }) = parse("graph --dataset a") else {
             panic!("a command line of train graph")
         };
-        let of_nodes = &node.training.fit;
-        let of_graphs = &graph.training.fit;
+        let of_nodes = &node.own.training.fit;
+        let of_graphs = &graph.own.training.fit;
         assert_eq!((of_nodes.settings.lr, of_graphs.settings.lr), (0.003, 0.01));
         assert_eq!(of_nodes.settings.lr_schedule, LrSchedule::Cosine);
         assert_eq!(of_graphs.settings.lr_schedule, LrSchedule::Step);

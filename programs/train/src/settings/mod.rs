@@ -4,4 +4,5 @@ pub(crate) mod effective_config;
 pub(crate) mod flag_names;
 pub(crate) mod flags;
 pub(crate) mod given_flags;
+pub(crate) mod model_settings;
 pub(crate) mod shared_flags;

@@ -3,27 +3,13 @@
 //! They are the serialised arguments. A field takes part unless `#[serde(skip)]` marks it as local to a rank, so a new
 //! flag is compared by default.
 
-use crate::job::source::DatasetFlags;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{FeatureDtypes, HoldOut, HoldOutChoice};
+use edgecut_graph::{HoldOut, HoldOutChoice};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
-
-/// The flags of a subcommand that reads a graph.
-#[derive(Serialize)]
-pub(crate) struct SharedFlags<'a, F> {
-    /// The arguments of the subcommand.
-    #[serde(flatten)]
-    pub(crate) flags: &'a F,
-    /// The flags of a dataset that is not partitioned.
-    #[serde(flatten)]
-    pub(crate) dataset: Option<&'a DatasetFlags<'a>>,
-    /// The stored types of node features.
-    pub(crate) feature_dtype: Option<&'a FeatureDtypes>,
-}
 
 /// Checks that all ranks were started with the same flags. Otherwise they would train different models.
 pub(crate) fn check_equal(flags: &impl Serialize, world: &mut ProcessGroup) -> anyhow::Result<()> {
@@ -39,9 +25,8 @@ pub(crate) fn check_equal(flags: &impl Serialize, world: &mut ProcessGroup) -> a
 /// Describes a flag whose value on rank 0 differs from its value on another rank. `all` holds the flags by rank.
 fn difference(all: &[Vec<u8>]) -> Option<String> {
     let (rank, theirs) = all.iter().enumerate().find(|(_, theirs)| **theirs != all[0])?;
-    let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-    let first = read(&all[0]);
-    let other = read(theirs);
+    let first: Value = serde_json::from_slice(&all[0]).unwrap_or_default();
+    let other: Value = serde_json::from_slice(theirs).unwrap_or_default();
     let differences = first.as_object().into_iter().flatten().filter(|(name, value)| other.get(name) != Some(value));
     // Each model has flags of its own. Another model is named before the flags that one of the two lacks.
     let differs =
@@ -99,19 +84,22 @@ pub(crate) fn text_of_hold_out(choice: HoldOutChoice, [valid, test]: [f64; 2]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, JobArgs, PartArgs};
-    use crate::job::device::{DeviceArgs, DeviceMemoryArgs};
+    use crate::args::device::{DeviceArgs, DeviceMemoryArgs};
+    use crate::args::{JobArgs, PartArgs};
+    use crate::cli::{Cli, Command};
+    use crate::job::source::{DatasetFlags, SharedFlags};
+    use crate::tasks::TASKS;
     use clap::{Args, CommandFactory, Parser};
     use std::collections::{BTreeMap, BTreeSet};
 
     /// The flags of a command line by name, with their values. A flag without a value has an empty one.
     type Line = BTreeMap<String, String>;
 
-    fn shared(flags: &impl Serialize, part: Option<&PartArgs>) -> Value {
+    fn shared(flags: Value, part: Option<&PartArgs>) -> Value {
         let dataset =
             part.map(|part| DatasetFlags { dataset_root_dir: part.dataset_root_dir.clone(), whole: &part.whole });
         let feature_dtype = part.and_then(|part| part.feature_dtype.as_ref());
-        serde_json::to_value(SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype }).expect("JSON")
+        serde_json::to_value(SharedFlags { flags: &flags, dataset: dataset.as_ref(), feature_dtype }).expect("JSON")
     }
 
     /// Returns the flags to compare, or `None` if the command line is invalid.
@@ -121,14 +109,12 @@ mod tests {
             value => format!("--{name}={value}"),
         });
         let words = ["train".to_owned(), subcommand.to_owned()];
+        let json = |flags: serde_json::Result<Value>| flags.expect("JSON");
         Some(match Cli::try_parse_from(words.into_iter().chain(flags)).ok()?.command {
-            crate::Command::Node(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Link(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Edge(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Graph(args) => shared(&*args, None),
-            crate::Command::Sample(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Predict(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Report(_) | crate::Command::Sweep(_) => unreachable!("these have no ranks"),
+            Command::Task(task) => shared(task.to_json(), task.args().flags().part),
+            Command::Sample(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
+            Command::Predict(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
+            Command::Report(_) | Command::Sweep(_) => unreachable!("these have no ranks"),
         })
     }
 
@@ -136,13 +122,14 @@ mod tests {
         flags.expect("flags").as_object().expect("an object").keys().cloned().collect()
     }
 
+    fn ids(command: &clap::Command) -> BTreeSet<String> {
+        command.get_arguments().map(|flag| flag.get_id().to_string()).collect()
+    }
+
     #[test]
     fn every_flag_is_compared_unless_it_is_local_to_a_rank() {
-        let ids = |command: clap::Command| -> BTreeSet<String> {
-            command.get_arguments().map(|flag| flag.get_id().to_string()).collect()
-        };
-        let job = ids(JobArgs::augment_args(clap::Command::new("")));
-        let device = ids(DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(clap::Command::new(""))));
+        let job = ids(&JobArgs::augment_args(clap::Command::new("")));
+        let device = ids(&DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(clap::Command::new(""))));
         // The lists of servers are part of the fingerprint, and the name is compared with that of the parts.
         let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];
@@ -155,17 +142,14 @@ mod tests {
         let of_predict =
             [&of_part[..], &["load_model", "pairs", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]]
                 .concat();
-        for (subcommand, required, local) in [
-            ("node", [("dataset-root-dir", "a")].as_slice(), of_training.as_slice()),
-            ("link", &[("dataset-root-dir", "a")], &of_training),
-            ("edge", &[("dataset-root-dir", "a")], &of_training),
-            ("graph", &[("dataset", "a")], &of_graphs),
-            ("sample", &[("dataset-root-dir", "a"), ("out", "a")], &of_sample),
-            ("predict", &[("dataset-root-dir", "a"), ("out", "a"), ("load-model", "a")], &of_predict),
-        ] {
-            let mut line: Line = required.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let mut commands = vec![("sample", &of_sample), ("predict", &of_predict)];
+        commands.extend(TASKS.iter().map(|task| (task.name, if task.reads_parts { &of_training } else { &of_graphs })));
+        for (subcommand, local) in commands {
             let cli = Cli::command();
             let command = cli.find_subcommand(subcommand).expect("a subcommand");
+            let required = command.get_arguments().filter(|flag| flag.is_required_set());
+            let mut line: Line =
+                required.map(|flag| (flag.get_long().expect("a flag").to_owned(), "a".to_owned())).collect();
             let model = command.get_arguments().find(|flag| flag.get_id() == "model");
             let models = model.map(clap::Arg::get_possible_values).unwrap_or_default();
             let mut compared = keys(parsed(subcommand, &line));
@@ -174,9 +158,9 @@ mod tests {
                 line.insert("model".into(), model.get_name().into());
                 compared.append(&mut keys(parsed(subcommand, &line)));
             }
-            let not_compared: BTreeSet<String> = &ids(command.clone()) - &compared;
+            let not_compared: BTreeSet<String> = &ids(command) - &compared;
             let mut expected: BTreeSet<String> = local.iter().map(|&id| id.to_owned()).collect();
-            expected.extend(ids(command.clone()).intersection(&(&job | &device)).cloned());
+            expected.extend(ids(command).intersection(&(&job | &device)).cloned());
             assert_eq!(not_compared, expected, "{subcommand}");
         }
     }

@@ -1,14 +1,14 @@
 //! The command `train sweep`: trains with many combinations of flags, one after the other, and compares the scores.
 
-mod outcome;
 mod outputs;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
+use crate::progress::reporter::number;
+use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
 use edgecut_cli::{message, result};
-use outcome::{RunResult, Scores};
 use outputs::RunOutputs;
 use serde::Serialize;
 use settings::{Setting, combinations};
@@ -40,9 +40,11 @@ pub(crate) struct SweepArgs {
     /// Print the runs as JSON on standard output, the best one first
     #[arg(long)]
     json: bool,
-    /// The command to run, without `train`: node, link, edge or graph and its flags. Each run gets files of its own: the third
-    /// run with --save-model model.safetensors writes model-run-3.safetensors
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND", help = format!(
+        "The command to run, without `train`: {} and its flags. Each run gets files of its own: the third run with \
+         --save-model model.safetensors writes model-run-3.safetensors",
+        names()
+    ))]
     command: Vec<String>,
 }
 
@@ -83,11 +85,11 @@ impl Run {
 }
 
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
-    if !["node", "link", "edge", "graph"].contains(&args.command[0].as_str()) {
-        let what =
-            format!("'{}' cannot be swept: give node, link, edge or graph and its flags after --", args.command[0]);
+    let name = &args.command[0];
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        let what = format!("'{name}' cannot be swept: give {} and its flags after --", names());
         return Err(UsageError(what).into());
-    }
+    };
     let flags = combinations(&args.settings, args.random, args.sweep_seed).map_err(UsageError)?;
     let launcher = match &args.launcher {
         None => Vec::new(),
@@ -98,13 +100,13 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     }
     let num_runs = flags.len();
     let mut runs = Vec::with_capacity(num_runs);
-    for (number, flags) in (1..).zip(flags) {
-        let run = train(args, &launcher, number, flags)?;
+    for (run_number, flags) in (1..).zip(flags) {
+        let run = train(args, task, &launcher, run_number, flags)?;
         let outcome = match &run.error {
             Some(error) => error.clone(),
-            None => format!("validation {}, test {}, {:.1} s", score(run.valid()), score(run.test()), run.seconds),
+            None => format!("validation {}, test {}, {:.1} s", number(run.valid()), number(run.test()), run.seconds),
         };
-        message!("run {number} of {num_runs}: {}: {outcome}", words(&run.flags));
+        message!("run {run_number} of {num_runs}: {}: {outcome}", words(&run.flags));
         runs.push(run);
     }
     // The sort is stable, so runs with equal scores keep their order.
@@ -127,7 +129,13 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
 }
 
 /// Trains with some flags, and reads the result that the process prints.
-fn train(args: &SweepArgs, launcher: &[String], number: usize, flags: Vec<(String, String)>) -> anyhow::Result<Run> {
+fn train(
+    args: &SweepArgs,
+    task: &TaskEntry,
+    launcher: &[String],
+    number: usize,
+    flags: Vec<(String, String)>,
+) -> anyhow::Result<Run> {
     let program = std::env::current_exe().context("find this program's file")?;
     let mut own_words: Vec<OsString> = args.command.iter().map(Into::into).collect();
     own_words.extend(flags.iter().map(|(flag, value)| format!("--{flag}={value}").into()));
@@ -149,14 +157,14 @@ fn train(args: &SweepArgs, launcher: &[String], number: usize, flags: Vec<(Strin
     if output.status.code() == Some(i32::from(INTERRUPTED)) {
         bail!("interrupted in run {number}");
     }
-    Ok(match scores(&output) {
+    Ok(match scores(task, &output) {
         Ok(scores) => Run { number, flags, scores: Some(scores), model: outputs.model, seconds, error: None },
         Err(error) => Run { number, flags, scores: None, model: None, seconds, error: Some(error) },
     })
 }
 
 /// Returns the scores that a run has printed, or its error.
-fn scores(output: &Output) -> Result<Scores, String> {
+fn scores(task: &TaskEntry, output: &Output) -> Result<Scores, String> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let error = said.lines().find(|line| line.contains("error: "));
@@ -165,18 +173,12 @@ fn scores(output: &Output) -> Result<Scores, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     // A launcher puts the name of the rank before the line.
     let objects = text.lines().filter_map(|line| line.find('{').map(|start| &line[start..]));
-    let Some(result) = objects.filter_map(|object| serde_json::from_str::<RunResult>(object).ok()).next_back() else {
-        return Err("error: it printed no result".into());
-    };
-    result.scores()
+    let results = objects.filter_map(task.scores_of);
+    results.last().unwrap_or_else(|| Err("error: it printed no result".into()))
 }
 
 fn words(flags: &[(String, String)]) -> String {
     flags.iter().map(|(flag, value)| format!("--{flag} {value}")).collect::<Vec<_>>().join(" ")
-}
-
-fn score(score: Option<f64>) -> String {
-    score.map_or_else(|| "-".into(), |score| format!("{score:.4}"))
 }
 
 /// Formats a line per run, with a column per flag.
@@ -193,18 +195,23 @@ fn table(runs: &[Run]) -> String {
         let values = run.flags.iter().map(|(_, value)| value.clone());
         let outcome = match run.error {
             Some(_) => ["failed".to_owned(), "-".into()],
-            None => [score(run.valid()), score(run.test())],
+            None => [number(run.valid()), number(run.test())],
         };
         let epoch = run.scores.as_ref().and_then(|scores| scores.best_epoch);
         let epoch = epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());
         let rest = outcome.into_iter().chain([epoch, format!("{:.1}", run.seconds)]);
         rows.push(std::iter::once(run.number.to_string()).chain(values).chain(rest).collect());
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let line = |row: &Vec<String>| {
+    let mut widths = vec![0; rows[0].len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
-        format!("{}\n", cells.join("  "))
-    };
-    rows.iter().map(line).collect()
+        text += &format!("{}\n", cells.join("  "));
+    }
+    text
 }

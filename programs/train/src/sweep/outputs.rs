@@ -1,11 +1,19 @@
 //! The files of each run of a sweep.
 
-use crate::args::checkpoints::CheckpointArgs;
 use crate::args::dialect::DIALECT;
-use crate::args::{Cli, Command, OutputArgs};
+use crate::args::run::RunArgs;
+use crate::tasks::TaskCommand;
+use clap::Parser;
 use edgecut_cli::parse_words;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// The command line of a task.
+#[derive(Debug, Parser)]
+struct TaskLine {
+    #[command(subcommand)]
+    task: TaskCommand,
+}
 
 /// The flags that give a run files of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,31 +25,23 @@ pub(super) struct RunOutputs {
 }
 
 impl RunOutputs {
-    /// Returns the flags for run `number` with the flags `words`, the first of which is `node`, `link`, `edge` or `graph`. Files get
+    /// Returns the flags for run `number` with the flags `words`, the first of which is the name of a task. Files get
     /// the number in their names, and folders become folders of runs. `metrics` replaces `--metrics`.
     ///
     /// Flags that cannot be parsed give no files. The run itself reports the error.
     pub(super) fn new(words: &[OsString], number: usize, metrics: Option<PathBuf>) -> Self {
         let words = std::iter::once("train".into()).chain(words.iter().cloned());
-        let Ok(line) = parse_words::<Cli>(words, &DIALECT) else { return Self::default() };
-        let (output, checkpoints): (&OutputArgs, &CheckpointArgs) = match &line.args.command {
-            Command::Node(args) => (&args.output, &args.checkpoints),
-            Command::Link(args) => (&args.output, &args.checkpoints),
-            Command::Edge(args) => (&args.output, &args.checkpoints),
-            Command::Graph(args) => (&args.output, &args.checkpoints),
-            Command::Sample(_) | Command::Predict(_) | Command::Report(_) | Command::Sweep(_) => {
-                return Self::default();
-            }
+        let Ok(line) = parse_words::<TaskLine>(words, &DIALECT) else { return Self::default() };
+        let Some(RunArgs { output, checkpoints, .. }) = line.args.task.args().flags().training else {
+            return Self::default();
         };
-        let numbered = |path: &Option<PathBuf>| path.as_deref().map(|path| numbered_file(path, number));
-        let folder = |path: &Option<PathBuf>| path.as_deref().map(|path| path.join(format!("run-{number}")));
-        let model = numbered(&output.save_model);
+        let model = numbered_file(output.save_model.as_deref(), number);
         let outputs = [
             ("save-model", model.clone()),
-            ("metrics", metrics.or_else(|| numbered(&output.metrics))),
-            ("report", numbered(&output.report)),
-            ("tensorboard", folder(&output.tensorboard)),
-            ("checkpoint-dir", folder(&checkpoints.checkpoint_dir)),
+            ("metrics", metrics.or_else(|| numbered_file(output.metrics.as_deref(), number))),
+            ("report", numbered_file(output.report.as_deref(), number)),
+            ("tensorboard", folder(output.tensorboard.as_deref(), number)),
+            ("checkpoint-dir", folder(checkpoints.checkpoint_dir.as_deref(), number)),
         ];
         let mut flags = Vec::new();
         for (flag, path) in outputs {
@@ -56,16 +56,22 @@ impl RunOutputs {
 }
 
 /// Returns the path of a run's file: `model-run-3.safetensors` for `model.safetensors`. Devices and pipes stay as they are.
-fn numbered_file(path: &Path, number: usize) -> PathBuf {
+fn numbered_file(path: Option<&Path>, number: usize) -> Option<PathBuf> {
+    let path = path?;
     let is_device = path.exists() && !path.is_file();
-    let Some(stem) = path.file_stem().filter(|_| !is_device) else { return path.to_owned() };
+    let Some(stem) = path.file_stem().filter(|_| !is_device) else { return Some(path.to_owned()) };
     let mut name = stem.to_owned();
     name.push(format!("-run-{number}"));
     if let Some(extension) = path.extension() {
         name.push(".");
         name.push(extension);
     }
-    path.with_file_name(name)
+    Some(path.with_file_name(name))
+}
+
+/// Returns the folder of a run's files in a folder of all runs.
+fn folder(path: Option<&Path>, number: usize) -> Option<PathBuf> {
+    Some(path?.join(format!("run-{number}")))
 }
 
 #[cfg(test)]

@@ -1,101 +1,112 @@
 //! The command `train edge`.
 
-use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
-use crate::args::edge::EdgeArgs;
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::num_workers;
-use crate::job::process_role::Rank;
-use crate::progress::reporter::{Reporter, TaskReporter};
-use crate::progress::traffic_table;
-use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::node::NodeText;
-use crate::tasks::saved_model::{Setting, check_data, check_flags, loss_of_model, sampler_of_model};
-use crate::tasks::{has_edge_features, note_unread_edge_features};
-use edgecut_cluster::Termination;
-use edgecut_graph::META_FILE;
+use crate::args::conv::OnNodes;
+use crate::args::objective::ObjectiveArgs;
+use crate::exit::UsageError;
+use crate::progress::reporter::EpochText;
+use crate::saved_model::SavedModel;
+use crate::settings::flags::{Flags, Profile};
+use crate::settings::model_settings::{Setting, check_flags};
+use crate::tasks::epoch_lines::SeedText;
+use crate::tasks::part_flags::PartFlags;
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
+use anyhow::bail;
+use edgecut_dist_sampler::DistGraph;
 use edgecut_trainer::edge::EdgeTrainingConfig;
-use edgecut_trainer::model_file::TrainedOn;
-use edgecut_trainer::{SeedResult, StepOptions, TrainingBackend};
-use std::path::Path;
+use edgecut_trainer::inference::WantedRows;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::ModelTask;
+use edgecut_trainer::models::{EdgeModel, EdgeModelConfig};
+use edgecut_trainer::{SeedResult, SeedScores, TrainingBackend};
 
-pub(crate) fn run<B: TrainingBackend>(
-    args: &EdgeArgs,
-    rank: &Rank,
-    termination: Option<&Termination>,
-    device: &B::Device,
-) -> anyhow::Result<()> {
-    args.device.check_types::<B>(args.memory.feature_precision, device)?;
-    let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let loss = args.objective.loss()?;
-    let mut stopped = None;
-    graph_session::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
-        let num_epochs = config.training.fit.num_epochs;
-        let mut settings = vec![("precision", config.training.step.precision.to_string())];
-        if args.output.load_model.is_none() {
-            let metric = config.chosen_metric(job.graph.part().meta())?;
-            settings.push(("metric", serde_json::to_string(&metric)?));
-        }
-        let checkpointed = args.checkpoints.data_of(&job.graph, job.world)?;
-        let run =
-            RunIdentity { command: "edge", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
-        config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
-        let checkpoints = config.training.fit.checkpoints.as_ref();
-        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        let trained_on = TrainedOn::new(job.graph.part().meta());
-        reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
-        say_resumed(&reporter, checkpoints);
-        let has_features = has_edge_features(job.graph.part().meta());
-        note_unread_edge_features(&reporter, config.training.kind, has_features);
-        reporter.watch(&job.graph);
-        let data = args.part.dataset_root_dir.as_deref();
-        // Existing parts were made with flags of their own.
-        let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
-        reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
-        let mut reporter = TaskReporter { reporter, task: NodeText };
-        let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(args, path, job, &config, device)?,
-            None => {
-                let trained = B::train_edge(&job.graph, &config, job.world, device, &mut reporter);
-                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
-                    Some(fitted) => fitted.result,
-                    None => return Ok(()),
-                }
-            }
-        };
-        if args.training.stats {
-            traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
-        }
-        reporter.reporter.partition(data)?;
-        reporter.reporter.seed_result(&result)?;
-        reporter.reporter.write_report()
-    })?;
-    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
+/// The task of predicting classes, labels or numbers of edges.
+#[derive(Debug)]
+pub(crate) struct EdgeTask;
+
+impl Profile<EdgeTrainingConfig> for OnNodes {
+    const HEADING: &'static str = "Edges";
+
+    fn defaults() -> EdgeTrainingConfig {
+        EdgeTrainingConfig::default()
+    }
 }
 
-fn evaluate<B: TrainingBackend>(
-    args: &EdgeArgs,
-    path: &Path,
-    job: &mut GraphSession<'_>,
-    config: &EdgeTrainingConfig,
-    device: &B::Device,
-) -> anyhow::Result<SeedResult> {
-    let bytes = read_on_rank_0(path, job.world)?;
-    let (mut model, model_config, embeddings) = B::open_edge_model(&bytes, path, device)?;
-    let mut config = config.clone();
-    config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
-    // The model has an edge type of its own.
-    config.edge_type.get_or_insert_with(|| model_config.edge_type_name());
-    let mut settings = args.training.settings_of(&model_config.encoder);
-    settings.push(Setting::new("decoder", args.edges.settings.decoder, model_config.edge_decoder));
-    settings.push(Setting::new("target_edges", args.edges.settings.target_edges, model_config.target_edges));
-    check_flags(&args.given, path, &settings)?;
-    let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
-    check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
-    config.training.eval_num_neighbors = sampler.num_neighbors.clone();
-    config.training.sampler = sampler;
-    model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_edge(&job.graph, &config, (&model, &model_config), (&embeddings).into(), job.world, device)?)
+impl TaskProgram for EdgeTask {
+    const NAME: &'static str = "edge";
+    const ABOUT: &'static str = "Trains or evaluates a model of the classes or numbers of edges";
+    const EXAMPLES: &'static str = "Examples on graphs with labels of edges:\n  \
+        train edge --dataset-root-dir data/partitions/payments/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
+        train edge --dataset-root-dir data/ratings --edge-type user__rates__film --loss mse --time-attr edge_time";
+    const MODEL: ModelTask = ModelTask::Edge;
+    const LEAVES_OUT_TARGETS: bool = true;
+
+    type Flags = PartFlags<Flags<EdgeTrainingConfig, OnNodes>, ObjectiveArgs>;
+    type Config = EdgeTrainingConfig;
+    type Scores = SeedScores;
+    type Outcome = SeedResult;
+    type Model<B: TrainingBackend> = EdgeModel<B>;
+    type ModelConfig = EdgeModelConfig;
+
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<EdgeTrainingConfig> {
+        let mut training = args.training_config(num_workers)?;
+        if training.eval_layer_wise.is_some() {
+            bail!(UsageError(
+                "--eval layer-wise computes each node once, with messages over all edges, also over those to predict: \
+                 leave it out, or give fan-outs by --eval-num-neighbors"
+                    .into()
+            ));
+        }
+        training.step.loss = args.own.objective.loss()?;
+        Ok(EdgeTrainingConfig { training, metric: args.own.objective.metric, ..args.own.task.settings.clone() })
+    }
+
+    fn common(config: &mut EdgeTrainingConfig) -> CommonConfig<'_> {
+        (&mut config.training).into()
+    }
+
+    fn metric(config: &EdgeTrainingConfig, graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
+        Ok(Some(config.chosen_metric(graph.part().meta())?))
+    }
+
+    fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<SeedScores> {
+        SeedText
+    }
+
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
+        Ok(B::train_edge(run.data, run.config, run.world, run.device, run.observer)?.result)
+    }
+
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_edge_model(&saved.bytes, saved.path, device)?;
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs));
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
+    }
+
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<SeedResult> {
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, outputs } = open;
+        config.training.step.loss = saved.loss(config.training.step.loss.take())?;
+        // The model has an edge type of its own.
+        config.edge_type.get_or_insert_with(|| model_config.edge_type_name());
+        let own = &args.own.task.settings;
+        let mut settings = args.own.training.settings_of(&model_config.encoder, model_config.reads_edge_features());
+        settings.push(Setting::new("decoder", own.decoder, model_config.edge_decoder));
+        settings.push(Setting::new("target_edges", own.target_edges, model_config.target_edges));
+        let pairs = |list: &[(String, String)]| -> String {
+            list.iter().map(|(one, other)| format!("{one}={other}")).collect::<Vec<_>>().join(",")
+        };
+        settings.push(Setting::new("reverse_types", pairs(&own.reverse_types), pairs(&model_config.reverse_types)));
+        check_flags(&args.given, saved.path, &settings)?;
+        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
+        Ok(B::evaluate_edge(data, config, (model, model_config), embeddings.into(), world, device)?)
+    }
+
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        Some("the model is for edges: add --edges all")
+    }
 }

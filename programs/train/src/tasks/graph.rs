@@ -1,96 +1,261 @@
 //! The command `train graph`.
 
-use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
+use crate::args::PartArgs;
 use crate::args::conv::{ConvArgs, OnGraphs};
-use crate::args::graph::{GraphArgs, GraphDataArgs};
+use crate::args::graph::{GraphDataArgs, GraphTrainingArgs};
+use crate::args::objective::ObjectiveArgs;
+use crate::args::run::RunArgs;
+use crate::args::start::StartArgs;
+use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
-use crate::progress::reporter::{EpochText, Reporter, TaskReporter, number};
-use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::node::{train, valid};
-use crate::tasks::note_unread_edge_features;
-use crate::tasks::saved_model::{Setting, check_flags, check_graphs, loss_of_model};
+use crate::progress::reporter::{EpochText, Reporter, number};
+use crate::saved_model::SavedModel;
+use crate::settings::model_settings::{Setting, check_flags};
+use crate::tasks::epoch_lines::{train, valid};
+use crate::tasks::{
+    CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
+};
 use anyhow::{Context, anyhow, ensure};
+use clap::Args;
 use edgecut_cli::result;
-use edgecut_cluster::{ProcessGroup, Termination};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::Packing;
 use edgecut_dist_sampler::share_graphs;
-use edgecut_gnn::ops::Precision;
-use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
+use edgecut_graph::small_graphs::{
+    FAKE_GRAPHS_NAME, Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds,
+};
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
+use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::models::NetworkConfig;
-use edgecut_trainer::{EpochCost, EpochReport, SeedResult, SeedScores, StepOptions, TrainingBackend};
-use serde::Serialize;
+use edgecut_trainer::models::{Network, NetworkConfig};
+use edgecut_trainer::{EpochReport, SeedResult, SeedScores, TrainingBackend};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn run<B: TrainingBackend>(
-    args: &GraphArgs,
-    rank: &Rank,
-    termination: Option<&Termination>,
-    device: &B::Device,
-) -> anyhow::Result<()> {
-    args.device.check_types::<B>(Precision::F32, device)?;
-    let mut config = args.config()?;
-    let loss = args.objective.loss()?;
-    let source = args.data.source();
-    let fingerprint = format!("graphs {}", source.name);
-    let mut stopped = None;
-    job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {
-        config.step = StepOptions { loss: loss.clone(), ..args.device.step_options(gradient_sum) };
-        let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
-        let by_test = args.data.protocol == Protocol::BestMeanEpoch;
-        let judge = if by_test { "test" } else { "valid" };
-        let mut settings = vec![("precision", config.step.precision.to_string())];
-        if args.output.load_model.is_none() {
-            settings.push(("metric", serde_json::to_string(&config.chosen_metric(&graphs)?)?));
+/// The task of predicting classes, labels or numbers of whole graphs.
+#[derive(Debug)]
+pub(crate) struct GraphTask;
+
+/// Flags of `train graph`.
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct GraphFlags {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) data: GraphDataArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) training: GraphTrainingArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) objective: ObjectiveArgs,
+}
+
+/// The result of a training, an evaluation or a cross-validation.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum GraphOutcome {
+    // Only a cross-validation has a protocol.
+    Folds(CrossValidationResult),
+    Split(SeedResult),
+}
+
+impl TaskFlags for GraphFlags {
+    const READS_PARTS: bool = false;
+
+    type Data = GraphDataset;
+    type Memory = ();
+
+    fn part(&self) -> Option<&PartArgs> {
+        None
+    }
+
+    fn dataset_root_dir(&self) -> Option<&Path> {
+        Some(&self.data.dataset_root_dir)
+    }
+
+    fn start(&self) -> &StartArgs {
+        &self.training.start
+    }
+
+    fn with_data(
+        &self,
+        args: &RunArgs,
+        rank: &Rank,
+        flags: &impl Serialize,
+        work: impl FnOnce(&mut TaskJob<'_, GraphDataset>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let source = self.data.source();
+        let fingerprint = format!("graphs {}", source.name);
+        job::run(&args.job, rank, fingerprint, flags, |Job { cluster, world, gradient_sum }| {
+            let data = Arc::new(share_graphs(cluster, || load(&source))?);
+            work(&mut TaskJob { data, world, gradient_sum })
+        })
+    }
+
+    fn describe(graphs: &Arc<GraphDataset>) -> DataDescription {
+        DataDescription {
+            trained_on: TrainedOn::of_graphs(graphs),
+            has_embeddings: false,
+            has_edge_features: graphs.edge_dim() > 0,
+            traffic: None,
         }
-        let run = RunIdentity {
-            command: "graph",
-            given: &args.given,
-            flags: args,
-            num_epochs: config.fit.num_epochs,
-            settings,
-            data: DataIdentity::of_graphs(&graphs),
-        };
-        config.fit.checkpoints = args.checkpoints.open(&run, termination, world)?;
-        let checkpoints = config.fit.checkpoints.as_ref();
-        let kept = (false, args.checkpoints.kept_epochs(checkpoints));
-        let mut reporter = Reporter::new((&args.job, &args.output), config.fit.num_epochs, rank, kept, world)?;
-        reporter.describe_data(TrainedOn::of_graphs(&graphs));
-        say_resumed(&reporter, checkpoints);
-        note_unread_edge_features(&reporter, config.conv, graphs.edge_dim() > 0);
-        let model = args.training.start.init_from.as_deref();
-        reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
-        config.fit.warm_start = args.training.start.warm_start(world)?;
-        describe(&reporter, &graphs);
-        let mut reporter = TaskReporter { reporter, task: GraphText { judge } };
-        if let Some(num_folds) = args.data.folds {
-            let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
-            let protocol = args.data.protocol;
-            let result = B::cross_validate(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
-            report_folds(&mut reporter.reporter, &result)?;
-            return reporter.reporter.write_report();
-        }
-        let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
-        let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
-        let split = GraphSplit { train, valid, test };
-        let result = match &args.output.load_model {
-            Some(_) => evaluate::<B>(args, &graphs, &split, &config, world, device)?,
-            None => {
-                let trained = B::train_graph(&graphs, &split, &config, world, device, &mut reporter);
-                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
-                    Some(fitted) => fitted.result,
-                    None => return Ok(()),
-                }
+    }
+
+    fn identity(graphs: &GraphDataset, _world: &mut ProcessGroup) -> anyhow::Result<DataIdentity> {
+        Ok(DataIdentity::of_graphs(graphs))
+    }
+
+    fn report(&self, _reporter: &mut Reporter, _job: &mut TaskJob<'_, GraphDataset>) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl TaskProgram for GraphTask {
+    const NAME: &'static str = "graph";
+    const ABOUT: &'static str = "Trains, evaluates or cross-validates a classifier of whole graphs";
+    const EXAMPLES: &'static str = "Examples:\n  \
+        train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
+        train graph --dataset IMDB-BINARY --dataset-root-dir data/tu --folds 10 --protocol best-mean-epoch";
+    const MODEL: ModelTask = ModelTask::Graph;
+
+    type Flags = GraphFlags;
+    type Config = GraphTrainingConfig;
+    type Scores = SeedScores;
+    type Outcome = GraphOutcome;
+    type Model<B: TrainingBackend> = Network<B>;
+    type ModelConfig = NetworkConfig;
+
+    /// Checks that flags of generated graphs are given only with `--dataset fake-graphs`.
+    fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
+        let data = &args.own.data;
+        for (flag, is_given) in [
+            ("--num-graphs", data.num_graphs.is_some()),
+            ("--avg-num-nodes", data.avg_num_nodes.is_some()),
+            ("--fake-seed", data.fake_seed.is_some()),
+        ] {
+            if is_given && data.dataset != FAKE_GRAPHS_NAME {
+                let dataset = &data.dataset;
+                return Err(UsageError(format!(
+                    "{flag} applies only to --dataset {FAKE_GRAPHS_NAME}, but the dataset is {dataset}: leave it out"
+                )));
             }
+        }
+        Ok(())
+    }
+
+    fn config(args: &TaskArgs<Self>, _num_workers: usize) -> anyhow::Result<GraphTrainingConfig> {
+        let GraphFlags { training, objective, .. } = &args.own;
+        training.fit.settings.check().map_err(UsageError)?;
+        let mut config = GraphTrainingConfig {
+            conv: training.conv.kind(),
+            batch_norm: !training.no_batch_norm,
+            packing: match training.max_nodes {
+                Some(nodes) => Packing::Nodes(nodes as usize),
+                None => Packing::Graphs(training.batch_size as usize),
+            },
+            fit: training.fit.settings.clone(),
+            metric: objective.metric,
+            concurrency: training.concurrency as usize,
+            prefetch_bytes: usize::try_from(training.prefetch_bytes).unwrap_or(usize::MAX),
+            ..training.model.settings.clone()
         };
-        reporter.reporter.seed_result(&result)?;
-        reporter.reporter.write_report()
-    })?;
-    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
+        config.step.loss = objective.loss()?;
+        Ok(config)
+    }
+
+    fn common(config: &mut GraphTrainingConfig) -> CommonConfig<'_> {
+        CommonConfig {
+            fit: &mut config.fit,
+            step: &mut config.step,
+            conv: config.conv,
+            eval_sampler: None,
+            adds_embeddings: false,
+            new_embeddings: None,
+        }
+    }
+
+    fn choose(
+        _args: &TaskArgs<Self>,
+        _config: &mut GraphTrainingConfig,
+        graphs: &Arc<GraphDataset>,
+    ) -> anyhow::Result<Option<String>> {
+        Ok(Some(description(graphs)))
+    }
+
+    fn metric(config: &GraphTrainingConfig, graphs: &GraphDataset) -> anyhow::Result<Option<Metric>> {
+        Ok(Some(config.chosen_metric(graphs)?))
+    }
+
+    fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<SeedScores> {
+        let by_test = args.own.data.protocol == Protocol::BestMeanEpoch;
+        GraphText { judge: if by_test { "test" } else { "valid" } }
+    }
+
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<GraphOutcome> {
+        let TaskRun { args, config, data: graphs, world, device, observer } = run;
+        let data = &args.own.data;
+        if let Some(num_folds) = data.folds {
+            let folds = folds_of_rank_0(world, || folds(data, graphs, num_folds as usize))?;
+            let result = B::cross_validate(graphs, &folds, data.protocol, config, world, device, observer)?;
+            return Ok(GraphOutcome::Folds(result));
+        }
+        let trained = B::train_graph(graphs, &split(data, graphs)?, config, world, device, observer)?;
+        Ok(GraphOutcome::Split(trained.result))
+    }
+
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
+        Ok(Open { model, config, embeddings, outputs })
+    }
+
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<GraphOutcome> {
+        let TaskRun { args, config, data: graphs, world, device, .. } = run;
+        let split = split(&args.own.data, graphs)?;
+        check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
+        saved.check_graphs(graphs, &open.config)?;
+        config.step.loss = saved.loss(config.step.loss.take())?;
+        let result = B::evaluate_graph(graphs, &split, config, (&open.model, &open.config), world, device);
+        Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
+    }
+
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        Some("the model is for whole graphs: add --graphs all, and --dataset with the name of the set of graphs")
+    }
+}
+
+impl Outcome for GraphOutcome {
+    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
+        match self {
+            Self::Folds(result) => report_folds(reporter, result),
+            Self::Split(result) => result.report(reporter),
+        }
+    }
+
+    fn scores(&self) -> Result<Scores, String> {
+        match self {
+            Self::Folds(result) => Ok(Scores {
+                metric: result.metric.to_string(),
+                higher_is_better: result.metric.higher_is_better(),
+                valid: result.mean,
+                test: Some(result.mean),
+                best_epoch: None,
+            }),
+            Self::Split(result) => result.scores(),
+        }
+    }
 }
 
 /// Loads the graphs. Node degrees serve as features if the dataset has neither node attributes nor node labels.
@@ -113,13 +278,9 @@ fn folds_of_rank_0(
 }
 
 /// Reads the folds from a folder if there is one, else samples them stratified by class.
-fn folds(
-    args: &GraphDataArgs,
-    source: &GraphSource,
-    graphs: &GraphDataset,
-    num_folds: usize,
-) -> anyhow::Result<Vec<Fold>> {
-    let beside = source.folder()?.map(|folder| folder.join(format!("{num_folds}fold"))).filter(|dir| dir.is_dir());
+fn folds(args: &GraphDataArgs, graphs: &GraphDataset, num_folds: usize) -> anyhow::Result<Vec<Fold>> {
+    let beside =
+        args.source().folder()?.map(|folder| folder.join(format!("{num_folds}fold"))).filter(|dir| dir.is_dir());
     let Some(dir) = args.folds_dir.clone().or(beside) else {
         let drawn = stratified_folds(graphs.labels(), num_folds, args.split_seed);
         return drawn.map_err(|why| anyhow!("--folds: {why}"));
@@ -134,24 +295,11 @@ fn folds(
     Ok(folds)
 }
 
-fn evaluate<B: TrainingBackend>(
-    args: &GraphArgs,
-    graphs: &Arc<GraphDataset>,
-    split: &GraphSplit,
-    config: &GraphTrainingConfig,
-    world: &mut ProcessGroup,
-    device: &B::Device,
-) -> anyhow::Result<SeedResult> {
-    let path = args.output.load_model.as_deref().context("--load-model is missing")?;
-    let bytes = read_on_rank_0(path, world)?;
-    let (mut model, model_config, _) = B::open_network(&bytes, path, ModelTask::Graph, device)?;
-    check_flags(&args.given, path, &settings_of(&args.training.conv, config, &model_config))?;
-    check_graphs(&bytes, path, graphs, model_config.num_outputs())?;
-    model.set_precision(config.step.precision);
-    let mut config = config.clone();
-    config.step.loss = loss_of_model(&bytes, path, config.step.loss.take())?;
-    let result = B::evaluate_graph(graphs, split, &config, (&model, &model_config), world, device);
-    result.with_context(|| format!("evaluate {}", path.display()))
+/// Returns the training, validation and test graphs.
+fn split(args: &GraphDataArgs, graphs: &GraphDataset) -> anyhow::Result<GraphSplit> {
+    let shares = split_dataset(graphs.num_graphs(), args.split.0, args.split_seed);
+    let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
+    Ok(GraphSplit { train, valid, test })
 }
 
 /// Returns the settings of a saved model that the flags name as well.
@@ -163,25 +311,26 @@ fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &
         settings.push(Setting::new("pooling", config.pooling, pooling.aggregation));
     }
     settings.push(Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)));
+    settings.push(Setting::new("no_edge_features", config.no_edge_features, !saved.graph.has_edge_features()));
     settings.push(Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm));
     settings
 }
 
-/// Prints the size of the set of graphs.
-fn describe(reporter: &Reporter, graphs: &GraphDataset) {
-    reporter.say(&format!(
-        "{}: {} graphs {}, {} nodes, {} edges, {} features",
+/// Describes the size of the set of graphs.
+fn description(graphs: &GraphDataset) -> String {
+    let targets = match OutputKind::of_graphs(graphs) {
+        OutputKind::Classes(classes) => format!("of {classes} classes"),
+        OutputKind::Labels(labels) => format!("with {labels} labels"),
+        OutputKind::Numbers(numbers) => format!("with {numbers} numbers to predict"),
+    };
+    format!(
+        "{}: {} graphs {targets}, {} nodes, {} edges, {} features",
         graphs.name(),
         graphs.num_graphs(),
-        match OutputKind::of_graphs(graphs) {
-            OutputKind::Classes(classes) => format!("of {classes} classes"),
-            OutputKind::Labels(labels) => format!("with {labels} labels"),
-            OutputKind::Numbers(numbers) => format!("with {numbers} numbers to predict"),
-        },
         graphs.num_nodes(),
         graphs.num_edges(),
         graphs.feature_dim()
-    ));
+    )
 }
 
 /// Reports the result of a cross-validation.
@@ -208,34 +357,10 @@ struct GraphText {
     judge: &'static str,
 }
 
-/// An epoch's line in the metrics file.
-#[derive(Serialize)]
-struct GraphLine<'a> {
-    fold: Option<usize>,
-    epoch: u64,
-    loss: Option<f64>,
-    train_acc: Option<f64>,
-    valid_acc: Option<f64>,
-    metric: &'a str,
-    valid_metric: Option<f64>,
-    graphs: u64,
-    #[serde(flatten)]
-    cost: &'a EpochCost,
-}
-
 impl EpochText<SeedScores> for GraphText {
-    fn line(&self, report: &EpochReport<SeedScores>) -> impl Serialize {
-        GraphLine {
-            fold: report.fold,
-            epoch: report.epoch,
-            loss: report.loss,
-            train_acc: report.train_acc,
-            valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),
-            metric: &report.metric,
-            valid_metric: report.valid_metric,
-            graphs: report.num_seeds,
-            cost: &report.cost,
-        }
+    fn fields(&self, report: &EpochReport<SeedScores>) -> Value {
+        let valid_acc = report.valid.as_ref().and_then(|valid| valid.accuracy);
+        json!({ "fold": report.fold, "graphs": report.num_seeds, "valid_acc": valid_acc })
     }
 
     fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
@@ -254,5 +379,21 @@ impl EpochText<SeedScores> for GraphText {
             cost.compute_seconds,
             cost.allreduce_seconds,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::tasks::TaskCommand;
+    use clap::Parser;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
+        let Command::Task(TaskCommand::Graph(args)) = cli.command else { panic!("another command") };
+        let config = GraphTask::config(&args, 8).expect("a configuration");
+        assert_eq!(format!("{config:?}"), format!("{:?}", GraphTrainingConfig::default()));
     }
 }

@@ -1,127 +1,218 @@
 //! The command `train link`.
 
-use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
-use crate::args::link::LinkArgs;
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::num_workers;
-use crate::job::process_role::Rank;
-use crate::progress::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
-use crate::progress::traffic_table;
-use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::saved_model::{Setting, check_data, check_flags, sampler_of_model};
-use crate::tasks::{has_edge_features, note_unread_edge_features};
+use crate::args::conv::OnNodes;
+use crate::exit::UsageError;
+use crate::progress::reporter::{EpochText, Reporter, cost, number, percent};
+use crate::saved_model::SavedModel;
+use crate::settings::flags::{Flags, Profile};
+use crate::settings::given_flags::GivenFlags;
+use crate::settings::model_settings::{Setting, check_flags};
+use crate::tasks::outcome::no_score;
+use crate::tasks::part_flags::PartFlags;
+use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
+use anyhow::bail;
 use edgecut_cli::result;
-use edgecut_cluster::Termination;
-use edgecut_graph::META_FILE;
-use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
-use edgecut_trainer::model_file::TrainedOn;
-use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
-use serde::Serialize;
-use std::path::Path;
+use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_graph::HoldOut;
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::link::{
+    LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, target_edge_types,
+};
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::ModelTask;
+use edgecut_trainer::models::{LinkModel, LinkModelConfig};
+use edgecut_trainer::{EpochReport, TrainingBackend};
+use serde_json::{Value, json};
+use std::sync::Arc;
 
-pub(crate) fn run<B: TrainingBackend>(
-    args: &LinkArgs,
-    rank: &Rank,
-    termination: Option<&Termination>,
-    device: &B::Device,
-) -> anyhow::Result<()> {
-    args.device.check_types::<B>(args.memory.feature_precision, device)?;
-    let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let mut stopped = None;
-    graph_session::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = args.device.step_options(job.gradient_sum);
-        if !args.links.is_given("eval_negatives") && gives_negatives(&config, job)? {
-            config.eval_negatives = LinkEvaluation::Given;
+/// The task of predicting edges.
+#[derive(Debug)]
+pub(crate) struct LinkTask;
+
+impl Profile<LinkTrainingConfig> for OnNodes {
+    const HEADING: &'static str = "Links";
+
+    fn defaults() -> LinkTrainingConfig {
+        LinkTrainingConfig::default()
+    }
+}
+
+impl TaskProgram for LinkTask {
+    const NAME: &'static str = "link";
+    const ABOUT: &'static str = "Trains or evaluates a link prediction model";
+    const EXAMPLES: &'static str = "Examples on graphs with held-out edges:\n  \
+        train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
+        train link --dataset-root-dir data/partitions/wn18rr/2-parts --nproc-per-node 2 --model embedding --decoder distmult \\\n    \
+        --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all";
+    const MODEL: ModelTask = ModelTask::Link;
+
+    type Flags = PartFlags<Flags<LinkTrainingConfig, OnNodes>, ()>;
+    type Config = LinkTrainingConfig;
+    type Scores = LinkScores;
+    type Outcome = LinkResult;
+    type Model<B: TrainingBackend> = LinkModel<B>;
+    type ModelConfig = LinkModelConfig;
+
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
+        let links = &args.own.task.settings;
+        let is_filtered = links.eval_negatives == LinkEvaluation::Filtered;
+        if matches!(links.metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) && is_filtered {
+            bail!(UsageError(format!(
+                "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number \
+                 or given",
+                links.metric
+            )));
         }
-        let settings = vec![("precision", config.training.step.precision.to_string())];
+        if links.rank == RankedEnds::Both && !is_filtered {
+            bail!(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
+        }
+        let training = args.training_config(num_workers)?;
+        let without_validation = args.own.part.whole.hold_out_edges == Some(HoldOut::NOTHING);
+        if without_validation {
+            check_without_validation(&args.given)?;
+        }
+        Ok(LinkTrainingConfig { training, without_validation, ..links.clone() })
+    }
+
+    fn common(config: &mut LinkTrainingConfig) -> CommonConfig<'_> {
+        (&mut config.training).into()
+    }
+
+    fn choose(
+        args: &TaskArgs<Self>,
+        config: &mut LinkTrainingConfig,
+        graph: &Arc<DistGraph>,
+    ) -> anyhow::Result<Option<String>> {
+        // A saved model has times of its own, which decide.
+        if args.run.output.load_model.is_none() {
+            choose_negatives(args, config, graph)?;
+        }
         let num_epochs = config.training.fit.num_epochs;
-        let checkpointed = args.checkpoints.data_of(&job.graph, job.world)?;
-        let run =
-            RunIdentity { command: "link", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
-        config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
-        let checkpoints = config.training.fit.checkpoints.as_ref();
-        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        let trained_on = TrainedOn::new(job.graph.part().meta());
-        reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
-        say_resumed(&reporter, checkpoints);
-        let has_features = has_edge_features(job.graph.part().meta());
-        note_unread_edge_features(&reporter, config.training.kind, has_features);
-        if config.without_validation {
-            reporter.say(&format!(
-                "note: training uses all edges: there is no validation, and the model of epoch {num_epochs}, the last one, is kept"
-            ));
-        }
-        reporter.watch(&job.graph);
-        let data = args.part.dataset_root_dir.as_deref();
-        // Existing parts were made with flags of their own.
-        let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
-        reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
-        let mut reporter = TaskReporter { reporter, task: LinkText };
-        let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(args, path, job, &config, device)?,
-            None => {
-                let trained = B::train_link(&job.graph, &config, job.world, device, &mut reporter);
-                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
-                    Some(fitted) => fitted.result,
-                    None => return Ok(()),
-                }
+        Ok(config.without_validation.then(|| {
+            format!(
+                "note: training uses all edges: there is no validation, and the model of epoch {num_epochs}, the last one, is \
+                 kept"
+            )
+        }))
+    }
+
+    fn metric(_config: &LinkTrainingConfig, _graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
+        Ok(None)
+    }
+
+    fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<LinkScores> {
+        LinkText
+    }
+
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<LinkResult> {
+        Ok(B::train_link(run.data, run.config, run.world, run.device, run.observer)?.result)
+    }
+
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_link_model(&saved.bytes, saved.path, device)?;
+        model.set_precision(saved.precision);
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs: None })
+    }
+
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<LinkResult> {
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, .. } = open;
+        let mut settings =
+            args.own.training.settings_of(&model_config.encoder, model_config.encoder.graph.has_edge_features());
+        settings.push(Setting::new("decoder", args.own.task.settings.decoder, model_config.decoder));
+        check_flags(&args.given, saved.path, &settings)?;
+        args.adopt_sampler(saved, None, &mut config.training, data, world)?;
+        choose_negatives(args, config, data)?;
+        Ok(B::evaluate_link(data, config, model, model_config, embeddings.into(), world, device)?)
+    }
+
+    fn refuses_nodes(wanted: &WantedRows) -> Option<&'static str> {
+        match wanted {
+            WantedRows::Logits => {
+                Some("the model is for links and has no classes: use --output embedding, score or top-k")
             }
-        };
-        if args.training.stats {
-            traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
+            WantedRows::Layer(_) => None,
         }
-        reporter.reporter.partition(data)?;
-        report(&mut reporter.reporter, &result)?;
-        reporter.reporter.write_report()
-    })?;
-    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
+    }
+
+    fn node_rows<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        Ok(B::predict_link_rows(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
+    }
+}
+
+impl Outcome for LinkResult {
+    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
+        if let Some(histogram) = &self.test.histogram {
+            reporter.line("histogram", histogram)?;
+        }
+        if !reporter.finish(self)? {
+            return Ok(());
+        }
+        let best = if self.best_epoch > 0 { format!(" (epoch {})", self.best_epoch) } else { String::new() };
+        result!("validation: {}{best}", words(&self.valid))?;
+        result!("test: {}", words(&self.test))?;
+        Ok(())
+    }
+
+    fn scores(&self) -> Result<Scores, String> {
+        let metric = self.metric;
+        let Some(valid) = self.valid.get(metric) else { return Err(no_score(&metric.to_string())) };
+        Ok(Scores {
+            metric: metric.to_string(),
+            higher_is_better: true,
+            valid,
+            test: self.test.get(metric),
+            best_epoch: Some(self.best_epoch),
+        })
+    }
+}
+
+/// Rejects flags of an evaluation, which training on all edges does not have.
+fn check_without_validation(given: &GivenFlags) -> anyhow::Result<()> {
+    for flag in ["patience", "metric", "eval_negatives", "rank"] {
+        if given.is_given(flag) {
+            let flag = flag.replace('_', "-");
+            bail!(UsageError(format!(
+                "--{flag} has no effect with --hold-out-edges 0, which leaves no edges to evaluate on: leave one of them \
+                 out"
+            )));
+        }
+    }
+    if !given.is_given("num_epochs") {
+        let what = "--hold-out-edges 0 leaves no edges whose metric could end the training: give --num-epochs";
+        bail!(UsageError(what.into()));
+    }
+    Ok(())
+}
+
+/// Chooses the negatives that the dataset gives, if it gives some and the flags do not name others.
+fn choose_negatives(
+    args: &TaskArgs<LinkTask>,
+    config: &mut LinkTrainingConfig,
+    graph: &DistGraph,
+) -> anyhow::Result<()> {
+    if !args.own.task.is_given("eval_negatives") && gives_negatives(config, graph)? {
+        config.eval_negatives = LinkEvaluation::Given;
+    }
+    Ok(())
 }
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.
-fn gives_negatives(config: &LinkTrainingConfig, job: &GraphSession<'_>) -> anyhow::Result<bool> {
-    if job.graph.is_client() || config.training.sampler.temporal.is_some() {
+fn gives_negatives(config: &LinkTrainingConfig, graph: &DistGraph) -> anyhow::Result<bool> {
+    if graph.is_client() || config.training.sampler.temporal.is_some() {
         return Ok(false);
     }
-    let meta = job.graph.part().meta();
+    let meta = graph.part().meta();
     let edge_types = target_edge_types(meta, config)?;
     Ok(edge_types.iter().all(|e| meta.edge_types[e.index()].negatives.iter().any(Option::is_some)))
-}
-
-fn evaluate<B: TrainingBackend>(
-    args: &LinkArgs,
-    path: &Path,
-    job: &mut GraphSession<'_>,
-    config: &LinkTrainingConfig,
-    device: &B::Device,
-) -> anyhow::Result<LinkResult> {
-    let bytes = read_on_rank_0(path, job.world)?;
-    let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
-    let mut settings = args.training.settings_of(&model_config.encoder);
-    settings.push(Setting::new("decoder", args.links.settings.decoder, model_config.decoder));
-    check_flags(&args.given, path, &settings)?;
-    let mut config = config.clone();
-    let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
-    check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
-    config.training.eval_num_neighbors = sampler.num_neighbors.clone();
-    config.training.sampler = sampler;
-    model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_link(&job.graph, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
-}
-
-/// Reports the result of a run.
-fn report(reporter: &mut Reporter, result: &LinkResult) -> anyhow::Result<()> {
-    if let Some(histogram) = &result.test.histogram {
-        reporter.line("histogram", histogram)?;
-    }
-    if !reporter.finish(result)? {
-        return Ok(());
-    }
-    let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-    result!("validation: {}{best}", words(&result.valid))?;
-    result!("test: {}", words(&result.test))?;
-    Ok(())
 }
 
 /// Formats ranking metrics as text.
@@ -151,34 +242,9 @@ fn left_out(edges: u64) -> String {
 /// The report of an epoch of link prediction.
 struct LinkText;
 
-/// An epoch's line in the metrics file.
-#[derive(Serialize)]
-struct LinkLine<'a> {
-    epoch: u64,
-    seeds: u64,
-    left_out: u64,
-    loss: Option<f64>,
-    train_acc: Option<f64>,
-    valid: Option<LinkScores>,
-    metric: &'a str,
-    valid_metric: Option<f64>,
-    #[serde(flatten)]
-    cost: &'a EpochCost,
-}
-
 impl EpochText<LinkScores> for LinkText {
-    fn line(&self, report: &EpochReport<LinkScores>) -> impl Serialize {
-        LinkLine {
-            epoch: report.epoch,
-            seeds: report.num_seeds,
-            left_out: report.left_out,
-            loss: report.loss,
-            train_acc: report.train_acc,
-            valid: report.valid,
-            metric: &report.metric,
-            valid_metric: report.valid_metric,
-            cost: &report.cost,
-        }
+    fn fields(&self, report: &EpochReport<LinkScores>) -> Value {
+        json!({ "seeds": report.num_seeds, "left_out": report.left_out, "valid": report.valid })
     }
 
     fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {

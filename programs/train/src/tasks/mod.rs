@@ -1,36 +1,349 @@
-//! The commands that train.
-
-use crate::progress::reporter::Reporter;
-use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
-use edgecut_graph::Meta;
-use edgecut_trainer::models::ConvKind;
+//! The commands that train: a file per task, and their list at the end of this module.
 
 pub(crate) mod edge;
+mod epoch_lines;
 pub(crate) mod graph;
+mod identity;
 pub(crate) mod link;
-pub(crate) mod model_bytes;
 pub(crate) mod node;
-pub(crate) mod saved_model;
+mod outcome;
+mod part_flags;
+mod run;
 
-/// Tells that edges have features if a convolution does not read them.
-fn note_unread_edge_features(reporter: &Reporter, kind: ConvKind, has_features: bool) {
-    if !has_features || kind.edge_features() != EdgeFeatureUse::Ignored {
-        return;
+pub(crate) use outcome::{Outcome, Scores};
+pub(crate) use run::TaskArgs;
+
+use crate::args::PartArgs;
+use crate::args::run::RunArgs;
+use crate::args::start::StartArgs;
+use crate::exit::UsageError;
+use crate::job::command::JobCommand;
+use crate::job::process_role::Rank;
+use crate::progress::reporter::{EpochText, Reporter};
+use crate::saved_model::{OpenModel, SavedModel};
+use clap::{Args, Subcommand};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
+use edgecut_gnn::ops::Precision;
+use edgecut_trainer::checkpoint::DataIdentity;
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, TrainedOn};
+use edgecut_trainer::models::ConvKind;
+use edgecut_trainer::{FitConfig, GradientSum, Observer, StepOptions, TrainingBackend};
+use serde::Serialize;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A task: a command that trains models, evaluates saved ones, and reads its own results.
+///
+/// A new task is a type with this trait, in a file of its own, and an entry of [`tasks!`] at the end of this module. The
+/// subcommand, sweeps, the identity of checkpoints, the comparison of ranks, reports and `train predict` follow.
+pub(crate) trait TaskProgram: Debug + Sized + 'static {
+    /// The name of the command.
+    const NAME: &'static str;
+    /// The description of the command.
+    const ABOUT: &'static str;
+    /// Examples of its use.
+    const EXAMPLES: &'static str;
+    /// The task of saved models.
+    const MODEL: ModelTask;
+    /// True if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
+    const LEAVES_OUT_TARGETS: bool = false;
+
+    /// The flags of the data, the model and the training.
+    type Flags: TaskFlags;
+    /// The configuration that the library trains with.
+    type Config;
+    /// The scores of an epoch.
+    type Scores;
+    /// The result.
+    type Outcome: Outcome;
+    /// A model, and its settings.
+    type Model<B: TrainingBackend>: 'static;
+    type ModelConfig: 'static;
+
+    /// Checks flags that contradict each other, before the ranks of a job start.
+    fn check(_args: &TaskArgs<Self>) -> Result<(), UsageError> {
+        Ok(())
     }
-    let mut others: Vec<&str> = Vec::new();
-    for model in ConvKind::model_names(LayerForm::Typed) {
-        let reads = ConvKind::from_flags(model.name, FlagValues::new())
-            .is_ok_and(|other| other.edge_features() != EdgeFeatureUse::Ignored);
-        if reads {
-            others.push(model.name);
-        }
+
+    /// Returns the configuration that the flags describe.
+    ///
+    /// # Errors
+    /// [`UsageError`] for flags that contradict each other.
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<Self::Config>;
+
+    /// Returns the settings of a configuration that all tasks have.
+    fn common(config: &mut Self::Config) -> CommonConfig<'_>;
+
+    /// Chooses the settings that depend on the data. Returns a line to print, if there is something to tell.
+    fn choose(_: &TaskArgs<Self>, _: &mut Self::Config, _: &Arc<DataOf<Self>>) -> anyhow::Result<Option<String>> {
+        Ok(None)
     }
-    let model = kind.model_name();
-    let others = others.join(", ");
-    reporter.say(&format!("note: edges have features, which messages of --model {model} do not read: {others} do"));
+
+    /// Returns the metric that selects the best epoch; `None` if it does not depend on the data.
+    ///
+    /// # Errors
+    /// A loss or a metric that does not fit the data.
+    fn metric(config: &Self::Config, data: &DataOf<Self>) -> anyhow::Result<Option<Metric>>;
+
+    /// Returns the form of the lines of epochs.
+    fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<Self::Scores>;
+
+    /// Trains a model. Every rank must call this.
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<Self::Outcome>;
+
+    /// Opens a saved model.
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>>;
+
+    /// Evaluates a saved model. Every rank must call this.
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<Self::Outcome>;
+
+    /// Returns the reason if a model computes no such rows of nodes, with the flags to use.
+    fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
+        None
+    }
+
+    /// Computes rows of all nodes of a type. Every rank must call this.
+    fn node_rows<B: TrainingBackend>(
+        _open: &Open<Self, B>,
+        _job: PredictionJob<'_, '_, B>,
+        _config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        anyhow::bail!("a model of train {} computes no rows of nodes", Self::NAME)
+    }
 }
 
-/// Returns whether edges of any type have features.
-fn has_edge_features(meta: &Meta) -> bool {
-    meta.edge_types.iter().any(|edges| edges.feature_dim > 0)
+/// An open model of a task.
+pub(crate) struct Open<T: TaskProgram, B: TrainingBackend> {
+    pub(crate) model: T::Model<B>,
+    pub(crate) config: T::ModelConfig,
+    pub(crate) embeddings: SavedEmbeddings,
+    /// The meaning of the outputs; `None` if they are neither classes, labels nor numbers.
+    pub(crate) outputs: Option<OutputKind>,
+}
+
+impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
+    fn embeddings(&self) -> &SavedEmbeddings {
+        &self.embeddings
+    }
+
+    fn outputs(&self) -> Option<OutputKind> {
+        self.outputs
+    }
+
+    fn leaves_out_targets(&self) -> bool {
+        T::LEAVES_OUT_TARGETS
+    }
+
+    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str> {
+        T::refuses_nodes(wanted)
+    }
+
+    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows> {
+        T::node_rows(self, job, config)
+    }
+}
+
+/// The data of a task.
+pub(crate) type DataOf<T> = <<T as TaskProgram>::Flags as TaskFlags>::Data;
+
+/// The flags of a task that select its data, its model and its training.
+pub(crate) trait TaskFlags: Args + Serialize + Debug {
+    /// True if the data is a graph in parts.
+    const READS_PARTS: bool;
+
+    /// The data.
+    type Data;
+    /// The flags of the data in GPU memory.
+    type Memory: Args + Debug;
+
+    /// Returns the type of features in GPU memory.
+    fn feature_precision(_memory: &Self::Memory) -> Precision {
+        Precision::F32
+    }
+
+    /// Returns the flags of the graph if the task reads one in parts.
+    fn part(&self) -> Option<&PartArgs>;
+
+    /// Returns the folder of the data.
+    fn dataset_root_dir(&self) -> Option<&Path>;
+
+    fn start(&self) -> &StartArgs;
+
+    /// Joins the job and opens the data, runs `work`, and leaves when all ranks are done. The serialised `flags` must be
+    /// equal on all ranks.
+    fn with_data(
+        &self,
+        args: &RunArgs,
+        rank: &Rank,
+        flags: &impl Serialize,
+        work: impl FnOnce(&mut TaskJob<'_, Self::Data>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()>;
+
+    /// Describes the data.
+    fn describe(data: &Arc<Self::Data>) -> DataDescription;
+
+    /// Returns the identity of the data in checkpoints. Every rank must call this.
+    fn identity(data: &Self::Data, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity>;
+
+    /// Reports the traffic and the partition of the data after a run. Every rank must call this.
+    fn report(&self, reporter: &mut Reporter, job: &mut TaskJob<'_, Self::Data>) -> anyhow::Result<()>;
+}
+
+/// The settings of a configuration that all tasks have.
+pub(crate) struct CommonConfig<'a> {
+    pub(crate) fit: &'a mut FitConfig,
+    pub(crate) step: &'a mut StepOptions,
+    pub(crate) conv: ConvKind,
+    /// The sampler of the evaluation; `None` if nothing is sampled.
+    pub(crate) eval_sampler: Option<SamplerConfig>,
+    /// True if node types with features have embeddings.
+    pub(crate) adds_embeddings: bool,
+    /// The start of the embeddings of nodes that a saved model has no rows for.
+    pub(crate) new_embeddings: Option<NewEmbeddings>,
+}
+
+/// A process that has joined the job and opened its data.
+pub(crate) struct TaskJob<'a, D> {
+    pub(crate) data: Arc<D>,
+    pub(crate) world: &'a mut ProcessGroup,
+    /// The sum of gradients over all ranks.
+    pub(crate) gradient_sum: &'a GradientSum,
+}
+
+/// A training or an evaluation in a process that has joined the job.
+pub(crate) struct TaskRun<'a, T: TaskProgram, B: TrainingBackend> {
+    pub(crate) args: &'a TaskArgs<T>,
+    pub(crate) config: &'a mut T::Config,
+    pub(crate) data: &'a Arc<DataOf<T>>,
+    pub(crate) world: &'a mut ProcessGroup,
+    pub(crate) device: &'a B::Device,
+    pub(crate) observer: &'a mut dyn Observer<T::Scores>,
+}
+
+/// The description of the data, for messages and saved models.
+pub(crate) struct DataDescription {
+    pub(crate) trained_on: TrainedOn,
+    /// True if models of the data have embeddings.
+    pub(crate) has_embeddings: bool,
+    pub(crate) has_edge_features: bool,
+    /// The graph whose traffic is shown.
+    pub(crate) traffic: Option<Arc<DistGraph>>,
+}
+
+/// A task in the list of all tasks.
+pub(crate) struct TaskEntry {
+    /// The name of the command.
+    pub(crate) name: &'static str,
+    /// The task of saved models.
+    pub(crate) model: ModelTask,
+    /// True if the data is a graph in parts.
+    pub(crate) reads_parts: bool,
+    /// Reads the scores of a result that the command has printed as JSON; `None` if the text is no result.
+    pub(crate) scores_of: fn(&str) -> Option<Result<Scores, String>>,
+}
+
+impl TaskEntry {
+    const fn of<T: TaskProgram>() -> Self {
+        let reads_parts = T::Flags::READS_PARTS;
+        Self { name: T::NAME, model: T::MODEL, reads_parts, scores_of: scores_of::<T> }
+    }
+}
+
+fn scores_of<T: TaskProgram>(text: &str) -> Option<Result<Scores, String>> {
+    let outcome: T::Outcome = serde_json::from_str(text).ok()?;
+    Some(outcome.scores())
+}
+
+/// The end of the help of each task.
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 \
+    ended by SIGTERM after a\ncheckpoint, 130 interrupted.";
+
+fn help_of<T: TaskProgram>() -> String {
+    format!("{}\n\n{EXIT_STATUS}", T::EXAMPLES)
+}
+
+/// Returns the names of the commands, for sentences.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
+    match names.split_last() {
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+macro_rules! tasks {
+    ($($variant:ident($task:path)),* $(,)?) => {
+        /// The commands that train.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum TaskCommand {
+            $(
+                #[command(name = <$task>::NAME, about = <$task>::ABOUT, after_help = help_of::<$task>())]
+                $variant(Box<TaskArgs<$task>>),
+            )*
+        }
+
+        /// All tasks.
+        pub(crate) const TASKS: &[TaskEntry] = &[$(TaskEntry::of::<$task>()),*];
+
+        impl TaskCommand {
+            /// Returns the flags of the command.
+            pub(crate) fn args(&self) -> &dyn JobCommand {
+                match self {
+                    $(Self::$variant(args) => &**args,)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl TaskCommand {
+            pub(crate) fn to_json(&self) -> serde_json::Value {
+                match self {
+                    $(Self::$variant(args) => serde_json::to_value(args).expect("JSON"),)*
+                }
+            }
+
+            /// Returns the settings that a run must have to continue from a checkpoint of this run.
+            fn identity(&self) -> std::collections::BTreeMap<String, String> {
+                match self {
+                    $(Self::$variant(args) => identity::settings_of(args, &[]).expect("settings"),)*
+                }
+            }
+
+            /// Returns true if a flag of the command may change when a run continues.
+            fn may_change(&self, id: &str) -> bool {
+                match self {
+                    $(Self::$variant(_) => identity::may_change::<<$task as TaskProgram>::Flags>(id),)*
+                }
+            }
+        }
+
+        /// Opens a saved model of any task for predictions.
+        pub(crate) fn open_model<B: TrainingBackend>(
+            saved: &SavedModel<'_>,
+            device: &B::Device,
+        ) -> anyhow::Result<Box<dyn OpenModel<B>>> {
+            $(
+                if saved.task.task == <$task>::MODEL {
+                    return Ok(Box::new(<$task>::open::<B>(saved, device)?));
+                }
+            )*
+            anyhow::bail!("{}: no command trains models for this task", saved.path.display())
+        }
+    };
+}
+
+tasks! {
+    Node(node::NodeTask),
+    Link(link::LinkTask),
+    Edge(edge::EdgeTask),
+    Graph(graph::GraphTask),
 }

@@ -1,164 +1,139 @@
 //! The command `train node`.
 
-use crate::args::NodeArgs;
-use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
-use crate::job::graph_session::{self, GraphSession};
-use crate::job::num_workers;
-use crate::job::process_role::Rank;
-use crate::progress::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent, shown};
-use crate::progress::traffic_table;
-use crate::tasks::model_bytes::read_on_rank_0;
-use crate::tasks::saved_model::{check_data, check_flags, loss_of_model, sampler_of_model};
-use crate::tasks::{has_edge_features, note_unread_edge_features};
-use edgecut_cluster::Termination;
-use edgecut_graph::META_FILE;
-use edgecut_trainer::model_file::{ModelTask, TrainedOn};
-use edgecut_trainer::{
-    EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
-};
-use serde::Serialize;
-use std::path::Path;
+use crate::args::objective::ObjectiveArgs;
+use crate::progress::reporter::EpochText;
+use crate::saved_model::SavedModel;
+use crate::settings::model_settings::check_flags;
+use crate::tasks::epoch_lines::SeedText;
+use crate::tasks::part_flags::PartFlags;
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
+use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::ModelTask;
+use edgecut_trainer::models::{Network, NetworkConfig};
+use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend};
+use std::sync::Arc;
 
-pub(crate) fn run<B: TrainingBackend>(
-    args: &NodeArgs,
-    rank: &Rank,
-    termination: Option<&Termination>,
-    device: &B::Device,
-) -> anyhow::Result<()> {
-    args.device.check_types::<B>(args.memory.feature_precision, device)?;
-    let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let mut config = NodeTrainingConfig { training, metric: args.objective.metric };
-    let loss = args.objective.loss()?;
-    let mut stopped = None;
-    graph_session::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
-        let num_epochs = config.training.fit.num_epochs;
-        let mut settings = vec![("precision", config.training.step.precision.to_string())];
-        if args.output.load_model.is_none() {
-            let metric = config.chosen_metric(job.graph.part().meta())?;
-            settings.push(("metric", serde_json::to_string(&metric)?));
+/// The task of predicting classes, labels or numbers of nodes.
+#[derive(Debug)]
+pub(crate) struct NodeTask;
+
+impl TaskProgram for NodeTask {
+    const NAME: &'static str = "node";
+    const ABOUT: &'static str = "Trains or evaluates a node classifier";
+    const EXAMPLES: &'static str = "Example with two processes on this machine:\n  \
+        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
+        The same on a dataset that is not partitioned:\n  \
+        train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
+        A process that torchrun, Slurm's srun, mpirun or an indexed Kubernetes Job started takes its rank from their\n\
+        environment variables. In this case leave out --num-nodes, --node-rank, --ip-config and --nproc-per-node.";
+    const MODEL: ModelTask = ModelTask::Node;
+
+    type Flags = PartFlags<(), ObjectiveArgs>;
+    type Config = NodeTrainingConfig;
+    type Scores = SeedScores;
+    type Outcome = SeedResult;
+    type Model<B: TrainingBackend> = Network<B>;
+    type ModelConfig = NetworkConfig;
+
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
+        let mut training = args.training_config(num_workers)?;
+        training.step.loss = args.own.objective.loss()?;
+        Ok(NodeTrainingConfig { training, metric: args.own.objective.metric })
+    }
+
+    fn common(config: &mut NodeTrainingConfig) -> CommonConfig<'_> {
+        (&mut config.training).into()
+    }
+
+    fn choose(
+        args: &TaskArgs<Self>,
+        config: &mut NodeTrainingConfig,
+        graph: &Arc<DistGraph>,
+    ) -> anyhow::Result<Option<String>> {
+        if args.run.output.load_model.is_some() {
+            return Ok(None);
         }
-        let checkpointed = args.checkpoints.data_of(&job.graph, job.world)?;
-        let run =
-            RunIdentity { command: "node", given: &args.given, flags: args, num_epochs, settings, data: checkpointed };
-        config.training.fit.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
-        let checkpoints = config.training.fit.checkpoints.as_ref();
-        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let mut reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
-        say_resumed(&reporter, checkpoints);
-        let has_features = has_edge_features(job.graph.part().meta());
-        note_unread_edge_features(&reporter, config.training.kind, has_features);
-        reporter.watch(&job.graph);
-        if let Some(all) = args.training.all_neighbors(&args.sampling, job.graph.part().meta()) {
-            config.training.eval_num_neighbors = all;
-            reporter
-                .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
-        }
-        let trained_on = TrainedOn::new(job.graph.part().meta());
-        reporter.describe_data(trained_on.with_sampler(config.training.eval_sampler()));
-        let data = args.part.dataset_root_dir.as_deref();
-        // Existing parts were made with flags of their own.
-        let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
-        reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
-        config.training.fit.warm_start = args.training.start.warm_start(job.world)?;
-        let mut reporter = TaskReporter { reporter, task: NodeText };
-        let result = match &args.output.load_model {
-            Some(path) => evaluate::<B>(args, path, job, &config, device)?,
-            None => {
-                let trained = B::train_node(&job.graph, &config, job.world, device, &mut reporter);
-                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
-                    Some(fitted) => fitted.result,
-                    None => return Ok(()),
-                }
-            }
+        let Some(all) = args.own.training.all_neighbors(&args.own.sampling, graph.part().meta()) else {
+            return Ok(None);
         };
-        if args.training.stats {
-            traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
+        config.training.eval_num_neighbors = all;
+        let why = "evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)";
+        Ok(Some(why.to_owned()))
+    }
+
+    fn metric(config: &NodeTrainingConfig, graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
+        Ok(Some(config.chosen_metric(graph.part().meta())?))
+    }
+
+    fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<SeedScores> {
+        SeedText
+    }
+
+    fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<SeedResult> {
+        Ok(B::train_node(run.data, run.config, run.world, run.device, run.observer)?.result)
+    }
+
+    fn open<B: TrainingBackend>(saved: &SavedModel<'_>, device: &B::Device) -> anyhow::Result<Open<Self, B>> {
+        let (mut model, config, embeddings) = B::open_network(&saved.bytes, saved.path, Self::MODEL, device)?;
+        model.set_precision(saved.precision);
+        let outputs = Some(saved.task.outputs_or_classes(config.num_outputs()));
+        Ok(Open { model, config, embeddings: saved.matched(embeddings), outputs })
+    }
+
+    fn evaluate<B: TrainingBackend>(
+        run: TaskRun<'_, Self, B>,
+        saved: &SavedModel<'_>,
+        open: &Open<Self, B>,
+    ) -> anyhow::Result<SeedResult> {
+        let TaskRun { args, config, data, world, device, .. } = run;
+        let Open { model, config: model_config, embeddings, outputs } = open;
+        config.training.step.loss = saved.loss(config.training.step.loss.take())?;
+        check_flags(
+            &args.given,
+            saved.path,
+            &args.own.training.settings_of(model_config, model_config.graph.has_edge_features()),
+        )?;
+        // The flags decide, as in a training, if they give fan-outs, or if the file is of an earlier version.
+        let is_old = saved.trained_on.as_ref().is_none_or(|trained_on| trained_on.sampler.is_none());
+        let decides = is_old || args.given.is_given("num_neighbors");
+        if decides && let Some(all) = args.own.training.all_neighbors(&args.own.sampling, data.part().meta()) {
+            config.training.eval_num_neighbors = all;
         }
-        reporter.reporter.partition(data)?;
-        reporter.reporter.seed_result(&result)?;
-        reporter.reporter.write_report()
-    })?;
-    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
-}
-
-fn evaluate<B: TrainingBackend>(
-    args: &NodeArgs,
-    path: &Path,
-    job: &mut GraphSession<'_>,
-    config: &NodeTrainingConfig,
-    device: &B::Device,
-) -> anyhow::Result<SeedResult> {
-    let bytes = read_on_rank_0(path, job.world)?;
-    let (mut model, model_config, embeddings) = B::open_network(&bytes, path, ModelTask::Node, device)?;
-    let mut config = config.clone();
-    config.training.step.loss = loss_of_model(&bytes, path, config.training.step.loss.take())?;
-    check_flags(&args.given, path, &args.training.settings_of(&model_config))?;
-    let sampler = sampler_of_model(&args.given, &bytes, path, config.training.eval_sampler())?;
-    check_data(&bytes, path, job.graph.part().meta(), Some(&sampler), job.world)?;
-    config.training.eval_num_neighbors = sampler.num_neighbors.clone();
-    config.training.sampler = sampler;
-    model.set_precision(config.training.step.precision);
-    Ok(B::evaluate_node(&job.graph, &config, &model, &model_config, (&embeddings).into(), job.world, device)?)
-}
-
-/// Formats the accuracy of the training batches, with a comma behind it; empty if the loss counts no correct predictions.
-pub(crate) fn train(report: &EpochReport<SeedScores>) -> String {
-    report.train_acc.map_or_else(String::new, |accuracy| format!("train {}, ", percent(Some(accuracy))))
-}
-
-/// Formats the scores on the validation data: the accuracy if it is defined, and the metric that selects the best epoch.
-pub(crate) fn valid(report: &EpochReport<SeedScores>) -> String {
-    let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
-    if report.metric == "accuracy" {
-        return percent(accuracy);
+        args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
+        Ok(B::evaluate_node(data, config, model, model_config, embeddings.into(), world, device)?)
     }
-    let metric = format!("{} {}", report.metric, shown(&report.metric, report.valid_metric));
-    match accuracy {
-        Some(accuracy) => format!("{}, {metric}", percent(Some(accuracy))),
-        None => metric,
+
+    fn node_rows<B: TrainingBackend>(
+        open: &Open<Self, B>,
+        job: PredictionJob<'_, '_, B>,
+        config: &PredictionConfig,
+    ) -> anyhow::Result<DistRows> {
+        Ok(B::predict_node(job, &open.model, &open.config, (&open.embeddings).into(), config)?)
     }
 }
 
-/// The report of an epoch of a model for nodes or edges.
-pub(crate) struct NodeText;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::tasks::TaskCommand;
+    use clap::Parser;
+    use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    use edgecut_trainer::TrainingConfig;
+    use edgecut_trainer::models::{ConvKind, SageSettings};
 
-/// An epoch's line in the metrics file.
-#[derive(Serialize)]
-struct NodeLine<'a> {
-    epoch: u64,
-    seeds: u64,
-    loss: Option<f64>,
-    train_acc: Option<f64>,
-    valid_acc: Option<f64>,
-    metric: &'a str,
-    valid_metric: Option<f64>,
-    #[serde(flatten)]
-    cost: &'a EpochCost,
-}
-
-impl EpochText<SeedScores> for NodeText {
-    fn line(&self, report: &EpochReport<SeedScores>) -> impl Serialize {
-        NodeLine {
-            epoch: report.epoch,
-            seeds: report.num_seeds,
-            loss: report.loss,
-            train_acc: report.train_acc,
-            valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),
-            metric: &report.metric,
-            valid_metric: report.valid_metric,
-            cost: &report.cost,
-        }
-    }
-
-    fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
-        format!(
-            "epoch {}/{num_epochs}: loss {}, {}valid {}, {}",
-            report.epoch,
-            number(report.loss),
-            train(report),
-            valid(report),
-            cost(&report.cost),
-        )
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "node", "--dataset-root-dir", "a"]).expect("a command line");
+        let Command::Task(TaskCommand::Node(args)) = cli.command else { panic!("another command") };
+        let config = NodeTask::config(&args, 8).expect("a configuration");
+        let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
+        let kind = ConvKind::Sage(SageSettings::default());
+        let mut expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
+        expected.fit.num_epochs = 100;
+        expected.fit.patience = Some(20);
+        assert_eq!(format!("{:?}", config.training), format!("{expected:?}"));
     }
 }

@@ -1,7 +1,7 @@
 //! Runs that continue with another number of processes, or with other parts.
 
 use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
-use crate::programs::{children_of, run, stderr, typed_parts};
+use crate::programs::{run, stderr, typed_parts};
 use serde_json::Value;
 use std::path::Path;
 
@@ -24,9 +24,7 @@ impl Training {
 
     /// The number of steps of an unfinished epoch before a checkpoint; 0 between two epochs.
     fn step_of(&self, steps: u64) -> u64 {
-        let manifest = std::fs::read(self.folder(steps).join("node-00000.json")).expect("a manifest");
-        let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
-        manifest["step"].as_u64().expect("a step")
+        self.position(steps, "step")
     }
 
     fn resumed(&self, nproc: &str, more: &[&str]) -> Outcome {
@@ -58,12 +56,14 @@ fn check_resized(training: &Training, within: u64, sizes: &[&str]) {
         assert_eq!(outcome.epochs.len(), whole.epochs.len());
 
         // Killed after it has continued, within the same epoch or a later one.
-        let killed = training.with_checkpoint(within);
         let flags = [&["--nproc-per-node", size, "--resume"][..], &every].concat();
-        let mut child = killed.stored(&flags).spawn().expect("start train");
-        assert!(wait_until(&mut child, || killed.newest() > within), "it was to be killed");
-        assert!(!children_of(child.id()).is_empty() || *size == "1");
-        kill_all(child);
+        let killed = std::iter::repeat_with(|| {
+            let killed = training.with_checkpoint(within);
+            let mut child = killed.stored(&flags).spawn().expect("start train");
+            (wait_until(&mut child, || killed.newest() > within) && kill_all(child)).then_some(killed)
+        });
+        // On a busy machine, a run may end before it is killed.
+        let killed = killed.take(10).flatten().next().expect("a killed run");
         assert_eq!(killed.resumed(size, &every), outcome, "with {size} processes");
 
         // With a third number after some more steps.

@@ -1,7 +1,7 @@
 //! Trainings whose files are in folders of their own.
 
 use crate::programs::{
-    self, ENDS_WITHIN, TRAIN, children_of, edge_parts, end, link_parts, stderr, typed_parts, unplace,
+    self, ENDS_WITHIN, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts, unplace,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+/// The flags of a run that is interrupted, and does not end before, however late the interruption comes.
+pub(crate) const ENDLESS: [&str; 2] = ["--num-epochs", "1000000"];
 
 /// A training whose files are in a folder of its own.
 pub(crate) struct Training {
@@ -121,6 +124,24 @@ impl Training {
     pub(crate) fn newest(&self) -> u64 {
         self.complete().last().copied().unwrap_or(0)
     }
+
+    /// Returns a value of the manifest of a checkpoint.
+    pub(crate) fn position(&self, steps: u64, name: &str) -> u64 {
+        let manifest = std::fs::read(self.folder(steps).join("node-00000.json")).expect("a manifest");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+        manifest[name].as_u64().expect("a number")
+    }
+
+    /// Completes an interrupted run one epoch after the epoch of its newest checkpoint. The outcome must equal the outcome
+    /// of `uninterrupted` after as many epochs. Returns the standard error.
+    pub(crate) fn completes_like(&self, uninterrupted: &Self, flags: &[&str]) -> String {
+        let num_epochs = (self.position(self.newest(), "epoch") + 2).to_string();
+        let last = ["--num-epochs", &num_epochs];
+        let whole = uninterrupted.outcome(&run(&mut uninterrupted.command(&last)));
+        let output = run(&mut self.stored(&[flags, &last].concat()));
+        assert_eq!(self.outcome(&output), whole, "{}", stderr(&output));
+        stderr(&output)
+    }
 }
 
 pub(crate) fn tensors(path: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
@@ -146,10 +167,12 @@ pub(crate) fn links(nproc: &str) -> (programs::Parts, Training) {
     (parts, training)
 }
 
+/// Edges, whose ends have features, embeddings, or both.
 pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
     let parts = edge_parts(2, true);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
-    let more = ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2"];
+    let more =
+        ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2", "--node-embeddings", "v0=3"];
     let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more].concat());
     (parts, training)
 }
@@ -176,14 +199,14 @@ pub(crate) fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool 
     }
 }
 
-/// Kills a process and those that it has started, without a chance to notice.
-pub(crate) fn kill_all(child: Child) {
+/// Kills a process and those that it has started, without a chance to notice. Returns false if they had ended before.
+pub(crate) fn kill_all(child: Child) -> bool {
     let ranks = children_of(child.id());
     for pid in ranks.into_iter().chain([child.id()]) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
         let _ = kill_process(pid, Signal::KILL);
     }
-    end(child);
+    !end(child).status.success()
 }
 
 pub(crate) fn terminate(child: &Child) {

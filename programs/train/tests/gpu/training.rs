@@ -1,14 +1,16 @@
 //! Complete training runs on a GPU, started as users start them.
 
 use edgecut_testing::{Need, skip};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::readers::FakeOptions;
 use serde_json::Value;
 
-use crate::programs::{Parts, TRAIN, end_within, error_of, fake_parts_of, link_parts, stderr, typed_parts, unplace};
+use crate::programs::{
+    Parts, end_within, error_of, fake_parts_of, link_parts, program, stderr, succeeded, typed_parts,
+};
 
 /// The maximum duration of a run. It is long because a GPU that is emulated on the CPU is slow.
 const ENDS_WITHIN: Duration = Duration::from_secs(240);
@@ -30,9 +32,7 @@ fn parts(num_parts: u32) -> Parts {
 }
 
 fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
-    unplace(&mut command);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = program();
     command.args([subcommand, "--device", device, "--lr", "0.01", "--num-epochs", "2"]).args(flags);
     end_within(ENDS_WITHIN, command.spawn().expect("start train"))
 }
@@ -156,9 +156,8 @@ fn a_gpu_that_fails_is_one_error_with_a_remedy() {
     }
     let parts = parts(1);
     let fails = |variable: &str, value: &str, expected: &[&str]| {
-        let mut command = Command::new(TRAIN);
-        unplace(&mut command);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).env_remove("RUST_BACKTRACE").env(variable, value);
+        let mut command = program();
+        command.env_remove("RUST_BACKTRACE").env(variable, value);
         command.args(["node", "--device", "cuda", "--dataset-root-dir"]).arg(&parts.path).args(SMALL);
         let output = end_within(ENDS_WITHIN, command.spawn().expect("start train"));
         assert!(!output.status.success());
@@ -185,15 +184,13 @@ fn late_copies_and_kernels_change_nothing() {
     let epochs = |delay: &str| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let metrics = folder.path().join("metrics.jsonl");
-        let mut command = Command::new(TRAIN);
-        unplace(&mut command);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("CUDA_ON_CPU_DELAY", delay);
+        let mut command = program();
+        command.env("CUDA_ON_CPU_DELAY", delay);
         // Small batches, so that a batch is copied while kernels still read another one.
         command.args(["node", "--device", "cuda", "--num-neighbors", "5,3", "--batch-size", "16"]);
         command.args(["--hidden-channels", "16", "--num-epochs", "3", "--gpu-cache-bytes", "20KB"]);
         command.args(["--dataset-root-dir", path]).arg("--metrics").arg(&metrics);
-        let output = end_within(ENDS_WITHIN, command.spawn().expect("start train"));
-        assert!(output.status.success(), "{}", stderr(&output));
+        succeeded(end_within(ENDS_WITHIN, command.spawn().expect("start train")));
         let text = std::fs::read_to_string(&metrics).expect("the metrics");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a JSON line"));
         let numbers = |line: Value| Some((line["loss"].as_f64()?, line["valid_acc"].as_f64()?));

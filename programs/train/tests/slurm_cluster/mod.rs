@@ -1,6 +1,7 @@
 //! A Slurm cluster with two nodes on this machine, with its own files and ports. Dropping the value stops it.
 
 use crate::programs::{ENDS_WITHIN, end, stderr, unplace};
+use edgecut_testing::free_port;
 use std::fmt::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
@@ -79,9 +80,7 @@ impl SlurmCluster {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("this machine's name");
         let host = host.trim().split('.').next().unwrap_or_default();
         let dir = self.dir.path().display();
-        // All listeners stay open until all ports are chosen, so that the ports differ.
-        let ports = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-        let [controller, first, second] = ports.each_ref().map(|p| p.local_addr().expect("its address").port());
+        let [controller, first, second] = [(); 3].map(|()| free_port());
         let mut text = format!(
             "ClusterName=edgecut-test\n\
              SlurmctldHost={host}(127.0.0.1)\n\

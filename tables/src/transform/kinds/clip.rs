@@ -3,7 +3,7 @@
 use crate::keys::Object;
 use crate::transform::impute::spread;
 use crate::transform::kind::{Fit, FittedKind, Kind, Row};
-use crate::transform::statistics::{PerNumber, quantile, sorted};
+use crate::transform::statistics::{ColumnStatistics, quantile, sorted};
 use serde::{Deserialize, Serialize};
 
 /// Limits of numbers, which are given or quantiles of the column.
@@ -31,7 +31,7 @@ impl Clip {
 
 impl Kind for Clip {
     const KEYS: &'static [&'static str] = &["min", "max", "quantiles"];
-    type Statistics = PerNumber<Vec<f64>>;
+    type Statistics = ColumnStatistics;
     type Fitted = Fitted;
 
     fn read(object: &Object) -> Result<Self, String> {
@@ -44,17 +44,21 @@ impl Kind for Clip {
     }
 
     fn statistics(&self) -> Option<Self::Statistics> {
-        Some(PerNumber::default())
+        Some(if self.has_quantiles() { ColumnStatistics::VALUES } else { ColumnStatistics::WIDTH })
+    }
+
+    fn is_fitted(&self) -> bool {
+        self.has_quantiles()
     }
 
     fn fit(&self, fit: Fit<Self::Statistics>) -> Result<Fitted, String> {
-        let Some([low, high]) = self.quantiles else {
+        let (ColumnStatistics::Values(values), Some([low, high])) = (fit.needed(), self.quantiles) else {
             let limit = |numbers: &Option<Vec<f64>>, key| {
                 numbers.as_ref().map(|numbers| spread(numbers, fit.width, key)).transpose()
             };
             return Ok(Fitted { min: limit(&self.min, "min")?, max: limit(&self.max, "max")? });
         };
-        let limits = fit.needed().known(|_, numbers| {
+        let limits = values.known(|_, numbers| {
             let sorted = sorted(numbers);
             [quantile(&sorted, low), quantile(&sorted, high)]
         })?;
@@ -96,5 +100,21 @@ impl FittedKind for Fitted {
             out.push(self.max.as_ref().map_or(number, |max| number.min(max[at])) as f32);
         }
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transform::kind::Statistics;
+
+    #[test]
+    fn given_limits_keep_no_values() {
+        let clip = Clip { min: Some(vec![0.0]), max: None, quantiles: None };
+        let mut statistics = clip.statistics().unwrap();
+        statistics.add(Row::Numbers(&[1.0, -2.0])).unwrap();
+        assert!(matches!(&statistics, ColumnStatistics::Width(_)));
+        let fitted = clip.fit(Fit { statistics: Some(&statistics), width: 2 }).unwrap();
+        assert_eq!(fitted, Fitted { min: Some(vec![0.0; 2]), max: None });
     }
 }

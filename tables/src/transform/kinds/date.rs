@@ -148,6 +148,10 @@ impl Kind for Date {
         Some(PerNumber::default())
     }
 
+    fn is_fitted(&self) -> bool {
+        self.reference.is_none() && self.outputs.contains(&Output::Age)
+    }
+
     fn fit(&self, fit: Fit<Self::Statistics>) -> Result<Fitted, String> {
         let reference = match self.reference {
             Some(seconds) => vec![seconds; fit.width],

@@ -43,6 +43,10 @@ impl Kind for MaxMinNorm {
         Some(PerNumber::default())
     }
 
+    fn is_fitted(&self) -> bool {
+        self.max_val.is_none() || self.min_val.is_none()
+    }
+
     fn fit(&self, fit: Fit<Self::Statistics>) -> Result<Fitted, String> {
         let max_val = match &self.max_val {
             Some(max) => spread(max, fit.width, "max_val")?,

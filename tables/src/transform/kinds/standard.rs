@@ -33,6 +33,10 @@ impl Kind for Standard {
         Some(PerNumber::default())
     }
 
+    fn is_fitted(&self) -> bool {
+        self.sum.is_none()
+    }
+
     fn fit(&self, fit: Fit<Self::Statistics>) -> Result<Fitted, String> {
         let sum = match &self.sum {
             Some(sum) => spread(sum, fit.width, "sum")?,

@@ -1,79 +1,73 @@
-//! The result of a run, as the run prints it.
+//! The results of tasks, and their scores, by which a sweep compares runs.
 
+use crate::progress::reporter::Reporter;
 use edgecut_trainer::SeedResult;
-use edgecut_trainer::graph::CrossValidationResult;
-use edgecut_trainer::link::LinkResult;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// The result that a run prints with `--json`. The variants are tried in order: only results of links have scores of whole
-/// splits, and only cross-validations have a protocol.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum RunResult {
-    Link(Box<LinkResult>),
-    CrossValidation(CrossValidationResult),
-    Seeds(SeedResult),
+/// The result of a task, which `--json` prints.
+pub(crate) trait Outcome: Serialize + DeserializeOwned {
+    /// Prints the result, and writes it to the metrics file.
+    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()>;
+
+    /// Returns the scores by which a sweep compares runs.
+    ///
+    /// # Errors
+    /// The result has no score on the validation data.
+    fn scores(&self) -> Result<Scores, String>;
 }
 
 /// The scores of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Scores {
+pub(crate) struct Scores {
     /// The metric that selected the epoch.
-    pub(super) metric: String,
+    pub(crate) metric: String,
     /// True if greater values of the metric are better.
     #[serde(skip)]
-    pub(super) higher_is_better: bool,
+    pub(crate) higher_is_better: bool,
     /// The metric on the validation data, or the mean over the folds of a cross-validation.
-    pub(super) valid: f64,
+    pub(crate) valid: f64,
     /// The metric on the test data; `None` without test data.
-    pub(super) test: Option<f64>,
+    pub(crate) test: Option<f64>,
     /// The selected epoch; `None` for a cross-validation, which has one per fold.
-    pub(super) best_epoch: Option<u64>,
+    pub(crate) best_epoch: Option<u64>,
 }
 
-impl RunResult {
-    /// Returns the scores.
-    ///
-    /// # Errors
-    /// The result has no score on the validation data, so the run cannot be compared with others.
-    pub(super) fn scores(&self) -> Result<Scores, String> {
-        let (metric, valid, test, best_epoch) = match self {
-            Self::Link(result) => {
-                let metric = result.metric;
-                let valid = result.valid.get(metric);
-                (metric.to_string(), valid, result.test.get(metric), Some(result.best_epoch))
-            }
-            Self::CrossValidation(result) => (result.metric.to_string(), Some(result.mean), Some(result.mean), None),
-            Self::Seeds(result) => {
-                (result.metric.to_string(), result.valid_metric, result.test_metric, Some(result.best_epoch))
-            }
-        };
-        let higher_is_better = match self {
-            Self::Link(_) => true,
-            Self::CrossValidation(result) => result.metric.higher_is_better(),
-            Self::Seeds(result) => result.metric.higher_is_better(),
-        };
-        match valid {
-            Some(valid) => Ok(Scores { metric, higher_is_better, valid, test, best_epoch }),
-            None => Err(format!(
-                "error: its result has no {metric} on the validation data: give it validation data, or another metric"
-            )),
-        }
+impl Outcome for SeedResult {
+    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
+        reporter.seed_result(self)
     }
+
+    fn scores(&self) -> Result<Scores, String> {
+        Ok(Scores {
+            metric: self.metric.to_string(),
+            higher_is_better: self.metric.higher_is_better(),
+            valid: self.valid_metric.ok_or_else(|| no_score(self.metric.name()))?,
+            test: self.test_metric,
+            best_epoch: Some(self.best_epoch),
+        })
+    }
+}
+
+/// Returns the error of a result without a score on the validation data.
+pub(super) fn no_score(metric: &str) -> String {
+    format!("error: its result has no {metric} on the validation data: give it validation data, or another metric")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edgecut_trainer::graph::Protocol;
-    use edgecut_trainer::link::{LinkMetric, LinkScores};
+    use crate::tasks::TASKS;
+    use edgecut_trainer::graph::{CrossValidationResult, Protocol};
+    use edgecut_trainer::link::{LinkMetric, LinkResult, LinkScores};
     use edgecut_trainer::metrics::Metric;
     use serde::Serialize;
 
-    /// Returns the scores of a result that a run has written.
-    fn read(written: &impl Serialize) -> Result<Scores, String> {
+    /// Returns the scores of a result that a run of a task has written.
+    fn read(task: &str, written: &impl Serialize) -> Result<Scores, String> {
         let text = serde_json::to_string(written).expect("JSON");
-        serde_json::from_str::<RunResult>(&text).unwrap_or_else(|error| panic!("{text}: {error}")).scores()
+        let task = TASKS.iter().find(|entry| entry.name == task).expect("a task");
+        (task.scores_of)(&text).unwrap_or_else(|| panic!("no result: {text}"))
     }
 
     fn link_scores(metric: LinkMetric, value: f64) -> LinkScores {
@@ -97,7 +91,7 @@ mod tests {
             let metric: LinkMetric = name.parse().expect("a metric");
             let valid = link_scores(metric, 0.25);
             let test = link_scores(metric, 0.75);
-            let found = read(&LinkResult { best_epoch: 4, metric, valid, test }).expect("scores");
+            let found = read("link", &LinkResult { best_epoch: 4, metric, valid, test }).expect("scores");
             assert_eq!(
                 found,
                 Scores {
@@ -123,9 +117,13 @@ mod tests {
             let higher_is_better = metric.higher_is_better();
             let expected =
                 Scores { metric: metric.to_string(), higher_is_better, valid: 0.5, test: None, best_epoch: Some(3) };
-            assert_eq!(read(&result), Ok(expected));
+            for task in ["node", "edge", "graph"] {
+                assert_eq!(read(task, &result).as_ref(), Ok(&expected), "{task}");
+            }
             result.valid_metric = None;
-            assert!(read(&result).expect_err("no score").contains(&format!("no {metric} on the validation data")));
+            assert!(
+                read("node", &result).expect_err("no score").contains(&format!("no {metric} on the validation data"))
+            );
             let folds = CrossValidationResult {
                 protocol: Protocol::Validation,
                 metric,
@@ -141,7 +139,7 @@ mod tests {
                 test: Some(0.625),
                 best_epoch: None,
             };
-            assert_eq!(read(&folds), Ok(expected));
+            assert_eq!(read("graph", &folds), Ok(expected));
         }
     }
 }

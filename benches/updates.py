@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Updates parts day by day, beside partitioning all tables again, and trains a model with warm starts beside new models.
+
+    benches/updates.py WORK [--bin target/release] [--users 70000] [--items 30000] [--purchases 500000] [--days 10]
+                       [--train-days 1,10] [--partitions 2]
+
+A shop has users and items in 50 communities. 80 % of the purchases are within a community. Each day adds 1 % of the users and of the
+items, and 3 % of the purchases. Ids are texts. A line of JSON per day has the seconds, the bytes of tables that were read, the
+cut and the balance of the update and of partitioning all tables so far by METIS. On the days of --train-days, three models are
+trained on the updated parts: one continues the model of the day before it for an epoch, and two start from nothing, for one epoch
+and for as many epochs as the first model had. Needs NumPy and pyarrow.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+COMMUNITIES = 50
+WIDTH = 8
+
+
+class Shop:
+    """The tables so far."""
+
+    def __init__(self, work, seed=1):
+        self.work = work
+        self.random = np.random.default_rng(seed)
+        self.centers = self.random.normal(size=(COMMUNITIES, WIDTH))
+        self.communities = {"user": np.empty(0, np.int64), "item": np.empty(0, np.int64)}
+
+    def write(self, day, users, items, purchases):
+        """Writes the tables of a day, and returns their bytes."""
+        folder = self.work / f"day-{day:02}"
+        folder.mkdir()
+        for name, number in (("user", users), ("item", items)):
+            first = len(self.communities[name])
+            new = self.random.integers(COMMUNITIES, size=number)
+            self.communities[name] = np.concatenate([self.communities[name], new])
+            features = (self.centers[new] + self.random.normal(size=(number, WIDTH)) * 2).astype(np.float32)
+            ids = [f"{name}-{at:09}" for at in range(first, first + number)]
+            rows = pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), WIDTH)
+            pa.parquet.write_table(pa.table({"id": ids, "x": rows}), folder / f"{name}s.parquet")
+        by_community = np.argsort(self.communities["item"], kind="stable")
+        starts = np.searchsorted(self.communities["item"][by_community], np.arange(COMMUNITIES + 1))
+        who = self.random.integers(len(self.communities["user"]), size=purchases)
+        of = self.communities["user"][who]
+        size = starts[of + 1] - starts[of]
+        within = by_community[starts[of] + (self.random.random(purchases) * size).astype(np.int64)]
+        anywhere = self.random.integers(len(by_community), size=purchases)
+        what = np.where(self.random.random(purchases) < 0.8, within, anywhere)
+        table = {"who": [f"user-{at:09}" for at in who], "what": [f"item-{at:09}" for at in what]}
+        pa.parquet.write_table(pa.table(table), folder / "purchases.parquet")
+        return sum(path.stat().st_size for path in folder.iterdir())
+
+    def conf(self, name, days):
+        """Writes the configuration of the tables of some days."""
+        files = lambda table: [f"day-{day:02}/{table}.parquet" for day in days]
+        nodes = lambda name: {
+            "node_type": name,
+            "node_id_col": "id",
+            "files": files(f"{name}s"),
+            "features": [{"feature_col": "x", "transform": {"name": "z_score"}}],
+        }
+        edges = {
+            "relation": ["user", "buys", "item"],
+            "files": files("purchases"),
+            "source_id_col": "who",
+            "dest_id_col": "what",
+            "labels": [{"task_type": "link_prediction", "split_pct": [0.9, 0.05, 0.05]}],
+        }
+        path = self.work / f"{name}.json"
+        path.write_text(json.dumps({"nodes": [nodes("user"), nodes("item")], "edges": [edges]}, indent=1))
+        return path
+
+
+def run(command):
+    """Runs a program, and returns its JSON and its seconds."""
+    start = time.perf_counter()
+    output = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(output), round(time.perf_counter() - start, 2)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--bin", type=pathlib.Path, default="target/release")
+    for flag, default in (("users", 70000), ("items", 30000), ("purchases", 500000), ("days", 10), ("partitions", 2)):
+        parser.add_argument(f"--{flag}", type=int, default=default)
+    parser.add_argument("--train-days", default="1,10")
+    parser.add_argument("--epochs", type=int, default=3, help="epochs of the first model (default 3)")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True)
+    shop = Shop(args.work)
+    program = args.bin / "partition-graph"
+    parts = args.work / "parts"
+
+    def partition(conf, out):
+        command = [program, "--conf", conf, "--dataset", "shop", "--output-dir", out, "--overwrite", "--json"]
+        return run([*command, "--num-partitions", args.partitions, "--add-reverse-edges"])
+
+    def train(save, more):
+        command = [args.bin / "train", "link", "--dataset-root-dir", parts, "--num-neighbors", "5,3", "--json"]
+        command += ["--hidden-channels", 32, "--batch-size", 2048, "--lr", "0.005", "--dropout", 0, "--save-model", save]
+        result, seconds = run([*command, *more])
+        return {"seconds": seconds, "test": result.get("test")}
+
+    train_days = {int(day) for day in args.train_days.split(",") if day}
+    num_bytes = shop.write(0, args.users, args.items, args.purchases)
+    made, seconds = partition(shop.conf("day-00", [0]), parts)
+    line = {"day": 0, "bytes": num_bytes, "partition_s": seconds, "cut": made["report"]["cut_fraction"]}
+    model = args.work / "model-0.safetensors"
+    if train_days:
+        line["first_model"] = train(model, ["--num-epochs", args.epochs])
+    print(json.dumps(line), flush=True)
+    total = num_bytes
+    for day in range(1, args.days + 1):
+        num_bytes = shop.write(day, args.users // 100, args.items // 100, args.purchases * 3 // 100)
+        total += num_bytes
+        updated, update_s = run([program, "update", parts, "--conf", shop.conf(f"day-{day:02}", [day]), "--json"])
+        again, again_s = partition(shop.conf("all", range(day + 1)), args.work / "again")
+        line = {
+            "day": day,
+            "update": {"seconds": update_s, "table_bytes": num_bytes, **updated["quality"]["after"]},
+            "again": {
+                "seconds": again_s,
+                "table_bytes": total,
+                "cut_fraction": again["report"]["cut_fraction"],
+                "node_balance": again["balance"]["nodes"],
+                "edge_balance": again["balance"]["edges"],
+            },
+            "reasons": updated["quality"]["reasons"],
+        }
+        if day in train_days:
+            warm = args.work / f"model-{day}.safetensors"
+            line["warm"] = train(warm, ["--num-epochs", 1, "--init-from", model])
+            line["new_1_epoch"] = train(args.work / "new.safetensors", ["--num-epochs", 1])
+            line["new"] = train(args.work / "new-long.safetensors", ["--num-epochs", args.epochs])
+            model = warm
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+//! The updated nodes of a type.
+
+use super::NodeUpdate;
+use super::gather::{gather, gather_features};
+use crate::GraphError;
+use crate::dataset::{NodeData, Split, Splits, Targets};
+use crate::memory::{Features, Workspace};
+use crate::part::PartNodes;
+use crate::{NodeTypeId, Part};
+
+/// The number of a node that is removed, and the row of a node that has none.
+pub(super) const NONE: u32 = u32::MAX;
+
+const DAMAGED: &str = "the original ids of the parts do not belong together";
+
+/// The numbers of the nodes of a type after an update.
+pub(super) struct Numbering {
+    /// The number of each global id of the parts, or [`NONE`].
+    pub(super) of_global: Vec<u32>,
+    /// The global id in the parts of each node that stays, by number.
+    pub(super) globals: Vec<u32>,
+    /// The part of each node that stays.
+    pub(super) parts: Vec<u32>,
+    /// The row of each node in the update, or [`NONE`].
+    rows: Vec<u32>,
+}
+
+impl Numbering {
+    /// Numbers the nodes of a type.
+    ///
+    /// # Errors
+    /// Describes original ids of parts or numbers of rows that do not belong together.
+    pub(super) fn new(parts: &[Part], node_type: NodeTypeId, update: &NodeUpdate) -> Result<Self, String> {
+        let num_known = update.removed.len();
+        // The part and the global id of each original id.
+        let mut places = vec![(NONE, NONE); num_known];
+        for part in parts {
+            let start = part.owned(node_type).start;
+            for (global, &original) in (start..).zip(&part.nodes(node_type).original_ids[..]) {
+                *places.get_mut(original as usize).ok_or(DAMAGED)? = (part.id().0, global);
+            }
+        }
+        let mut of_global = vec![NONE; num_known];
+        let mut globals = Vec::with_capacity(num_known);
+        let mut of_parts = Vec::with_capacity(num_known);
+        for (&(part, global), _) in places.iter().zip(&update.removed).filter(|(_, is_removed)| !**is_removed) {
+            *of_global.get_mut(global as usize).ok_or(DAMAGED)? = globals.len() as u32;
+            globals.push(global);
+            of_parts.push(part);
+        }
+        let num_new = update.numbers.iter().filter(|&&number| number as usize >= globals.len()).count();
+        let mut rows = vec![NONE; globals.len() + num_new];
+        for (row, &number) in (0..).zip(&update.numbers) {
+            match rows.get_mut(number as usize) {
+                Some(of_node) if *of_node == NONE => *of_node = row,
+                _ => return Err(format!("row {row} of the update has the number {number}, which is not free")),
+            }
+        }
+        Ok(Self { of_global, globals, parts: of_parts, rows })
+    }
+
+    /// Returns the position of each node among the nodes of the parts, followed by the rows of the update and, for new nodes
+    /// without a row in an array, by the value of such nodes. `num_rows` is 0 for an array that the update does not have.
+    fn positions(&self, num_rows: usize) -> Vec<u64> {
+        let num_known = self.of_global.len() as u64;
+        let mut positions = Vec::with_capacity(self.rows.len());
+        for (number, &row) in self.rows.iter().enumerate() {
+            positions.push(match self.globals.get(number) {
+                _ if (row as usize) < num_rows => num_known + u64::from(row),
+                Some(&global) => u64::from(global),
+                None => num_known + num_rows as u64,
+            });
+        }
+        positions
+    }
+}
+
+/// Returns the updated nodes of a type.
+pub(super) fn updated(
+    parts: &[Part],
+    node_type: NodeTypeId,
+    update: &NodeUpdate,
+    numbering: &Numbering,
+    space: &Workspace,
+) -> Result<NodeData, GraphError> {
+    let Some(meta) = parts.first().map(|part| &part.meta().node_types[node_type.index()]) else {
+        return Ok(NodeData::default());
+    };
+    let nodes: Vec<&PartNodes> = parts.iter().map(|part| part.nodes(node_type)).collect();
+    let rows = &update.rows;
+    let mut features = None;
+    if meta.feature_dim > 0 {
+        let pieces: Vec<&Features> =
+            nodes.iter().filter_map(|nodes| nodes.features.as_ref()).chain(&rows.features).collect();
+        let positions = numbering.positions(rows.num_nodes);
+        features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
+    }
+    let mut labels = None;
+    if meta.has_labels {
+        let of_rows = rows.labels.as_deref().unwrap_or_default();
+        let mut pieces: Vec<&[i64]> = nodes.iter().filter_map(|nodes| nodes.labels.as_deref()).collect();
+        pieces.extend([of_rows, &[-1]]);
+        labels = Some(gather(space, &pieces, 1, &numbering.positions(of_rows.len()))?);
+    }
+    let mut targets = None;
+    if let Some(of_type) = meta.targets {
+        let of_rows = rows.targets.as_ref().map_or(&[][..], |targets| &targets.values[..]);
+        let unknown = vec![f32::NAN; of_type.dim];
+        let mut pieces: Vec<&[f32]> = nodes.iter().filter_map(|nodes| nodes.targets.as_deref()).collect();
+        pieces.extend([of_rows, &unknown]);
+        let values = gather(space, &pieces, of_type.dim, &numbering.positions(of_rows.len() / of_type.dim.max(1)))?;
+        targets = Some(Targets { values, dim: of_type.dim, kind: of_type.kind });
+    }
+    let mut times = None;
+    if meta.has_times {
+        let pieces: Vec<&[i64]> =
+            nodes.iter().filter_map(|nodes| nodes.times.as_deref()).chain(rows.times.as_deref()).collect();
+        times = Some(gather(space, &pieces, 1, &numbering.positions(rows.num_nodes))?);
+    }
+    Ok(NodeData {
+        name: meta.name.clone(),
+        num_nodes: numbering.rows.len(),
+        features,
+        labels,
+        num_classes: meta.num_classes,
+        splits: splits(parts, node_type, update, numbering),
+        times,
+        targets,
+    })
+}
+
+/// Returns the splits of the parts with those of the update's rows.
+fn splits(parts: &[Part], node_type: NodeTypeId, update: &NodeUpdate, numbering: &Numbering) -> Splits {
+    let mut splits = Splits::default();
+    for split in Split::ALL {
+        let mut nodes = Vec::new();
+        for part in parts {
+            let start = part.owned(node_type).start;
+            let of_part = part.nodes(node_type).splits.get(split).iter();
+            nodes.extend(of_part.map(|row| numbering.of_global[(start + row) as usize]).filter(|&node| node != NONE));
+        }
+        nodes.extend(update.rows.splits.get(split).iter().map(|&row| update.numbers[row as usize]));
+        nodes.sort_unstable();
+        splits.set(split, nodes.into());
+    }
+    splits
+}

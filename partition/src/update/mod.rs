@@ -1,0 +1,224 @@
+//! Updates of existing parts: new, changed and removed nodes and edges, without a new partitioning.
+//!
+//! Nodes of the parts stay in their part. New nodes are placed beside their neighbors ([`place`]). The result is what writing
+//! the whole graph with this assignment gives. All arrays of the graph are read and written once. In memory they take about
+//! twice their bytes, or with a scratch space the memory of a partitioning.
+
+mod advice;
+mod changes;
+mod place;
+
+pub use advice::{Advice, Quality, update_limits};
+pub use changes::{Changes, RemovedPairs};
+
+use crate::staging::Staging;
+use crate::{PartitionError, Phase, Progress, assignment, staging, write};
+use edgecut_graph::part_writer::{ExtraFiles, Grouped, WriteOptions};
+use edgecut_graph::readers::{DatasetSource, Loaded, prepare};
+use edgecut_graph::{EdgeData, Meta, OverlapPolicy, Part, Provenance, UpdatedGraph, Updates, Workspace, update_parts};
+use serde::Serialize;
+use std::path::Path;
+
+/// The options of an update.
+#[derive(Clone)]
+pub struct UpdateOptions<'a> {
+    /// The place for large arrays.
+    pub space: Workspace,
+    /// The treatment of held-out edges that are also training edges, instead of that of the parts.
+    pub overlap: Option<OverlapPolicy>,
+    /// True to skip removed edges that do not exist; otherwise they are an error.
+    pub skips_missing_edges: bool,
+    /// The parts in the output folder that may be replaced.
+    pub replaces: Replaces,
+    /// Further files in the parts: all id maps after the update, and the transforms of the parts.
+    pub extra: ExtraFiles<'a>,
+}
+
+/// Parts that an update may replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaces {
+    /// None.
+    Nothing,
+    /// Any parts.
+    Any,
+    /// Those that are updated, unless they have changed since they were read.
+    Updated,
+}
+
+/// The results of an update.
+#[derive(Clone, Debug, Serialize)]
+pub struct UpdateReport {
+    /// The description of the updated parts.
+    #[serde(skip)]
+    pub meta: Meta,
+    /// The nodes of each type.
+    pub nodes: Vec<NodeCounts>,
+    /// The edges of each type, held-out edges included.
+    pub edges: Vec<EdgeCounts>,
+    /// The quality of the partitioning before and after the update, and whether to partition again.
+    pub quality: Advice,
+    /// The removed edges that did not exist.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missing_edges: u64,
+    /// One sentence each about overlaps and unlabeled nodes.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The numbers of nodes of a type: `before - removed + new = after`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeCounts {
+    /// The name of the type.
+    pub node_type: String,
+    /// The nodes of the parts.
+    pub before: u64,
+    /// The nodes that were removed.
+    pub removed: u64,
+    /// The nodes that stayed, and that a row of the tables changed.
+    pub changed: u64,
+    /// The new nodes.
+    pub new: u64,
+    /// The nodes of the updated parts.
+    pub after: u64,
+}
+
+/// The numbers of edges of a type, held-out edges included:
+/// `before - removed - removed_with_nodes - removed_overlaps + added = after`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EdgeCounts {
+    /// The names of the source type, the relation and the destination type.
+    pub edge_type: String,
+    /// The edges of the parts.
+    pub before: u64,
+    /// The edges that the tables removed.
+    pub removed: u64,
+    /// The edges that were removed with one of their nodes.
+    pub removed_with_nodes: u64,
+    /// The edges that were removed because they are held out as well.
+    pub removed_overlaps: u64,
+    /// The new edges, reverses included.
+    pub added: u64,
+    /// The edges of the updated parts.
+    pub after: u64,
+}
+
+/// Checks that an update may be written to `out_dir`, before anything is read.
+///
+/// # Errors
+/// As for [`partition`](crate::partition) with an `out_dir` that exists already.
+pub fn check_update_output(out_dir: &Path, replaces: Replaces) -> Result<(), PartitionError> {
+    staging::check_free(out_dir, replaces != Replaces::Nothing)
+}
+
+/// Applies `changes` to the graph of `parts`, which are all parts of a graph in one folder, and writes the updated parts to
+/// `out_dir`. This may be the folder of the parts, which then changes in one step when all files are complete. The output
+/// depends only on the parts and the changes.
+///
+/// # Errors
+/// Fails for changes that do not fit the parts, on an `out_dir` that may not be replaced, and on I/O errors. `out_dir` is then
+/// left as it was.
+pub fn update(
+    parts: &[Part],
+    changes: Changes,
+    options: UpdateOptions,
+    out_dir: &Path,
+    progress: &dyn Progress,
+) -> Result<UpdateReport, PartitionError> {
+    progress.phase(Phase::Preparing);
+    let Some(meta) = parts.first().map(Part::meta) else { return Err(PartitionError::NoParts) };
+    let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra } = options;
+    let made = &meta.provenance;
+    let (update, direct_removals) = changes.for_parts(meta, &space)?;
+    let mut nodes = Vec::with_capacity(meta.node_types.len());
+    for (of_type, update) in meta.node_types.iter().zip(&update.node_types) {
+        let before = of_type.book.num_nodes() as u64;
+        let removed = update.removed.iter().filter(|is_removed| **is_removed).count() as u64;
+        let new = update.numbers.iter().filter(|&&number| u64::from(number) >= before - removed).count() as u64;
+        nodes.push(NodeCounts {
+            node_type: of_type.name.clone(),
+            before,
+            removed,
+            changed: update.numbers.len() as u64 - new,
+            new,
+            after: before - removed + new,
+        });
+    }
+    let UpdatedGraph { dataset, parts: known, removed } = update_parts(parts, update, &space)?;
+    let mut missing_edges = 0;
+    for (edge_type, counts) in removed.iter().enumerate().filter(|(edge_type, _)| direct_removals.contains(edge_type)) {
+        if let (Some(pair), false) = (counts.first_unmatched, skips_missing_edges) {
+            return Err(PartitionError::MissingEdges { edge_type, pair, number: counts.num_unmatched });
+        }
+        missing_edges += counts.num_unmatched;
+    }
+    let merged: Vec<u64> = dataset.edge_types.iter().map(num_edges).collect();
+    let source = DatasetSource {
+        to_undirected: made.to_undirected,
+        add_reverse_edges: made.add_reverse_edges,
+        overlap: overlap.unwrap_or(made.overlap),
+        space: space.clone(),
+        ..DatasetSource::new(&dataset.name, "")
+    };
+    let Loaded { mut dataset, warnings } = prepare(Loaded { dataset, warnings: Vec::new() }, &source)?;
+    if made.to_undirected && made.hold_out_edges.is_some() {
+        changes::sort_held_out(&mut dataset);
+    }
+    let mut edges = Vec::with_capacity(meta.edge_types.len());
+    for (((of_type, of_edges), counts), merged) in
+        meta.edge_types.iter().zip(&dataset.edge_types).zip(&removed).zip(merged)
+    {
+        let before = of_type.num_edges + of_type.held_out.iter().sum::<u64>();
+        let after = num_edges(of_edges);
+        let stayed = before - counts.listed - counts.with_nodes;
+        let removed_overlaps =
+            if made.to_undirected { stayed.saturating_sub(after) } else { merged.saturating_sub(after) };
+        edges.push(EdgeCounts {
+            edge_type: [&of_type.src_type[..], &of_type.relation, &of_type.dst_type].join("__"),
+            before,
+            removed: counts.listed,
+            removed_with_nodes: counts.with_nodes,
+            removed_overlaps,
+            added: after + removed_overlaps - stayed,
+            after,
+        });
+    }
+    dataset.validate_structure()?;
+    let provenance = Provenance { overlap: source.overlap, updates: Some(next_update(meta)), ..made.clone() };
+    let ids = assignment::joined_ids(&dataset.node_types, meta.num_parts)?;
+    let neighbors = place::Neighbors::new(&dataset, &ids, &known);
+    let grouped = Grouped::new_in(&space, dataset)?;
+    let assignment = neighbors.assignment(&grouped, &ids, &known, meta);
+    let mut staging = Staging::create(out_dir, replaces != Replaces::Nothing)?;
+    if replaces == Replaces::Updated {
+        staging.expect(meta.fingerprint());
+    }
+    let written = WriteOptions { num_parts: meta.num_parts, provenance, is_synced: true };
+    let updated = write::write_grouped(grouped, &assignment, written, staging, progress, extra)?;
+    let quality = Advice::new(&meta.report, &updated);
+    Ok(UpdateReport { meta: updated, nodes, edges, quality, missing_edges, warnings })
+}
+
+/// Returns the record of one more update.
+fn next_update(meta: &Meta) -> Updates {
+    match &meta.provenance.updates {
+        Some(earlier) => Updates { number: earlier.number.saturating_add(1), ..earlier.clone() },
+        None => {
+            let quality = Quality::new(&meta.report);
+            Updates {
+                number: 1,
+                cut_fraction: quality.cut_fraction,
+                node_balance: quality.node_balance,
+                edge_balance: quality.edge_balance,
+            }
+        }
+    }
+}
+
+/// Returns the number of edges of a type with those that are held out.
+fn num_edges(edges: &EdgeData) -> u64 {
+    (edges.src.len() + edges.held_out.valid.len() + edges.held_out.test.len()) as u64
+}

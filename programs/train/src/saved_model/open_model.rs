@@ -1,0 +1,26 @@
+//! The form in which tasks open saved models for predictions.
+
+use edgecut_dist_sampler::DistRows;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
+use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::model_file::SavedEmbeddings;
+use std::any::Any;
+
+/// An open model of a task. Requests that need the model of one task find it by its type.
+pub(crate) trait OpenModel<B: TrainingBackend>: Any {
+    /// Returns the embeddings of the nodes without features.
+    fn embeddings(&self) -> &SavedEmbeddings;
+
+    /// Returns the meaning of the outputs; `None` if they are neither classes, labels nor numbers.
+    fn outputs(&self) -> Option<OutputKind>;
+
+    /// Returns true if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
+    fn leaves_out_targets(&self) -> bool;
+
+    /// Returns the reason if the model computes no such rows of nodes, with the flags to use.
+    fn refuses_nodes(&self, wanted: &WantedRows) -> Option<&'static str>;
+
+    /// Computes rows of all nodes of a type. Every rank must call this.
+    fn node_rows(&self, job: PredictionJob<'_, '_, B>, config: &PredictionConfig) -> anyhow::Result<DistRows>;
+}

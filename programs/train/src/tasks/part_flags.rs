@@ -1,0 +1,155 @@
+//! The flags of tasks on a graph in parts, and what these tasks have in common.
+
+use crate::args::PartArgs;
+use crate::args::device::DeviceMemoryArgs;
+use crate::args::run::RunArgs;
+use crate::args::sampling::SamplingArgs;
+use crate::args::start::StartArgs;
+use crate::args::training::TrainingArgs;
+use crate::job::graph_session;
+use crate::job::process_role::Rank;
+use crate::progress::reporter::Reporter;
+use crate::progress::traffic_table;
+use crate::saved_model::SavedModel;
+use crate::tasks::{CommonConfig, DataDescription, TaskArgs, TaskFlags, TaskJob, TaskProgram};
+use clap::Args;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistGraph;
+use edgecut_gnn::ops::Precision;
+use edgecut_trainer::TrainingConfig;
+use edgecut_trainer::checkpoint::DataIdentity;
+use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::model_file::TrainedOn;
+use serde::Serialize;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Flags of a task on a graph in parts. `S` are the flags of the task's own settings, and `O` of its objective.
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct PartFlags<S: Args, O: Args> {
+    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) part: PartArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) task: S,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) training: TrainingArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) objective: O,
+}
+
+impl<S, O> TaskFlags for PartFlags<S, O>
+where
+    S: Args + Serialize + Debug,
+    O: Args + Serialize + Debug,
+{
+    const READS_PARTS: bool = true;
+
+    type Data = DistGraph;
+    type Memory = DeviceMemoryArgs;
+
+    fn feature_precision(memory: &DeviceMemoryArgs) -> Precision {
+        memory.feature_precision
+    }
+
+    fn part(&self) -> Option<&PartArgs> {
+        Some(&self.part)
+    }
+
+    fn dataset_root_dir(&self) -> Option<&Path> {
+        self.part.dataset_root_dir.as_deref()
+    }
+
+    fn start(&self) -> &StartArgs {
+        &self.training.start
+    }
+
+    fn with_data(
+        &self,
+        args: &RunArgs,
+        rank: &Rank,
+        flags: &impl Serialize,
+        work: impl FnOnce(&mut TaskJob<'_, DistGraph>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        graph_session::run(&args.job, &self.part, rank, flags, |job| {
+            let data = job.graph.clone();
+            work(&mut TaskJob { data, world: job.world, gradient_sum: job.gradient_sum })
+        })
+    }
+
+    fn describe(graph: &Arc<DistGraph>) -> DataDescription {
+        let meta = graph.part().meta();
+        DataDescription {
+            trained_on: TrainedOn::new(meta),
+            has_embeddings: meta.node_types.iter().any(|nodes| nodes.feature_dim == 0),
+            has_edge_features: meta.edge_types.iter().any(|edges| edges.feature_dim > 0),
+            traffic: Some(graph.clone()),
+        }
+    }
+
+    fn identity(graph: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity> {
+        Ok(DataIdentity::of_graph(graph, world)?)
+    }
+
+    fn report(&self, reporter: &mut Reporter, job: &mut TaskJob<'_, DistGraph>) -> anyhow::Result<()> {
+        if self.training.stats {
+            traffic_table::report(reporter, &job.data, job.world)?;
+        }
+        reporter.partition(self.dataset_root_dir())
+    }
+}
+
+impl<T, S, O> TaskArgs<T>
+where
+    T: TaskProgram<Flags = PartFlags<S, O>>,
+    S: Args + Serialize + Debug,
+    O: Args + Serialize + Debug,
+{
+    /// Returns the configuration of the model and its training.
+    ///
+    /// # Errors
+    /// [`UsageError`](crate::exit::UsageError) for flags that contradict each other.
+    pub(super) fn training_config(&self, num_workers: usize) -> anyhow::Result<TrainingConfig> {
+        let memory = self.memory.on(&self.run.device)?;
+        self.own.training.config(&self.own.sampling, num_workers, memory)
+    }
+
+    /// Gives an evaluation the sampler of a saved model, and checks that the graph is like the one that the model was
+    /// trained on. `outputs` are the outputs of the model that mean something. Every rank must call this.
+    pub(super) fn adopt_sampler(
+        &self,
+        saved: &SavedModel<'_>,
+        outputs: Option<OutputKind>,
+        training: &mut TrainingConfig,
+        graph: &DistGraph,
+        world: &ProcessGroup,
+    ) -> anyhow::Result<()> {
+        let sampler = saved.sampler(&self.given, training.eval_sampler());
+        saved.check_graph(graph.part().meta(), outputs, Some(&sampler), world)?;
+        training.eval_num_neighbors = sampler.num_neighbors.clone();
+        training.sampler = sampler;
+        Ok(())
+    }
+}
+
+impl<'a> From<&'a mut TrainingConfig> for CommonConfig<'a> {
+    fn from(training: &'a mut TrainingConfig) -> Self {
+        let eval_sampler = Some(training.eval_sampler());
+        Self {
+            adds_embeddings: !training.node_embeddings.is_empty(),
+            new_embeddings: training.new_embeddings,
+            fit: &mut training.fit,
+            step: &mut training.step,
+            conv: training.kind,
+            eval_sampler,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The run of a task: what all tasks do before and after they train.
+
+use crate::args::PartArgs;
+use crate::args::run::RunArgs;
+use crate::exit::{Stopped, UsageError};
+use crate::job::command::{JobCommand, JobFlags};
+use crate::job::device::{of_rank, on_device};
+use crate::job::num_workers;
+use crate::job::process_role::Rank;
+use crate::progress::reporter::{Reporter, TaskReporter};
+use crate::saved_model::SavedModel;
+use crate::settings::given_flags::GivenFlags;
+use crate::tasks::identity::settings_of;
+use crate::tasks::{CommonConfig, DataDescription, DataOf, Outcome, TaskFlags, TaskJob, TaskProgram, TaskRun};
+use anyhow::bail;
+use clap::Args;
+use edgecut_cluster::Termination;
+use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
+use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
+use edgecut_trainer::models::ConvKind;
+use edgecut_trainer::{StepOptions, TrainError, TrainingBackend};
+use serde::Serialize;
+
+/// The flags of a task.
+#[derive(Debug, Args, Serialize)]
+#[serde(bound = "")]
+pub(crate) struct TaskArgs<T: TaskProgram> {
+    // The first field, so that it sees all flags.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) given: GivenFlags,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) own: T::Flags,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) run: RunArgs,
+    // GPUs may have different amounts of memory.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) memory: <T::Flags as TaskFlags>::Memory,
+}
+
+impl<T: TaskProgram> JobCommand for TaskArgs<T> {
+    fn flags(&self) -> JobFlags<'_> {
+        let run = &self.run;
+        JobFlags { job: &run.job, part: self.own.part(), device: Some(&run.device), training: Some(run) }
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        Ok(T::check(self)?)
+    }
+
+    fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
+        on_device!(of_rank(&self.run.device, &mut rank)?, |B, device| run::<T, B>(self, &rank, termination, device))
+    }
+}
+
+/// Runs a rank of a task.
+fn run<T: TaskProgram, B: TrainingBackend>(
+    args: &TaskArgs<T>,
+    rank: &Rank,
+    termination: Option<&Termination>,
+    device: &B::Device,
+) -> anyhow::Result<()> {
+    args.run.device.check_types::<B>(T::Flags::feature_precision(&args.memory), device)?;
+    let config = T::config(args, num_workers(&args.run.job, rank))?;
+    let mut stopped = None;
+    args.own.with_data(&args.run, rank, args, |job| {
+        stopped = run_in_job::<T, B>(args, config, rank, termination, job, device)?;
+        Ok(())
+    })?;
+    match stopped {
+        Some(stopped) => Err(stopped.into()),
+        None => Ok(()),
+    }
+}
+
+/// Trains or evaluates, and reports. Returns whether SIGTERM has ended the training with a checkpoint.
+fn run_in_job<T: TaskProgram, B: TrainingBackend>(
+    args: &TaskArgs<T>,
+    mut config: T::Config,
+    rank: &Rank,
+    termination: Option<&Termination>,
+    job: &mut TaskJob<'_, DataOf<T>>,
+    device: &B::Device,
+) -> anyhow::Result<Option<Stopped>> {
+    let TaskArgs { own, run, .. } = args;
+    let load_model = run.output.load_model.as_deref();
+    let about_data = T::choose(args, &mut config, &job.data)?;
+    let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
+    let CommonConfig { fit, step, conv, eval_sampler, adds_embeddings, new_embeddings } = T::common(&mut config);
+    if new_embeddings.is_some() && load_model.is_none() && own.start().init_from.is_none() {
+        let what =
+            "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
+        bail!(UsageError(what.into()));
+    }
+    *step = StepOptions { loss: step.loss.take(), ..run.device.step_options(job.gradient_sum) };
+    let precision = step.precision;
+    let mut chosen = vec![("precision", precision.to_string())];
+    if let Some(metric) = metric {
+        chosen.push(("metric", serde_json::to_string(&metric)?));
+    }
+    fit.checkpoints = checkpoints(args, fit.num_epochs, &chosen, termination, job)?;
+    let checkpoints = fit.checkpoints.as_ref();
+    let DataDescription { trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
+    let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
+    let mut reporter =
+        Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
+    say_resumed(&reporter, checkpoints);
+    if has_edge_features {
+        note_unread_edge_features(&reporter, conv);
+    }
+    if let Some(graph) = &traffic {
+        reporter.watch(graph);
+    }
+    if let Some(line) = about_data {
+        reporter.say(&line);
+    }
+    reporter.describe_data(match eval_sampler {
+        Some(sampler) => trained_on.with_sampler(sampler),
+        None => trained_on,
+    });
+    let init_from = own.start().init_from.as_deref();
+    let paths = [("dataset-root-dir", own.dataset_root_dir()), ("init-from", init_from)];
+    reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), paths, &run.output)?;
+    let warm_start = own.start().warm_start(job.world)?;
+    fit.warm_start = warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings));
+    let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
+    let config = &mut config;
+    let task = TaskRun { args, config, data: &job.data, world: &mut *job.world, device, observer: &mut reporter };
+    let outcome = match load_model {
+        Some(path) => {
+            let saved = SavedModel::read(path, precision, new_embeddings, task.world)?;
+            let open = T::open::<B>(&saved, device)?;
+            T::evaluate(task, &saved, &open)?
+        }
+        None => {
+            let trained = T::train(task);
+            match unless_stopped(&reporter.reporter, trained)? {
+                Ok(outcome) => outcome,
+                Err(stopped) => return Ok(Some(stopped)),
+            }
+        }
+    };
+    let mut reporter = reporter.reporter;
+    own.report(&mut reporter, job)?;
+    outcome.report(&mut reporter)?;
+    reporter.write_report()?;
+    Ok(None)
+}
+
+/// Finds the checkpoint to continue from; `None` without `--checkpoint-dir`. `chosen` are settings that are not among the
+/// flags. Every rank must call this.
+///
+/// # Errors
+/// A checkpoint of another run, a damaged file, or a failure of the job.
+fn checkpoints<T: TaskProgram>(
+    args: &TaskArgs<T>,
+    num_epochs: u64,
+    chosen: &[(&str, String)],
+    termination: Option<&Termination>,
+    job: &mut TaskJob<'_, DataOf<T>>,
+) -> anyhow::Result<Option<Checkpoints>> {
+    let flags = &args.run.checkpoints;
+    let Some(dir) = &flags.checkpoint_dir else { return Ok(None) };
+    let config = CheckpointConfig {
+        dir: dir.clone(),
+        every: flags.checkpoint_every,
+        keep: flags.keep as usize,
+        resume: flags.resume,
+        num_epochs,
+        settings: settings_of(args, chosen)?,
+        data: T::Flags::identity(&job.data, job.world)?,
+        termination: termination.cloned(),
+    };
+    Ok(Some(Checkpoints::open(config, job.world)?))
+}
+
+/// Tells the user where the run continues.
+fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>) {
+    let Some(checkpoints) = checkpoints else { return };
+    let (Some(position), Some(folder)) = (checkpoints.resumed(), checkpoints.resumed_folder()) else { return };
+    let mut line =
+        format!("resuming after {} epochs and {} steps from {}", position.epoch, position.step, folder.display());
+    if let Some(num_old) = checkpoints.resumed_from_others() {
+        line += &format!(", which {num_old} processes wrote");
+    }
+    reporter.say(&line);
+}
+
+/// Tells that edges have features if a convolution does not read them.
+fn note_unread_edge_features(reporter: &Reporter, kind: ConvKind) {
+    if kind.edge_features() != EdgeFeatureUse::Ignored {
+        return;
+    }
+    let mut others: Vec<&str> = Vec::new();
+    for model in ConvKind::model_names(LayerForm::Typed) {
+        let reads = ConvKind::from_flags(model.name, FlagValues::new())
+            .is_ok_and(|other| other.edge_features() != EdgeFeatureUse::Ignored);
+        if reads {
+            others.push(model.name);
+        }
+    }
+    let model = kind.model_name();
+    let others = others.join(", ");
+    reporter.say(&format!("note: edges have features, which messages of --model {model} do not read: {others} do"));
+}
+
+/// Returns the result of a training, or tells the user if SIGTERM has ended it with a checkpoint.
+fn unless_stopped<T>(reporter: &Reporter, trained: anyhow::Result<T>) -> anyhow::Result<Result<T, Stopped>> {
+    let error = match trained {
+        Ok(outcome) => return Ok(Ok(outcome)),
+        Err(error) => error,
+    };
+    let Some(TrainError::Stopped { checkpoint, position }) = error.downcast_ref() else { return Err(error) };
+    reporter.say_last(&format!(
+        "SIGTERM: stopped after {} epochs and {} steps; continue from {} with --resume",
+        position.epoch,
+        position.step,
+        checkpoint.display()
+    ));
+    Ok(Err(Stopped))
+}

@@ -1,0 +1,328 @@
+//! Learned embeddings of nodes with real processes: rows of saved models find their nodes by the ids of tables, and types
+//! with features can have embeddings too.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
+
+use crate::predict::{NUM_USERS, Row, partition_tables, partition_tables_with, read_rows, user, write_tables_of};
+use crate::programs;
+
+use edgecut_graph::HoldOut;
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_graph::rng::CounterRng;
+use programs::{TRAIN, assert_close, error_of, predict, predicted, run, stderr, trained, unplace, written_by};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const COLORS: [&str; 3] = ["red", "green", "blue"];
+
+/// The values of users by the ids of their table.
+type ById = BTreeMap<String, Vec<f32>>;
+
+/// Returns the embeddings of users as a prediction writes them, and its standard error.
+fn rows_of_users(parts: &Path, model: &Path, processes: usize, flags: &[&str]) -> (ById, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("out");
+    let nproc = processes.to_string();
+    let of_users = ["--output", "embedding", "--node-type", "user", "--format", "csv", "--nproc-per-node", &nproc];
+    let output = predict(parts, model, &out, &[&of_users[..], flags].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = read_rows(&out, "predictions", "csv", processes);
+    let id_of = |row: &Row| row.1.clone().unwrap_or_else(|| row.0[0].to_string());
+    (rows.iter().map(|row| (id_of(row), row.2.clone())).collect(), stderr(&output))
+}
+
+/// Returns the line about the match of users.
+fn match_of(text: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("embeddings of user")).collect();
+    assert!(lines.len() <= 1, "one line for all ranks: {text}");
+    lines.first().map(|line| line.split_once("matched by ").expect("a match").1.to_owned())
+}
+
+fn start(task: &str, parts: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "-1,-1", "--hidden-channels", "16"]);
+    command.args(["--batch-size", "64", "--dropout", "0", "--lr", "0.01", "--num-epochs", "2", "--json"]).args(flags);
+    unplace(&mut command);
+    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+fn result_of(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// The folders of a test: tables, their parts, and a model of `train node` that was trained on two parts of the first
+/// tables.
+struct Shop {
+    folder: tempfile::TempDir,
+    user: fn(usize) -> String,
+    /// The purchases that are held out. Draws depend on row numbers, so that another order holds out others.
+    hold_out: Option<HoldOut>,
+}
+
+impl Shop {
+    fn new(user: fn(usize) -> String, hold_out: Option<HoldOut>) -> Self {
+        let shop = Self { folder: tempfile::tempdir().expect("a folder"), user, hold_out };
+        shop.write(&(0..NUM_USERS).collect::<Vec<_>>(), 2, "parts");
+        trained("node", &shop.path("parts"), &shop.path("model"), &[]);
+        shop
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the parts of tables with these users in this order.
+    fn write(&self, rows: &[usize], num_parts: u32, name: &str) {
+        write_tables_of(self.folder.path(), rows, self.user, COLORS);
+        let first = Some(self.path("parts")).filter(|path| path.exists());
+        let path = self.path(name);
+        partition_tables_with(self.folder.path(), num_parts, first.as_deref(), self.hold_out, &path);
+    }
+}
+
+fn descending_number(n: usize) -> String {
+    (1000 - 7 * n as i64).to_string()
+}
+
+fn row_number(n: usize) -> String {
+    n.to_string()
+}
+
+/// Returns the users in another order.
+fn shuffled() -> Vec<usize> {
+    (0..NUM_USERS).map(|n| (n * 37 + 11) % NUM_USERS).collect()
+}
+
+#[test]
+fn shuffled_tables_find_the_rows_of_a_saved_model_by_their_ids() {
+    // Texts, numbers, and numbers that are row numbers in the order of the training.
+    for user in [user as fn(usize) -> String, descending_number, row_number] {
+        let shop = Shop::new(user, None);
+        let model = shop.path("model");
+        let (expected, text) = rows_of_users(&shop.path("parts"), &model, 1, &["--layer", "0"]);
+        assert_eq!(match_of(&text), None, "nothing to tell of the same nodes");
+        assert_eq!(expected.len(), NUM_USERS);
+        let (last_layer, _) = rows_of_users(&shop.path("parts"), &model, 1, &[]);
+        shop.write(&shuffled(), 3, "shuffled");
+        let known = "the ids of the table: 60 nodes known, 0 new, 0 saved rows gone";
+        for processes in 1..=4 {
+            let (found, text) = rows_of_users(&shop.path("shuffled"), &model, processes, &["--layer", "0"]);
+            assert_eq!(match_of(&text).as_deref(), Some(known));
+            assert!(found == expected, "{processes} processes");
+        }
+        let (found, _) = rows_of_users(&shop.path("shuffled"), &model, 2, &[]);
+        for (id, values) in &last_layer {
+            assert_close(&found[id], values, id);
+        }
+        // The evaluation reads all neighbors, so that row numbers change nothing.
+        let load = ["--load-model", model.to_str().expect("UTF-8")];
+        let [before, after] = ["parts", "shuffled"].map(|parts| start("node", &shop.path(parts), &load));
+        assert_eq!(match_of(&stderr(&after)).as_deref(), Some(known));
+        assert_eq!(result_of(&before)["test_acc"], result_of(&after)["test_acc"]);
+        // A training that starts from the model, with frozen embeddings.
+        let next = shop.path("next");
+        let flags = ["--init-from", model.to_str().expect("UTF-8"), "--freeze", "embeddings", "--nproc-per-node", "2"];
+        let save = ["--save-model", next.to_str().expect("UTF-8")];
+        let output = start("node", &shop.path("shuffled"), &[&flags[..], &save].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(match_of(&stderr(&output)).as_deref(), Some(known));
+        let (found, text) = rows_of_users(&shop.path("parts"), &next, 2, &["--layer", "0"]);
+        assert!(found == expected, "the model of the shuffled users on the first ones");
+        assert_eq!(match_of(&text).as_deref(), Some(known));
+    }
+}
+
+#[test]
+fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
+    let shop = Shop::new(user, None);
+    let model = shop.path("model");
+    let (saved, _) = rows_of_users(&shop.path("parts"), &model, 1, &["--layer", "0"]);
+    // The first ten users are gone, and six are new.
+    let mut rows: Vec<usize> = shuffled().into_iter().filter(|&n| n >= 10).collect();
+    (0..6).for_each(|n| rows.insert(n * 7, NUM_USERS + n));
+    shop.write(&rows, 3, "changed");
+    let mut mean = vec![0.0_f64; 16];
+    for values in saved.values() {
+        mean.iter_mut().zip(values).for_each(|(mean, value)| *mean += f64::from(*value) / NUM_USERS as f64);
+    }
+    let mean: Vec<f32> = mean.into_iter().map(|value| value as f32).collect();
+    for (flags, start) in
+        [(&[][..], "mean"), (&["--new-embeddings", "mean"], "mean"), (&["--new-embeddings", "zero"], "zero")]
+    {
+        for processes in [1, 2, 4] {
+            let flags = [flags, &["--layer", "0"]].concat();
+            let (found, text) = rows_of_users(&shop.path("changed"), &model, processes, &flags);
+            let line = format!("the ids of the table: 50 nodes known, 6 new (start: {start}), 10 saved rows gone");
+            assert_eq!(match_of(&text), Some(line));
+            assert_eq!(found.len(), 56);
+            for n in 10..NUM_USERS + 6 {
+                let id = user(n);
+                match saved.get(&id) {
+                    Some(values) => assert!(found[&id] == *values, "{id}"),
+                    None if start == "zero" => assert!(found[&id].iter().all(|value| *value == 0.0), "{id}"),
+                    None => assert_close(&found[&id], &mean, &id),
+                }
+            }
+        }
+    }
+    // In a training new users begin as in a training of their own, which depends on the seed.
+    let flags = ["--init-from", model.to_str().expect("UTF-8"), "--num-epochs", "1"];
+    let output = start("node", &shop.path("changed"), &flags);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let line = "the ids of the table: 50 nodes known, 6 new (start: random), 10 saved rows gone";
+    assert_eq!(match_of(&stderr(&output)).as_deref(), Some(line));
+    let text = model.to_str().expect("UTF-8");
+    for (flags, what) in [
+        (&["--new-embeddings", "zero"][..], "--new-embeddings has no effect without a saved model"),
+        (&["--new-embeddings", "one", "--load-model", text], "one"),
+        (&["--load-model", text, "--node-embeddings", "item"], "--node-embeddings"),
+        (&["--node-embeddings", "shop"], "names node type shop, which does not exist: choose one of item, user"),
+        (&["--node-embeddings", "item=4", "--node-embeddings", "item"], "names node type item twice"),
+        (&["--node-embeddings", "item=0"], "write TYPE=DIM"),
+    ] {
+        let error = error_of(&start("node", &shop.path("changed"), flags));
+        assert!(error.contains(what), "{flags:?}: {error}");
+    }
+    let flags = ["--output", "table", "--new-embeddings", "zero"];
+    let error = error_of(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags));
+    assert!(error.contains("--new-embeddings applies to"), "{error}");
+}
+
+#[test]
+fn arrays_are_matched_by_row_number_and_with_another_number_of_nodes_only_if_asked() {
+    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 4.0, num_channels: 6, ..FakeOptions::default() };
+    let larger = FakeOptions { avg_num_nodes: 320, ..options.clone() };
+    let first = written_by(&fake_hetero(&options).expect("a fake graph"), 2);
+    let second = written_by(&fake_hetero(&larger).expect("a fake graph"), 3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model");
+    trained("node", &first.path, &model, &[]);
+    let out = folder.path().join("out");
+    let logits = ["--output", "logit", "--nproc-per-node", "2"];
+    let same = predict(&first.path, &model, &out, &logits);
+    assert!(same.status.success() && !stderr(&same).contains("embeddings of"), "{}", stderr(&same));
+    let out = folder.path().join("larger");
+    let error = error_of(&predict(&second.path, &model, &out, &logits[..2]));
+    assert!(error.contains("is for 300 nodes") && error.contains("--new-embeddings mean"), "{error}");
+    let output = predict(&second.path, &model, &out, &[&logits[..], &["--new-embeddings", "zero"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let line = "matched by row number: 300 nodes known, 20 new (start: zero), 0 saved rows gone";
+    assert!(stderr(&output).contains(line), "{}", stderr(&output));
+}
+
+#[test]
+fn types_with_features_can_have_embeddings_in_every_layout() {
+    for (task, flags) in [
+        ("link", &["--node-embeddings", "item=5", "--eval-negatives", "5"][..]),
+        ("node", &["--node-embeddings", "item", "--node-embeddings", "user=7"]),
+        ("node", &["--node-embeddings", "item=5,user=3", "--model", "rgcn", "--eval", "layer-wise"]),
+    ] {
+        let is_link = task == "link";
+        let shop = Shop::new(user, is_link.then(|| HoldOut::random(0.2, 0.1, 0)));
+        let [parts, three] = ["parts", "three"].map(|name| shop.path(name));
+        shop.write(&(0..NUM_USERS).collect::<Vec<_>>(), 3, "three");
+        shop.write(&shuffled(), 2, "shuffled");
+        let model = shop.path("both");
+        let out = shop.path("out");
+        let layer_wise = flags.contains(&"layer-wise");
+        // The evaluation of a training with all neighbors has the results of the one that reads layers.
+        let eval = if layer_wise { &["--num-neighbors", "-1,-1"][..] } else { &[] };
+        let mut command = Command::new(TRAIN);
+        command.args([task, "--dataset-root-dir"]).arg(&parts).args(["--num-neighbors", "5,3"]).args(eval).args(flags);
+        command.args(["--hidden-channels", "16", "--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--json"]);
+        command.args(["--nproc-per-node", "2", "--save-model"]).arg(&model);
+        unplace(&mut command);
+        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let mut expected: Option<Vec<f32>> = None;
+        let items = ["--output", "embedding", "--node-type", "item", "--format", "csv"];
+        // With 1, fewer, as many and more processes than parts.
+        for (parts, processes) in [(&parts, 1), (&parts, 2), (&three, 2), (&three, 3), (&three, 4)] {
+            let nproc = ["--nproc-per-node", &processes.to_string()].map(str::to_owned);
+            let flags: Vec<&str> = items.iter().copied().chain(nproc.iter().map(String::as_str)).collect();
+            predicted(parts, &model, &out, &flags);
+            let rows = read_rows(&out, "predictions", "csv", processes);
+            let values: Vec<f32> = rows.into_iter().flat_map(|row| row.2).collect();
+            match &expected {
+                None => expected = Some(values),
+                Some(expected) => assert_close(&values, expected, "the rows of items"),
+            }
+        }
+        if !is_link {
+            // Nodes have the embeddings of their ids, whatever the order of the users.
+            predicted(&shop.path("shuffled"), &model, &out, &items);
+            let values: Vec<f32> = read_rows(&out, "predictions", "csv", 1).into_iter().flat_map(|row| row.2).collect();
+            assert_close(&values, &expected.expect("rows"), "the rows of items after users were shuffled");
+        }
+        let load = ["--load-model", model.to_str().expect("UTF-8"), "--num-neighbors", "-1,-1"];
+        let [first, second] = [&parts, &three].map(|parts| result_of(&start(task, parts, &load)));
+        for score in ["test_acc", "valid_acc"] {
+            assert_eq!(first[score], second[score], "{task} {score}");
+        }
+    }
+}
+
+/// Writes tables of a shop whose users buy from the group of items that suits their taste. Neither group nor taste is in
+/// the features.
+fn write_tastes(dir: &Path) {
+    const USERS: usize = 200;
+    const ITEMS: usize = 100;
+    const GROUPS: usize = 5;
+    let group = |number: usize, salt: u64| CounterRng::new(salt + number as u64).next_u64() as usize % GROUPS;
+    let noise = |number: usize| CounterRng::new(900_000 + number as u64).next_u64() % 1000;
+    let users: String = (0..USERS).map(|n| format!("u{n},{}\n", noise(n))).collect();
+    let items: String = (0..ITEMS).map(|n| format!("i{n},{}\n", noise(USERS + n))).collect();
+    let mut purchases = "user,item\n".to_owned();
+    for n in 0..USERS {
+        let taste = group(n, 1_000_000);
+        let suited: Vec<usize> = (0..ITEMS).filter(|&item| group(item, 2_000_000) == taste).collect();
+        let mut rng = CounterRng::new(3_000_000 + n as u64);
+        let mut bought = std::collections::BTreeSet::new();
+        while bought.len() < 10.min(suited.len()) {
+            bought.insert(suited[rng.next_u64() as usize % suited.len()]);
+        }
+        bought.into_iter().for_each(|item| purchases += &format!("u{n},i{item}\n"));
+    }
+    std::fs::write(dir.join("users.csv"), format!("id,x\n{users}")).expect("users");
+    std::fs::write(dir.join("items.csv"), format!("id,x\n{items}")).expect("items");
+    std::fs::write(dir.join("purchases.csv"), purchases).expect("purchases");
+    let nodes = |node_type: &str, files: &str| {
+        serde_json::json!({"node_type": node_type, "node_id_col": "id", "files": files, "features":
+            [{"feature_col": "x", "transform": {"name": "max_min_norm"}}]})
+    };
+    let conf = serde_json::json!({
+        "nodes": [nodes("user", "users.csv"), nodes("item", "items.csv")],
+        "edges": [{"relation": ["user", "buys", "item"], "files": "purchases.csv", "source_id_col": "user",
+            "dest_id_col": "item"}]});
+    std::fs::write(dir.join("graph.json"), conf.to_string()).expect("a configuration");
+}
+
+#[test]
+fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_tastes(folder.path());
+    let parts = folder.path().join("parts");
+    partition_tables(folder.path(), 2, None, &parts);
+    let recall = |name: &str, flags: &[&str]| {
+        let model = folder.path().join(name);
+        let mut command = Command::new(TRAIN);
+        command.args(["link", "--dataset-root-dir"]).arg(&parts).args(["--model", "embedding", "--num-epochs", "60"]);
+        command.args(["--hidden-channels", "32", "--batch-size", "256", "--lr", "0.03", "--eval-negatives", "all"]);
+        command
+            .args(["--patience", "0", "--dropout", "0", "--nproc-per-node", "2", "--save-model"])
+            .arg(&model)
+            .args(flags);
+        unplace(&mut command);
+        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let lists = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
+        let result = predicted(&parts, &model, &folder.path().join("out"), &lists);
+        let recall_of = |name: &str| result[name]["recall"].as_f64().expect("a number");
+        (recall_of("test"), recall_of("popularity"))
+    };
+    let (features, popularity) = recall("features", &[]);
+    let (both, _) = recall("both", &["--node-embeddings", "user=32", "--node-embeddings", "item=32"]);
+    assert!(both > features + 0.2 && both > popularity + 0.2, "{both} with embeddings, {features}, {popularity}");
+}

@@ -1,0 +1,260 @@
+"""Edgecut's sampler as a ``BaseSampler`` of PyG."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.sampler import (
+    BaseSampler,
+    EdgeSamplerInput,
+    HeteroSamplerOutput,
+    NegativeSampling,
+    NodeSamplerInput,
+    NumNeighbors,
+    SamplerOutput,
+)
+from torch_geometric.sampler.base import SubgraphType
+from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
+
+from . import _edgecut
+from .batch_keys import current_key
+from .neighborhood import Neighborhood, induced
+from .pyg_data import PygGraph, as_graph
+
+__all__ = ["NeighborSampler", "to_sampler_output"]
+
+_NO_EDGES = np.empty(0, np.int64)
+
+
+class NeighborSampler(BaseSampler):
+    """A sampler of the neighborhoods of nodes and edges of a PyG graph, with the arguments of PyG's ``NeighborSampler``.
+
+    It yields PyG's ``SamplerOutput``, or ``HeteroSamplerOutput`` if the graph has types. Threads may use it at the same time.
+    Unlike PyG's own, it needs neither ``pyg-lib`` nor ``torch-sparse``.
+
+    Parameters
+    ----------
+    data : Data, HeteroData, pair of FeatureStore and GraphStore, or PygGraph
+        The graph.
+    num_neighbors : list of int, dict of edge type to list of int, or NumNeighbors
+        The number of neighbors per hop; -1 for all.
+    exclude_seed_edges : bool, default False
+        Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
+        and edges of the type ``rev_X`` for a type ``X``.
+
+    The other parameters are those of :class:`edgecut.NeighborLoader`.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        subgraph_type: SubgraphType | str = "directional",
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        is_sorted: bool = False,
+        *,
+        exclude_seed_edges: bool | None = False,
+    ) -> None:
+        self.graph = as_graph(data, is_sorted)
+        self.subgraph_type = SubgraphType(subgraph_type)
+        self._attrs = (time_attr, weight_attr)
+        self._structure = self.graph.structure(*self._attrs)
+        times = self._structure.times
+        self.is_temporal = time_attr is not None
+        self.disjoint = disjoint or self.is_temporal
+        if self.is_temporal and self.subgraph_type == SubgraphType.induced:
+            raise ValueError("`subgraph_type='induced'` has edges of any time, so it excludes `time_attr`")
+        self.exclude_seed_edges = bool(exclude_seed_edges)
+        self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
+        self._settings = {
+            "num_neighbors": self._fan_outs(),
+            "replace": replace,
+            "disjoint": self.disjoint,
+            "weighted": weight_attr is not None,
+            "time_attr": ("edge_time" if times.of_nodes is None else "node_time") if self.is_temporal else None,
+            "temporal_strategy": temporal_strategy,
+        }
+        self._native = _edgecut.Sampler(self.graph.native(self._structure), self._settings)
+
+    def _fan_outs(self) -> dict[str, Any]:
+        graph = self.graph
+        if not graph.is_heterogeneous:
+            return {"others": _counts(self.num_neighbors.get_values()), "named": []}
+        of_types = self.num_neighbors.get_values(graph.edge_types)
+        named = [(f"e{number}", _counts(of_types[name])) for number, name in enumerate(graph.edge_types)]
+        return {"others": None, "named": named}
+
+    @property
+    def num_nodes(self) -> Any:
+        """The number of nodes, by type if there are types."""
+        return dict(self.graph.num_nodes) if self.graph.is_heterogeneous else self.graph.num_nodes[None]
+
+    @property
+    def node_time(self) -> Any:
+        """The times of nodes, by type if there are types."""
+        of_nodes = self._structure.times.of_nodes
+        return of_nodes if of_nodes is None or self.graph.is_heterogeneous else of_nodes[None]
+
+    @property
+    def edge_permutation(self) -> Any:
+        perms = {name: edges.perm for name, edges in self._structure.edges.items()}
+        return perms if self.graph.is_heterogeneous else perms[None]
+
+    def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> SamplerOutput | HeteroSamplerOutput:
+        return self._converted(node_sample(NodeSamplerInput.cast(inputs), self._sample))
+
+    def sample_from_edges(
+        self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
+    ) -> SamplerOutput | HeteroSamplerOutput:
+        inputs = EdgeSamplerInput.cast(inputs)
+        if neg_sampling is not None:
+            neg_sampling = _KeyedNegatives(NegativeSampling.cast(neg_sampling))
+        sample = functools.partial(self._sample, seed_edges=inputs) if self.exclude_seed_edges else self._sample
+        num_nodes = self.num_nodes
+        return self._converted(edge_sample(inputs, sample, num_nodes, self.disjoint, self.node_time, neg_sampling))
+
+    def _converted(self, out: Any) -> Any:
+        if self.subgraph_type == SubgraphType.bidirectional:
+            return out.to_bidirectional()
+        return out
+
+    def _sample(self, seed: Any, seed_time: Any = None, *, seed_edges: EdgeSamplerInput | None = None) -> Any:
+        """Sample the neighborhood of seeds, which are a dict if the graph has types."""
+        seeds = seed if isinstance(seed, Mapping) else {None: seed}
+        times = seed_time if isinstance(seed_time, Mapping) or seed_time is None else {None: seed_time}
+        found = self.neighborhood([_ids(seeds.get(name)) for name in self.graph.node_types], times, seed_edges)
+        return to_sampler_output(found, self.graph)
+
+    def neighborhood(
+        self,
+        seeds: list[np.ndarray],
+        times: Mapping[Any, Tensor] | None = None,
+        seed_edges: EdgeSamplerInput | None = None,
+    ) -> Neighborhood:
+        """Sample the neighborhood of seeds, by node type."""
+        graph = self.graph
+        for name, ids in zip(graph.node_types, seeds):
+            if len(ids) > 0 and not 0 <= ids.min() <= ids.max() < graph.num_nodes[name]:
+                wrong = ids.min() if ids.min() < 0 else ids.max()
+                of_type = "" if name is None else f" of type {name!r}"
+                raise ValueError(f"node {wrong} is not one of the {graph.num_nodes[name]} nodes{of_type}")
+        key, batch = current_key()
+        inputs = {
+            "nodes": seeds,
+            "times": self._seed_times(seeds, times) if self.is_temporal else None,
+            "excluded": self._excluded(seed_edges),
+            "seed": key % 2**64,
+            "batch": batch,
+        }
+        found = Neighborhood.sample(self._native, self.disjoint, inputs, graph.ends)
+        if self.subgraph_type == SubgraphType.induced:
+            found = induced(found, graph.ends, self._structure.arrays)
+        return found
+
+    def _seed_times(self, seeds: list[np.ndarray], times: Mapping[Any, Tensor] | None) -> np.ndarray:
+        """Return the time of each seed: that given, or that of the node itself."""
+        of_nodes = self._structure.times.of_nodes or {}
+        all_times = []
+        for name, ids in zip(self.graph.node_types, seeds):
+            if len(ids) == 0:
+                continue
+            if times is not None:
+                given = times[name]
+            elif name in of_nodes:
+                given = of_nodes[name].cpu()[torch.from_numpy(ids)]
+            else:
+                raise ValueError(
+                    f"`time_attr`: the input nodes have no times of their own, so pass `input_time` (type {name!r})"
+                )
+            all_times.append(_ids(given))
+        return np.concatenate([_NO_EDGES, *all_times])
+
+    def _excluded(self, edges: EdgeSamplerInput | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the edges that no message may flow over, by edge type."""
+        if edges is None:
+            return []
+        src, dst = _ids(edges.row), _ids(edges.col)
+        name = edges.input_type
+        of_types = {name: (src, dst)}
+        if name is None or name[0] == name[-1]:
+            of_types[name] = (np.concatenate([src, dst]), np.concatenate([dst, src]))
+        if name is not None:
+            relation = name[1]
+            reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
+            of_types[name[-1], reverse, name[0]] = (dst, src)
+        return [of_types.get(key, (_NO_EDGES, _NO_EDGES)) for key in self.graph.edge_types]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The process that gets the sampler makes the native one itself.
+        return {**self.__dict__, "_structure": None, "_native": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._structure = self.graph.structure(*self._attrs)
+        self._native = _edgecut.Sampler(self.graph.native(self._structure), self._settings)
+
+
+class _KeyedNegatives(NegativeSampling):
+    """Negatives as PyG draws them, from random numbers of the batch."""
+
+    def __init__(self, settings: NegativeSampling) -> None:
+        super().__init__(settings.mode, settings.amount, settings.src_weight, settings.dst_weight)
+        seed, batch = current_key()
+        # Batches of a seed need different numbers.
+        mixed = np.random.SeedSequence([seed % 2**64, batch]).generate_state(1, np.uint64)[0]
+        self._generator = torch.Generator().manual_seed(int(mixed) % 2**63)
+
+    def sample(self, num_samples: int, endpoint: str = "dst", num_nodes: Any = None) -> Tensor:
+        weight = self.src_weight if endpoint == "src" else self.dst_weight
+        if weight is None:
+            return torch.randint(num_nodes, (num_samples,), generator=self._generator)
+        if num_nodes is not None and weight.numel() != num_nodes:
+            raise ValueError(f"`neg_sampling`: `{endpoint}_weight` has {weight.numel()} entries for {num_nodes} nodes")
+        return torch.multinomial(weight.cpu(), num_samples, replacement=True, generator=self._generator)
+
+
+def _ids(values: Any) -> np.ndarray:
+    if values is None:
+        return _NO_EDGES
+    return np.ascontiguousarray(values.cpu().numpy(), np.int64)
+
+
+def _counts(numbers: Any) -> list[int]:
+    return [int(number) for number in numbers]
+
+
+def to_sampler_output(found: Neighborhood, graph: PygGraph) -> SamplerOutput | HeteroSamplerOutput:
+    """Return a neighborhood as PyG has it."""
+    if not graph.is_heterogeneous:
+        nodes, edges = found.nodes[0], found.edges[0]
+        return SamplerOutput(
+            node=torch.from_numpy(nodes.ids),
+            row=torch.from_numpy(edges.row),
+            col=torch.from_numpy(edges.col),
+            edge=torch.from_numpy(edges.positions),
+            batch=None if nodes.batch is None else torch.from_numpy(nodes.batch),
+            num_sampled_nodes=nodes.per_hop,
+            num_sampled_edges=edges.per_hop,
+        )
+    of_nodes = dict(zip(graph.node_types, found.nodes))
+    of_edges = dict(zip(graph.edge_types, found.edges))
+    batch = {name: torch.from_numpy(nodes.batch) for name, nodes in of_nodes.items() if nodes.batch is not None}
+    is_counted = all(nodes.per_hop is not None for nodes in found.nodes)
+    return HeteroSamplerOutput(
+        node={name: torch.from_numpy(nodes.ids) for name, nodes in of_nodes.items()},
+        row={name: torch.from_numpy(edges.row) for name, edges in of_edges.items()},
+        col={name: torch.from_numpy(edges.col) for name, edges in of_edges.items()},
+        edge={name: torch.from_numpy(edges.positions) for name, edges in of_edges.items()},
+        batch=batch or None,
+        num_sampled_nodes={name: nodes.per_hop for name, nodes in of_nodes.items()} if is_counted else None,
+        num_sampled_edges={name: edges.per_hop for name, edges in of_edges.items()} if is_counted else None,
+    )

@@ -1,0 +1,131 @@
+//! Reading of the id maps of parts.
+
+use super::{Id, IdMap, IdMaps, Inserted};
+use crate::TableError;
+use edgecut_graph::{DiskPartId, ID_MAP_FILE, Meta, NodeTypeId, Part, node_file};
+use parquet::basic::Type;
+use parquet::column::reader::{ColumnReader, get_typed_column_reader};
+use parquet::data_type::{ByteArrayType, DataType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
+use std::path::Path;
+
+/// The ids of the nodes of some parts, in the order of their global ids.
+enum Column {
+    Numbers(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+impl IdMaps {
+    /// Reads the id maps of all node types from `parts`, which are the parts on disk in the folder `dir`.
+    ///
+    /// ```
+    /// use edgecut_graph::part_writer::write_one_part;
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// use edgecut_graph::{DiskPartId, Part};
+    /// use edgecut_tables::IdMaps;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+    /// let maps = IdMaps::read(dir, &[Part::open(dir, DiskPartId(0), true)?])?;
+    /// assert_eq!(maps.0[0].len(), 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if a file cannot be read, is not that of `META.json`, has another number of rows than its part, or has an id
+    /// twice.
+    pub fn read(dir: &Path, parts: &[Part]) -> Result<Self, TableError> {
+        let Some(meta) = parts.first().map(Part::meta) else { return Ok(Self::default()) };
+        let types = 0..meta.node_types.len() as u16;
+        Ok(Self(types.map(|t| read_type(dir, meta, parts, NodeTypeId(t))).collect::<Result<_, _>>()?))
+    }
+}
+
+fn read_type(dir: &Path, meta: &Meta, parts: &[Part], node_type: NodeTypeId) -> Result<IdMap, TableError> {
+    let of_type = &meta.node_types[node_type.index()];
+    let num_nodes = of_type.book.num_nodes();
+    if !of_type.has_id_map {
+        return Ok(IdMap::of_rows(num_nodes as u32));
+    }
+    let mut columns = Vec::with_capacity(parts.len());
+    // The part and the row of each original id.
+    let mut places = vec![(0, 0); num_nodes];
+    for (at, part) in parts.iter().enumerate() {
+        let name = node_file(DiskPartId(at as u32), &of_type.name, ID_MAP_FILE);
+        let path = dir.join(&name);
+        let column = read_column(meta.open_file(dir, &name)?).map_err(|error| TableError::table(&path, error))?;
+        let originals = &part.nodes(node_type).original_ids;
+        if column.len() != originals.len() {
+            let why = format!("it has {} rows, but the part has {} nodes", column.len(), originals.len());
+            return Err(TableError::file(path, why));
+        }
+        for (row, &original) in originals.iter().enumerate() {
+            if let Some(place) = places.get_mut(original as usize) {
+                *place = (at, row);
+            }
+        }
+        columns.push(column);
+    }
+    let mut ids = IdMap::new();
+    for (part, row) in places {
+        if ids.insert(columns[part].id(row)) != Inserted::New {
+            let path = dir.join(node_file(DiskPartId(part as u32), &of_type.name, ID_MAP_FILE));
+            return Err(TableError::file(
+                path,
+                "it has an id that another node has as well: partition the graph again",
+            ));
+        }
+    }
+    Ok(ids)
+}
+
+impl Column {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(ids) => ids.len(),
+            Self::Texts(ids) => ids.len(),
+        }
+    }
+
+    fn id(&self, row: usize) -> Id<'_> {
+        match self {
+            Self::Numbers(ids) => Id::Number(ids[row]),
+            Self::Texts(ids) => Id::Text(&ids[row]),
+        }
+    }
+}
+
+/// Reads the first column of an id map.
+fn read_column(file: File) -> Result<Column, ParquetError> {
+    let reader = SerializedFileReader::new(file)?;
+    let columns = reader.metadata().file_metadata().schema_descr().columns();
+    let is_text = columns.first().is_some_and(|column| column.physical_type() == Type::BYTE_ARRAY);
+    let mut numbers = Vec::new();
+    let mut texts = Vec::new();
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group)?;
+        let rows = group.metadata().num_rows().max(0) as usize;
+        let column = group.get_column_reader(0)?;
+        if is_text {
+            for text in values::<ByteArrayType>(column, rows)? {
+                texts.push(text.as_utf8()?.to_owned());
+            }
+        } else if matches!(column, ColumnReader::Int64ColumnReader(_)) {
+            numbers.extend(values::<Int64Type>(column, rows)?);
+        } else {
+            return Err(ParquetError::General("its first column is neither INT64 nor BYTE_ARRAY".into()));
+        }
+    }
+    Ok(if is_text { Column::Texts(texts) } else { Column::Numbers(numbers) })
+}
+
+fn values<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Vec<T::T>, ParquetError> {
+    let mut values = Vec::with_capacity(rows);
+    let (_, read, _) = get_typed_column_reader::<T>(reader).read_records(rows, None, None, &mut values)?;
+    if read != rows {
+        return Err(ParquetError::General(format!("a row group has {read} values, expected {rows}")));
+    }
+    Ok(values)
+}

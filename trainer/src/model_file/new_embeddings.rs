@@ -1,0 +1,83 @@
+//! The embeddings of nodes that a saved model does not know.
+
+use edgecut_settings::words;
+use serde::Serialize;
+
+/// The start of the embeddings of nodes that a saved model has no rows for.
+///
+/// ```
+/// use edgecut_trainer::model_file::NewEmbeddings;
+/// assert_eq!("zero".parse(), Ok(NewEmbeddings::Zero));
+/// assert_eq!(NewEmbeddings::default().to_string(), "mean");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NewEmbeddings {
+    /// Zeros.
+    Zero,
+    /// The mean of all rows of the saved table.
+    #[default]
+    Mean,
+    /// The initial values of a new training, which depend on the seed.
+    Random,
+}
+
+words!(
+    NewEmbeddings,
+    "start of new embeddings",
+    Zero = "zero": "Zeros",
+    Mean = "mean": "The mean of all rows of the saved table",
+    Random = "random": "The initial values of a new training",
+);
+
+/// The match of the nodes of a type with the rows of a saved table, over all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchedRows {
+    /// The node type.
+    pub node_type: String,
+    /// True if the ids of tables were compared, false if row numbers were.
+    pub by_ids: bool,
+    /// The number of nodes that have a saved row.
+    pub known: u64,
+    /// The number of nodes that have none.
+    pub new: u64,
+    /// The number of saved rows whose nodes are not in the graph.
+    pub gone: u64,
+    /// The start of the new nodes.
+    pub start: NewEmbeddings,
+    /// True if row numbers were compared, and the nodes have other features, labels, splits or times than in the training.
+    pub has_other_content: bool,
+}
+
+impl MatchedRows {
+    /// Describes the match in a line; `None` if each node has the row of its number, and nothing tells that it is another
+    /// node.
+    ///
+    /// ```
+    /// use edgecut_trainer::model_file::{MatchedRows, NewEmbeddings};
+    /// let start = NewEmbeddings::Mean;
+    /// let mut matched =
+    ///     MatchedRows { node_type: "user".into(), by_ids: true, known: 9, new: 1, gone: 2, start, has_other_content: false };
+    /// let line = "embeddings of user, matched by the ids of the table: 9 nodes known, 1 new (start: mean), 2 saved rows gone";
+    /// assert_eq!(matched.line().as_deref(), Some(line));
+    /// matched = MatchedRows { by_ids: false, new: 0, gone: 0, ..matched };
+    /// assert_eq!(matched.line(), None);
+    /// ```
+    pub fn line(&self) -> Option<String> {
+        let Self { node_type, by_ids, known, new, gone, start, has_other_content } = self;
+        if !by_ids && *new == 0 && *gone == 0 && !has_other_content {
+            return None;
+        }
+        let by = if *by_ids { "the ids of the table" } else { "row number" };
+        let start = if *new == 0 { String::new() } else { format!(" (start: {start})") };
+        let doubt = if *has_other_content {
+            ". Their features, labels, splits or times are not those of the training: check that the rows are in the same \
+             order"
+        } else {
+            ""
+        };
+        Some(format!(
+            "embeddings of {node_type}, matched by {by}: {known} nodes known, {new} new{start}, {gone} saved rows gone{doubt}"
+        ))
+    }
+}
