@@ -33,7 +33,12 @@ pub(crate) struct CheckpointArgs {
 impl CheckpointArgs {
     /// Returns the number of finished epochs whose lines a metrics file keeps; `None` if the run does not resume.
     pub(crate) fn kept_epochs(&self, checkpoints: Option<&Checkpoints>) -> Option<u64> {
-        let resumed = checkpoints.and_then(Checkpoints::resumed);
-        self.resume.then(|| resumed.map_or(0, |position| position.epoch))
+        if !self.resume {
+            return None;
+        }
+        match checkpoints.and_then(Checkpoints::resumed) {
+            Some(position) => Some(position.epoch),
+            None => Some(0),
+        }
     }
 }

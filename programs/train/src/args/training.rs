@@ -180,7 +180,10 @@ impl TrainingArgs {
             meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
         let num_batches = num_seeds.div_ceil(self.model.settings.batch_size as u64);
         let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
-        (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
+        if work > MOST_EVALUATED_EDGES {
+            return None;
+        }
+        Some(vec![Fanout::All; num_hops].into())
     }
 
     fn cpu_cache(&self) -> Option<CpuCache> {

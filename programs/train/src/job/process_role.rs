@@ -155,8 +155,10 @@ impl Slot {
             )));
         }
         // A local rank without the number of processes on the node cannot be interpreted: assume one process.
-        let (local_rank, local_world_size) =
-            env.local_world_size.map_or((0, 1), |size| (env.local_rank.unwrap_or(0), size));
+        let (local_rank, local_world_size) = match env.local_world_size {
+            Some(size) => (env.local_rank.unwrap_or(0), size),
+            None => (0, 1),
+        };
         Ok(Some(Self { rank, world_size, local_rank, local_world_size }))
     }
 

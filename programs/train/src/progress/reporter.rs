@@ -115,7 +115,10 @@ impl Reporter {
 
     /// Writes the report that `--report` names. Call this once the result is printed.
     pub(crate) fn write_report(&self) -> anyhow::Result<()> {
-        self.report.as_ref().map_or(Ok(()), |(metrics, report)| report::write_for(metrics, report, "--report"))
+        match &self.report {
+            Some((metrics, report)) => report::write_for(metrics, report, "--report"),
+            None => Ok(()),
+        }
     }
 
     /// Shows the traffic of a graph.
@@ -158,7 +161,10 @@ impl Reporter {
 
     /// Appends a line to the metrics file, if there is one.
     pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
-        self.metrics.as_mut().map_or(Ok(()), |metrics| metrics.line(event, fields))
+        match &mut self.metrics {
+            Some(metrics) => metrics.line(event, fields),
+            None => Ok(()),
+        }
     }
 
     /// Saves the best model so far if `--save-model` is given. Every rank calls it.

@@ -94,7 +94,7 @@ mod tests {
 
     fn flags_of(cli: &Cli) -> Value {
         let flags = match &cli.command {
-            Command::Task(task) => Ok(task.to_json()),
+            Command::Task(task) => serde_json::to_value(task),
             Command::Sample(args) => serde_json::to_value(args),
             Command::Predict(args) => serde_json::to_value(args),
             Command::Report(_) | Command::Sweep(_) => Ok(Value::Null),

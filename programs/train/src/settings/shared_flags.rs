@@ -111,7 +111,7 @@ mod tests {
         let words = ["train".to_owned(), subcommand.to_owned()];
         let json = |flags: serde_json::Result<Value>| flags.expect("JSON");
         Some(match Cli::try_parse_from(words.into_iter().chain(flags)).ok()?.command {
-            Command::Task(task) => shared(task.to_json(), task.args().flags().part),
+            Command::Task(task) => shared(json(serde_json::to_value(&task)), task.args().flags().part),
             Command::Sample(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
             Command::Predict(args) => shared(json(serde_json::to_value(&args)), Some(&args.part)),
             Command::Report(_) | Command::Sweep(_) => unreachable!("these have no ranks"),

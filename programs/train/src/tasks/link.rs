@@ -248,13 +248,17 @@ impl EpochText<LinkScores> for LinkText {
     }
 
     fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {
+        let valid = match &report.valid {
+            Some(scores) => words(scores),
+            None => "-".to_owned(),
+        };
         format!(
             "epoch {}/{num_epochs}: loss {}, train {}{}, valid {}, {}",
             report.epoch,
             number(report.loss),
             percent(report.train_acc),
             left_out(report.left_out),
-            report.valid.as_ref().map_or_else(|| "-".into(), words),
+            valid,
             cost(&report.cost),
         )
     }

@@ -283,7 +283,8 @@ pub(crate) fn names() -> String {
 macro_rules! tasks {
     ($($variant:ident($task:path)),* $(,)?) => {
         /// The commands that train.
-        #[derive(Debug, Subcommand)]
+        #[derive(Debug, Subcommand, Serialize)]
+        #[serde(untagged)]
         pub(crate) enum TaskCommand {
             $(
                 #[command(name = <$task>::NAME, about = <$task>::ABOUT, after_help = help_of::<$task>())]
@@ -305,23 +306,10 @@ macro_rules! tasks {
 
         #[cfg(test)]
         impl TaskCommand {
-            pub(crate) fn to_json(&self) -> serde_json::Value {
-                match self {
-                    $(Self::$variant(args) => serde_json::to_value(args).expect("JSON"),)*
-                }
-            }
-
             /// Returns the settings that a run must have to continue from a checkpoint of this run.
             fn identity(&self) -> std::collections::BTreeMap<String, String> {
                 match self {
                     $(Self::$variant(args) => identity::settings_of(args, &[]).expect("settings"),)*
-                }
-            }
-
-            /// Returns true if a flag of the command may change when a run continues.
-            fn may_change(&self, id: &str) -> bool {
-                match self {
-                    $(Self::$variant(_) => identity::may_change::<<$task as TaskProgram>::Flags>(id),)*
                 }
             }
         }
