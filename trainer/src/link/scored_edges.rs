@@ -84,8 +84,8 @@ impl<B: Backend> ScoredEdges<B> {
 mod tests {
     use super::super::step::mask;
     use super::*;
-    use crate::backend_types::Cpu;
     use burn::backend::Autodiff;
+    use edgecut_gnn::Cpu;
 
     type Grad = Autodiff<Cpu>;
 
