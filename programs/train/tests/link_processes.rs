@@ -156,7 +156,7 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     assert!(output.status.success(), "{}", stderr(&output));
     let note = "training uses all edges: there is no validation, and the model of epoch 3, the last one, is kept";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
-    let result = json(&output);
+    let result = json_of(&output);
     assert_eq!(result["best_epoch"], 3, "{result}");
     for split in ["valid", "test"] {
         assert_eq!((&result[split]["edges"], &result[split]["mrr"]), (&Value::from(0), &Value::Null), "{result}");

@@ -353,9 +353,8 @@ fn planted_tastes_are_recommended_better_than_popular_items() {
     let parts = written_by(&purchases(), 2);
     let folder = tempfile::tempdir().expect("a folder");
     let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
-    let mut command = Command::new(programs::TRAIN);
-    programs::unplace(&mut command);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).args(["link", "--dataset-root-dir"]).arg(&parts.path);
+    let mut command = program();
+    command.args(["link", "--dataset-root-dir"]).arg(&parts.path);
     command.args(["--nproc-per-node", "2", "--model", "embedding", "--hidden-channels", "16", "--batch-size", "64"]);
     command.args(["--loss", "softmax", "--shared-negatives", "--num-negatives", "60", "--in-batch-negatives"]);
     command.args(["--log-q-correction", "--num-epochs", "15", "--lr", "0.02", "--dropout", "0"]);
