@@ -16,6 +16,7 @@
 mod build;
 mod conf;
 mod error;
+mod id_list;
 mod ids;
 mod keys;
 mod options;
@@ -24,6 +25,7 @@ mod transform;
 
 pub use build::{BuiltFeatures, DroppedRows, PartFeatures, TableGraph, TableShape, build_part_features, read_tables};
 pub use error::TableError;
+pub use id_list::{IdColumn, IdList, NO_NODE};
 pub use ids::{IdMap, IdMaps, UserIds};
 pub use options::{OnBadRows, TableOptions, Unsupported};
 pub use transform::Transforms;

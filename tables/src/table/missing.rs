@@ -122,6 +122,13 @@ impl NaValues {
     fn find(&self, column: &ArrayRef) -> Result<Vec<Option<String>>, ArrowError> {
         let data_type = column.data_type();
         if is_text(data_type) {
+            // Most dictionaries have no missing value.
+            if let Some(dictionary) = column.as_any_dictionary_opt() {
+                let values = cast(dictionary.values(), &DataType::Utf8)?;
+                if !values.as_string::<i32>().iter().flatten().any(|text| self.has_text(text)) {
+                    return Ok(Vec::new());
+                }
+            }
             let texts = cast(column, &DataType::Utf8)?;
             let texts = texts.as_string::<i32>();
             return Ok(spellings(|| texts.iter(), |text| self.has_text(text)));
