@@ -2,8 +2,10 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod class_names;
 mod exit;
 mod job;
+mod node_ids;
 mod predict;
 mod progress;
 mod report;
@@ -49,7 +51,9 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(error) if error.is::<exit::Stopped>() => ExitCode::from(exit::exit_code(&error)),
+        Err(error) if error.is::<exit::Stopped>() || error.is::<exit::ReportedByRank0>() => {
+            ExitCode::from(exit::exit_code(&error))
+        }
         Err(error) => {
             // A single write keeps the line intact when several processes report errors at the same time.
             let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));

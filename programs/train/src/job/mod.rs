@@ -6,7 +6,7 @@ pub(crate) mod process_role;
 pub(crate) mod source;
 
 use crate::args::JobArgs;
-use crate::exit::{OtherRankFailed, UsageError};
+use crate::exit::{OtherRankFailed, ReportedByRank0, UsageError};
 use crate::job::process_role::{Rank, token};
 use crate::settings::shared_flags::check_equal;
 use anyhow::Context;
@@ -93,6 +93,7 @@ fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
         // The only process of a job needs no number.
         Blame::Own(_) if cluster.world_size() == 1 => error,
         Blame::Own(_) => error.context(format!("rank {rank}")),
+        Blame::Other(_) if error.is::<ReportedByRank0>() => error,
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }
 }

@@ -73,6 +73,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             width,
             block: BLOCK,
             ids: &|rows| vec![selected.range(rows)],
+            named: Vec::new(),
+            more: &|_| Ok(Vec::new()),
         };
         let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
         if let (Some(ids), Format::Npy, 0) = (selected.listed(), args.format, world.rank()) {

@@ -2,12 +2,14 @@
 
 pub(crate) mod args;
 mod checks;
+mod class_names;
 mod edges;
 mod files;
 mod graphs;
 mod ids;
 mod links;
 mod model;
+mod node_names;
 mod nodes;
 mod ordered_rows;
 mod pairs;

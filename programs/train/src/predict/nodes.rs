@@ -1,6 +1,7 @@
 //! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::class_names::ClassNames;
 use super::files::{Columns, NamedColumns, NpyFile, Table, USER_ID, stem_of_rank, write_ids};
 use super::model::{Data, Model, Opened, open};
 use super::progress::Progress;
@@ -15,7 +16,7 @@ use anyhow::{Context, bail};
 use edgecut_cli::result;
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
-use edgecut_graph::Split;
+use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
@@ -28,7 +29,7 @@ use std::time::Instant;
 const BLOCK: usize = 1 << 14;
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let selection = Selection::read(&args.nodes)?;
+    let selection = Selection::read(args)?;
     if let (Some(submission), Selection::Listed(..)) = (args.ogb_submission, &selection) {
         // The number of nodes is checked before anything is computed.
         submission.ids(args, Some(&[]))?;
@@ -38,9 +39,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: selection.checksum() };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let Computed { rows, columns, task } = compute::<B>(args, scratch_dir, job, device)?;
+        let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
-        let selected = selection.ids(&rows, job.world)?;
+        let selected = selection.ids(listed, &rows, job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {
@@ -69,11 +70,14 @@ struct Computed {
     columns: Columns,
     /// The meaning of the rows; `None` for embeddings.
     task: Option<OutputKind>,
+    /// The nodes that a file lists.
+    listed: Option<Vec<u32>>,
 }
 
 /// Computes the rows of all nodes.
 fn compute<B: TrainingBackend>(
     args: &PredictArgs,
+    selection: &Selection,
     scratch_dir: PathBuf,
     job: &mut GraphSession<'_>,
     device: &B::Device,
@@ -95,6 +99,11 @@ fn compute<B: TrainingBackend>(
         },
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
+    let mut listed = None;
+    // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
+    if let Some(node_type) = node_type_of(args, job.graph.part().meta(), &model) {
+        listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
+    }
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let mut task = None;
@@ -132,7 +141,23 @@ fn compute<B: TrainingBackend>(
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
         None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
     };
-    Ok(Computed { rows, columns, task })
+    Ok(Computed { rows, columns, task, listed })
+}
+
+/// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
+fn node_type_of<B: TrainingBackend>(args: &PredictArgs, meta: &Meta, model: &Model<B>) -> Option<NodeTypeId> {
+    let network = match model {
+        Model::Node(_, config, ..) => config,
+        Model::Link(_, config, _) => &config.encoder,
+        Model::Edge(_) | Model::Graph(..) => return None,
+    };
+    match &args.node_type {
+        Some(name) => meta.node_types.iter().position(|nodes| nodes.name == *name).map(|at| NodeTypeId(at as u16)),
+        None => match network.outputs.first() {
+            Some(output) => Some(output.node_type),
+            None => (meta.node_types.len() == 1).then_some(NodeTypeId(0)),
+        },
+    }
 }
 
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.
@@ -145,18 +170,20 @@ fn write(
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
+    let classes = ClassNames::of_nodes(args, job.graph.part().meta(), rows.node_type(), columns.form)?;
+    let classes = classes.as_ref();
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank("predictions", rank, job.world.size());
-        let mut file = Table::with_columns(&stem, args, columns, named(users.as_ref()))?;
+        let mut file = Table::with_columns(&stem, args, columns, named(users.as_ref(), classes))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let known: Vec<UserColumn> = users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
-            file.push_with(&[&ids], &known, &values_of(columns, rows, &nodes)?)?;
+            let values = values_of(columns, rows, &nodes)?;
+            file.push_with(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -175,7 +202,7 @@ fn write(
             let users = user_ids(args, rows, 0..num_nodes as u32).context(
                 "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
             )?;
-            let table = Table::with_columns("predictions", args, columns, named(users.as_ref()))?;
+            let table = Table::with_columns("predictions", args, columns, named(users.as_ref(), classes))?;
             Some(GatheredFile::Table(table, users))
         }
         _ => None,
@@ -192,9 +219,8 @@ fn write(
             let values = values_of(columns, rows, &nodes)?;
             match file {
                 GatheredFile::Table(file, users) => {
-                    let known: Vec<UserColumn> =
-                        users.iter().map(|users| users.of(&nodes)).collect::<Result<_, _>>()?;
-                    file.push_with(&[&ids], &known, &values)?;
+                    let more = more_of(users.as_ref(), classes, &nodes, &values)?;
+                    file.push_with(&[&ids], &more, &values)?;
                 }
                 GatheredFile::Array(file) => file.push(&values)?,
             }
@@ -215,9 +241,26 @@ fn write(
     Ok(num_rows)
 }
 
-/// Returns the empty column of the ids that users know, if there are any.
-fn named(users: Option<&UserIds>) -> NamedColumns {
-    users.map(|users| (USER_ID, users.empty())).into_iter().collect()
+/// Returns the empty columns of the ids that users know and of the names of classes, if there are any.
+fn named(users: Option<&UserIds>, classes: Option<&ClassNames>) -> NamedColumns {
+    let mut columns: NamedColumns = users.map(|users| (USER_ID, users.empty())).into_iter().collect();
+    ClassNames::add_to(classes, &mut columns);
+    columns
+}
+
+/// Returns the values of these columns for nodes, which are global ids.
+fn more_of(
+    users: Option<&UserIds>,
+    classes: Option<&ClassNames>,
+    nodes: &[u32],
+    values: &Values,
+) -> anyhow::Result<Vec<UserColumn>> {
+    let mut columns = Vec::new();
+    if let Some(users) = users {
+        columns.push(users.of(nodes)?);
+    }
+    columns.extend(classes.map(|classes| classes.of(values)));
+    Ok(columns)
 }
 
 /// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.

@@ -1,7 +1,8 @@
 //! Rows in the order of a request, which all ranks compute in blocks.
 
 use super::args::{Format, PredictArgs};
-use super::files::{Columns, NpyFile, Table, stem_of_rank};
+use super::files::{Columns, NamedColumns, NpyFile, Table, stem_of_rank};
+use super::user_ids::UserColumn;
 use super::values::Values;
 use edgecut_cluster::ProcessGroup;
 use std::ops::Range;
@@ -22,6 +23,10 @@ pub(super) struct OrderedRows<'a> {
     pub(super) block: usize,
     /// Returns the ids of some rows, column by column.
     pub(super) ids: &'a dyn Fn(Range<usize>) -> Vec<Vec<u32>>,
+    /// The further columns, empty.
+    pub(super) named: NamedColumns,
+    /// Returns the further columns for rows with some ids.
+    pub(super) more: &'a dyn Fn(&[Vec<u32>]) -> anyhow::Result<Vec<UserColumn>>,
 }
 
 impl OrderedRows<'_> {
@@ -37,10 +42,11 @@ impl OrderedRows<'_> {
         let rank = world.rank();
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
-            let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns)?;
+            let stem = stem_of_rank(self.stem, rank, size);
+            let mut file = Table::with_columns(&stem, args, self.columns, self.named.clone())?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
-                push(&mut file, &(self.ids)(rows), &Values::of(values, self.width, self.columns.form))?;
+                self.push(&mut file, rows, &Values::of(values, self.width, self.columns.form))?;
                 // Meeting at every block bounds the wait for a slow rank to the time of one block.
                 world.barrier()?;
             }
@@ -53,7 +59,10 @@ impl OrderedRows<'_> {
                 let path = args.out.join(format!("{}.npy", self.stem));
                 Some(Gathered::Array(NpyFile::of_values(&path, self.columns.shape, self.num_rows)?))
             }
-            (0, _) => Some(Gathered::Table(Table::create(self.stem, args, self.columns)?)),
+            (0, _) => {
+                let named = self.named.clone();
+                Some(Gathered::Table(Table::with_columns(self.stem, args, self.columns, named)?))
+            }
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
@@ -70,7 +79,7 @@ impl OrderedRows<'_> {
                 let values = Values::of(values, self.width, self.columns.form);
                 match file {
                     Gathered::Array(file) => file.push(&values)?,
-                    Gathered::Table(file) => push(file, &(self.ids)(rows.clone()), &values)?,
+                    Gathered::Table(file) => self.push(file, rows.clone(), &values)?,
                 }
             }
         }
@@ -81,17 +90,20 @@ impl OrderedRows<'_> {
         }
         Ok(world.barrier()?)
     }
+
+    /// Appends some rows to a table.
+    fn push(&self, file: &mut Table, rows: Range<usize>, values: &Values) -> anyhow::Result<()> {
+        let ids = (self.ids)(rows);
+        let more = (self.more)(&ids)?;
+        let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        file.push_with(&ids, &more, values)
+    }
 }
 
 /// The file that rank 0 writes.
 enum Gathered {
     Array(NpyFile),
     Table(Table),
-}
-
-fn push(file: &mut Table, ids: &[Vec<u32>], values: &Values) -> anyhow::Result<()> {
-    let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-    file.push(&ids, values)
 }
 
 /// Returns the rows whose results a rank writes if each rank writes a stretch of them.

@@ -138,17 +138,22 @@ fn ranks(runs: &[Run]) -> Vec<String> {
 fn predictions(runs: &[Run]) -> Vec<String> {
     let of_run = |run: &Run| {
         let several = if runs.len() > 1 { format!("{}: ", run.name) } else { String::new() };
-        confusion(&several, &run.confusion) + &histogram(&several, &run.histogram)
+        confusion(&several, run) + &histogram(&several, &run.histogram)
     };
     runs.iter().map(of_run).collect()
 }
 
 /// Draws the predictions by label. The color of a cell is its share of the seeds of its label. Large matrices become a
 /// list of the most frequent confusions.
-fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
+fn confusion(prefix: &str, run: &Run) -> String {
+    let counts = &run.confusion;
     let num_classes = counts.len();
     if counts.iter().any(|row| row.len() != num_classes) {
         return String::new();
+    }
+    let mut names = run.classes.clone();
+    if names.len() != num_classes {
+        names = (0..num_classes).map(|class| class.to_string()).collect();
     }
     let sums: Vec<f64> = counts.iter().map(|row| row.iter().sum::<f64>()).collect();
     let share = |label: usize, count: f64| if sums[label] > 0.0 { count / sums[label] } else { 0.0 };
@@ -162,7 +167,7 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
         wrong.sort_by(|a, b| b.2.total_cmp(&a.2));
         let head = ["label", "prediction", "seeds", "% of label"].map(String::from).to_vec();
         let row = |&(label, class, count): &(usize, usize, f64)| {
-            vec![label.to_string(), class.to_string(), shown(count), shown(share(label, count) * 100.0)]
+            vec![names[label].clone(), names[class].clone(), shown(count), shown(share(label, count) * 100.0)]
         };
         let rows: Vec<Vec<String>> = std::iter::once(head).chain(wrong.iter().take(20).map(row)).collect();
         return format!(
@@ -171,7 +176,6 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
             table(&rows)
         );
     }
-    let names: Vec<String> = (0..num_classes).map(|class| class.to_string()).collect();
     let shares: Vec<Vec<f64>> =
         counts.iter().enumerate().map(|(label, row)| row.iter().map(|&count| share(label, count)).collect()).collect();
     let shown = Matrix { rows: "label", columns: "prediction", names: &names, cells: counts, shares: &shares };

@@ -2,6 +2,7 @@
 
 use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
 use crate::args::edge::EdgeArgs;
+use crate::class_names;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::num_workers;
 use crate::job::process_role::Rank;
@@ -13,7 +14,7 @@ use crate::tasks::saved_model::{Setting, check_data, check_flags, loss_of_model,
 use crate::tasks::{has_edge_features, note_unread_edge_features};
 use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
-use edgecut_trainer::edge::EdgeTrainingConfig;
+use edgecut_trainer::edge::{EdgeTrainingConfig, labeled_edge_type};
 use edgecut_trainer::model_file::TrainedOn;
 use edgecut_trainer::{SeedResult, StepOptions, TrainingBackend};
 use std::path::Path;
@@ -26,10 +27,17 @@ pub(crate) fn run<B: TrainingBackend>(
 ) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let loss = args.objective.loss()?;
+    // Wrong settings are refused before the job starts.
+    args.objective.loss()?;
     let mut stopped = None;
     graph_session::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
+        let meta = job.graph.part().meta().clone();
+        // A graph without a type to train is an error of the training.
+        let edge_type = labeled_edge_type(&meta, config.edge_type.as_deref()).ok();
+        let root = args.part.dataset_root_dir.as_deref();
+        let classes = edge_type.map_or(Ok(None), |edge_type| class_names::of_edges(root, &meta, edge_type))?;
+        let loss = args.objective.loss_of_classes(classes.as_deref())?;
+        config.training.step = StepOptions { loss, ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.fit.num_epochs;
         let mut settings = vec![("precision", config.training.step.precision.to_string())];
         if args.output.load_model.is_none() {
@@ -69,7 +77,7 @@ pub(crate) fn run<B: TrainingBackend>(
             traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
         }
         reporter.reporter.partition(data)?;
-        reporter.reporter.seed_result(&result)?;
+        reporter.reporter.seed_result(&result, classes.as_deref())?;
         reporter.reporter.write_report()
     })?;
     stopped.map_or(Ok(()), |stopped| Err(stopped.into()))

@@ -87,7 +87,7 @@ pub(crate) fn run<B: TrainingBackend>(
                 }
             }
         };
-        reporter.reporter.seed_result(&result)?;
+        reporter.reporter.seed_result(&result, None)?;
         reporter.reporter.write_report()
     })?;
     stopped.map_or(Ok(()), |stopped| Err(stopped.into()))

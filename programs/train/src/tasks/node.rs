@@ -2,6 +2,7 @@
 
 use crate::args::NodeArgs;
 use crate::args::checkpoints::{RunIdentity, say_resumed, unless_stopped};
+use crate::class_names;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::num_workers;
 use crate::job::process_role::Rank;
@@ -14,7 +15,7 @@ use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::{
-    EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend,
+    EpochCost, EpochReport, NodeTrainingConfig, SeedResult, SeedScores, StepOptions, TrainingBackend, seed_type,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -28,10 +29,17 @@ pub(crate) fn run<B: TrainingBackend>(
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let mut config = NodeTrainingConfig { training, metric: args.objective.metric };
-    let loss = args.objective.loss()?;
+    // Wrong settings are refused before the job starts.
+    args.objective.loss()?;
     let mut stopped = None;
     graph_session::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = StepOptions { loss: loss.clone(), ..args.device.step_options(job.gradient_sum) };
+        let meta = job.graph.part().meta().clone();
+        // A graph without a type to train is an error of the training.
+        let seed_type = seed_type(&meta).ok();
+        let root = args.part.dataset_root_dir.as_deref();
+        let classes = seed_type.map_or(Ok(None), |seed_type| class_names::of_nodes(root, &meta, seed_type))?;
+        let loss = args.objective.loss_of_classes(classes.as_deref())?;
+        config.training.step = StepOptions { loss, ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.fit.num_epochs;
         let mut settings = vec![("precision", config.training.step.precision.to_string())];
         if args.output.load_model.is_none() {
@@ -76,7 +84,7 @@ pub(crate) fn run<B: TrainingBackend>(
             traffic_table::report(&mut reporter.reporter, &job.graph, job.world)?;
         }
         reporter.reporter.partition(data)?;
-        reporter.reporter.seed_result(&result)?;
+        reporter.reporter.seed_result(&result, classes.as_deref())?;
         reporter.reporter.write_report()
     })?;
     stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
