@@ -100,7 +100,8 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
         assert!(lines.contains(r#""classes":["fraud","honest"]"#), "{lines}");
     }
     assert_eq!(results[0], results[1]);
-    let error = error_of(&run(train("edge", &path("parts")).args(["--class-weights", "frauds=5"])));
+    let flags = ["--class-weights", "frauds=5", "--nproc-per-node", "2"];
+    let error = error_of(&run(train("edge", &path("parts")).args(flags)));
     assert!(error.contains("there is no class frauds (did you mean fraud?)"), "{error}");
 
     let flags = ["--edges", "test", "--num-neighbors", "5,3", "--nproc-per-node", "2", "--format", "csv"];

@@ -86,6 +86,27 @@ pub(crate) fn run(
     result.map_err(|error| explain(&cluster, error))
 }
 
+/// Returns the result of a check that has the same result on all ranks. Rank 0 reports an error, and the other ranks of its
+/// machine are silent. Every rank must call this.
+pub(crate) fn reported_once<T>(
+    checked: anyhow::Result<T>,
+    cluster: &Cluster,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<T> {
+    match checked {
+        Err(error) if world.rank() > 0 => {
+            // The failure of rank 0 ends this wait.
+            let failed = world.barrier();
+            if cluster.rank() == cluster.local_rank() {
+                return Err(ReportedByRank0(format!("{error:#}")).into());
+            }
+            failed?;
+            Err(error)
+        }
+        checked => checked,
+    }
+}
+
 /// Returns the error that this process ends with. If this process caused it, tells the other ranks.
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();

@@ -2,7 +2,8 @@
 
 pub(crate) mod npy_numbers;
 
-use crate::exit::{ReportedByRank0, UsageError};
+use crate::exit::UsageError;
+use crate::job::reported_once;
 use anyhow::{Context, bail, ensure};
 use edgecut_cli::message;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -105,19 +106,8 @@ impl NodeIdFile {
             );
         }
         let first = usize::from(has_header);
-        if let Err(error) = self.check_columns(&columns, first, types, graph.part().meta()) {
-            if world.rank() == 0 {
-                return Err(error);
-            }
-            // Rank 0 has the same error, and its failure ends this wait.
-            let failed = world.barrier();
-            let cluster = graph.cluster();
-            if cluster.rank() == cluster.local_rank() {
-                return Err(ReportedByRank0(format!("{error:#}")).into());
-            }
-            failed?;
-            return Err(error);
-        }
+        let checked = self.check_columns(&columns, first, types, graph.part().meta());
+        reported_once(checked, graph.cluster(), world)?;
         columns.iter_mut().for_each(|nodes| drop(nodes.drain(..first)));
         Ok(columns)
     }
