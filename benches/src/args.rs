@@ -100,6 +100,8 @@ pub(crate) enum Command {
     Partition(PartitionArgs),
     /// Reading of OGB's CSV files, compared with decompression alone
     Csv(CsvArgs),
+    /// Reading of tables with text ids, compared with random reads
+    Tables(TablesArgs),
     /// Time from the start to the first batch
     Startup(BatchArgs),
     /// All benchmarks that the given data permits, each in its own process
@@ -303,6 +305,16 @@ pub(crate) struct CsvArgs {
     /// Split scheme to use if the dataset has several
     #[arg(long, value_name = "SCHEME")]
     pub(crate) split: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TablesArgs {
+    /// Nodes
+    #[arg(long, value_name = "N", default_value_t = 600_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) nodes: u32,
+    /// Edges
+    #[arg(long, value_name = "N", default_value_t = 5_000_000, value_parser = clap::value_parser!(u32).range(1..1 << 31))]
+    pub(crate) edges: u32,
 }
 
 #[derive(Debug, Args)]

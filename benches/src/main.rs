@@ -85,6 +85,7 @@ fn measure(cli: &Cli, report: &mut Report) -> anyhow::Result<()> {
         Command::Graphs(args) => bench::graphs::run(args, common, report),
         Command::Partition(args) => bench::partition::run(args, common, report),
         Command::Csv(args) => bench::csv::run(args, common, report),
+        Command::Tables(args) => bench::tables::run(args, common, report),
         Command::Startup(args) => bench::startup::run(args, common, report),
         Command::All(args) => bench::all::run(args, common, report),
         Command::Peer(_) => unreachable!("a peer reports nothing"),

@@ -121,6 +121,13 @@ fn graphs_are_compared_with_a_plain_loop() {
 }
 
 #[test]
+fn reading_of_tables_is_compared_with_random_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let records = records(folder.path(), &["tables", "--nodes=500", "--edges=3001"]);
+    assert!(records[0]["ratio"].as_f64() > Some(0.0) && records[0]["unit"] == "edges/s");
+}
+
+#[test]
 fn startup_ends_with_a_batch() {
     assert_eq!(batches("startup", &[]).len(), 3);
 }

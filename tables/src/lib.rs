@@ -16,6 +16,7 @@
 mod build;
 mod conf;
 mod error;
+mod id_list;
 mod ids;
 mod keys;
 mod options;
@@ -27,6 +28,7 @@ pub use build::{
     TableUpdate, build_part_features, read_tables, read_update,
 };
 pub use error::TableError;
+pub use id_list::{IdColumn, IdList, NO_NODE};
 pub use ids::{IdMap, IdMaps, UserIds};
 pub use options::{OnBadRows, TableOptions, Unsupported};
 pub use transform::Transforms;

@@ -47,7 +47,9 @@ fn benchmarks(args: &AllArgs) -> Vec<Vec<String>> {
     ];
     let draw: [&str; 3] = [&neighbors, &size, &batches];
     let drawn = |name: &str| line(&[&[name], &draw[..]].concat(), &[one]);
-    let mut lines = vec![line(&["limits"], &[]), line(&["linear"], &[]), line(&["graphs"], &[]), drawn("aggregation")];
+    let mut lines =
+        vec![line(&["limits"], &[]), line(&["linear"], &[]), line(&["graphs"], &[]), line(&["tables"], &[])];
+    lines.push(drawn("aggregation"));
     lines.extend([line(&["rpc"], &[two]), line(&["all-reduce"], &[]), line(&["protection"], &[two])]);
     if one.is_some() {
         lines.extend(["startup", "sampling", "gather", "step"].map(drawn));

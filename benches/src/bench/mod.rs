@@ -17,3 +17,4 @@ pub(crate) mod rpc;
 pub(crate) mod sampling;
 pub(crate) mod startup;
 pub(crate) mod step;
+pub(crate) mod tables;

@@ -21,6 +21,10 @@ pub(crate) struct UsageError(pub(crate) String);
 #[derive(Debug)]
 pub(crate) struct OtherRankFailed(pub(crate) String);
 
+/// An error that rank 0 of this machine has as well. It alone reports the error.
+#[derive(Debug)]
+pub(crate) struct ReportedByRank0(pub(crate) String);
+
 /// The end of a run by SIGTERM after it has written a checkpoint. The reporter has already told the user.
 #[derive(Debug)]
 pub(crate) struct Stopped;
@@ -30,7 +34,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     // These errors of a device are caused by --device and --nproc-per-node.
     let is_device_flag =
         matches!(error.downcast_ref(), Some(DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. }));
-    if error.is::<OtherRankFailed>() {
+    if error.is::<OtherRankFailed>() || error.is::<ReportedByRank0>() {
         OTHER_RANK_FAILED
     } else if error.is::<Stopped>() {
         STATE_STORED
@@ -69,6 +73,14 @@ impl fmt::Display for OtherRankFailed {
 }
 
 impl std::error::Error for OtherRankFailed {}
+
+impl fmt::Display for ReportedByRank0 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReportedByRank0 {}
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

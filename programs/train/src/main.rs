@@ -2,9 +2,11 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod class_names;
 mod cli;
 mod exit;
 mod job;
+mod node_ids;
 mod predict;
 mod progress;
 mod report;
@@ -13,6 +15,7 @@ mod saved_model;
 mod settings;
 mod sweep;
 mod tasks;
+mod user_ids;
 
 use anyhow::Context;
 use args::dialect::DIALECT;
@@ -55,7 +58,9 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(error) if error.is::<exit::Stopped>() => ExitCode::from(exit::exit_code(&error)),
+        Err(error) if error.is::<exit::Stopped>() || error.is::<exit::ReportedByRank0>() => {
+            ExitCode::from(exit::exit_code(&error))
+        }
         Err(error) => {
             // A single write keeps the line intact when several processes report errors at the same time.
             let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));

@@ -88,6 +88,21 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
         evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");
     assert!(difference.abs() < 0.05, "{evaluated}, {found}");
 
+    // Weights of classes by their names, in ascending order.
+    let mut results = Vec::new();
+    for weights in ["fraud=5", "5,1"] {
+        let metrics = path(weights);
+        let flags = ["--num-epochs", "1", "--class-weights", weights, "--metrics", metrics.to_str().expect("UTF-8")];
+        let result = trained("edge", &path("parts"), &path("weighted"), &flags);
+        results.push((result["test_acc"].clone(), result["train_loss"].clone()));
+        let lines = std::fs::read_to_string(&metrics).expect("metrics");
+        assert!(lines.contains(r#""classes":["fraud","honest"]"#), "{lines}");
+    }
+    assert_eq!(results[0], results[1]);
+    let flags = ["--class-weights", "frauds=5", "--nproc-per-node", "2"];
+    let error = error_of(&run(train("edge", &path("parts")).args(flags)));
+    assert!(error.contains("there is no class frauds (did you mean fraud?)"), "{error}");
+
     let flags = ["--edges", "test", "--num-neighbors", "5,3", "--nproc-per-node", "2", "--format", "csv"];
     let result = predicted(&path("parts"), &path("model"), &path("out"), &flags);
     let (header, rows) = csv_lines(&path("out"), 2);

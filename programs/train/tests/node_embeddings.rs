@@ -28,8 +28,12 @@ fn rows_of_users(parts: &Path, model: &Path, processes: usize, flags: &[&str]) -
     let output = predict(parts, model, &out, &[&of_users[..], flags].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = read_rows(&out, "predictions", "csv", processes);
-    let id_of = |row: &Row| row.1.clone().unwrap_or_else(|| row.0[0].to_string());
     (rows.iter().map(|row| (id_of(row), row.2.clone())).collect(), stderr(&output))
+}
+
+/// Returns the id of a row in the tables, or the row number in a graph without such ids.
+fn id_of(row: &Row) -> String {
+    row.1.first().cloned().unwrap_or_else(|| row.0[0].to_string())
 }
 
 /// Returns the line about the match of users.

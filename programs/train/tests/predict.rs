@@ -221,7 +221,7 @@ fn wrong_requests_are_refused_with_one_error() {
         (vec!["--output", "embedding", "--layer", "2"], 1, &["--layer", "from 1 to 1"]),
         (vec!["--num-neighbors", "5"], 1, &["--num-neighbors", "2 layers"]),
         (vec!["--node-type", "author"], 1, &["--node-type", "author"]),
-        (vec!["--nodes", &beyond], 1, &["beyond.npy", "no node 1000"]),
+        (vec!["--nodes", &beyond], 1, &["beyond.npy", "1 of 2 ids do not exist: 1000 (row 2)"]),
         (vec!["--nodes", &negative], 1, &["negative.npy", "-4"]),
         (vec!["--nodes", "tests"], 1, &["--nodes", "tests"]),
         (vec!["--scratch-dir", &absent], 1, &["--scratch-dir", "absent"]),
@@ -389,8 +389,14 @@ pub(crate) fn partition_tables_with(
     partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
 }
 
-/// A row of a table of predictions: the columns of numbers, the id in the tables, and the values.
-pub(crate) type Row = (Vec<i64>, Option<String>, Vec<f32>);
+/// A row of a table of predictions: the columns of row numbers and ranks, the texts (ids of the tables and names of
+/// classes), and the values.
+pub(crate) type Row = (Vec<i64>, Vec<String>, Vec<f32>);
+
+/// The columns of row numbers and ranks.
+const NUMBERS: [&str; 4] = ["node_id", "src_id", "rank", "dst_id"];
+/// The columns of ids of the tables and names of classes.
+const TEXTS: [&str; 4] = ["id", "src", "dst", "class_name"];
 
 /// Reads the tables that all processes have written, sorted by their numbers.
 pub(crate) fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) -> Vec<Row> {
@@ -408,21 +414,27 @@ pub(crate) fn read_rows(out: &Path, stem: &str, format: &str, processes: usize) 
 }
 
 fn csv_rows(path: &Path) -> Vec<Row> {
-    const NUMBERS: [&str; 4] = ["node_id", "src", "rank", "dst"];
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (header, lines) = text.split_once('\n').expect("a header");
     let names: Vec<&str> = header.split(',').collect();
-    let row_of = |line: &str| -> Row {
-        let mut fields = fields(line);
-        assert_eq!(fields.len(), names.len(), "{line}");
-        let num_numbers = names.iter().filter(|name| NUMBERS.contains(name)).count();
-        let rest = fields.split_off(num_numbers);
-        let has_id = names[num_numbers] == "id";
-        let numbers = fields.iter().map(|field| field.parse().expect("a number")).collect();
-        let values = rest.iter().skip(usize::from(has_id)).map(|field| field.parse().expect("a value")).collect();
-        (numbers, has_id.then(|| rest[0].clone()), values)
-    };
-    lines.lines().map(row_of).collect()
+    lines.lines().map(|line| csv_row(&names, line)).collect()
+}
+
+/// Reads a line of a table with columns `names`.
+fn csv_row(names: &[&str], line: &str) -> Row {
+    let fields = fields(line);
+    assert_eq!(fields.len(), names.len(), "{line}");
+    let mut row = Row::default();
+    for (name, field) in names.iter().zip(fields) {
+        if NUMBERS.contains(name) {
+            row.0.push(field.parse().expect("a number"));
+        } else if TEXTS.contains(name) {
+            row.1.push(field);
+        } else {
+            row.2.push(field.parse().expect("a value"));
+        }
+    }
+    row
 }
 
 /// Splits a line of a CSV file.
@@ -445,25 +457,27 @@ fn fields(line: &str) -> Vec<String> {
 fn parquet_rows(path: &Path) -> Vec<Row> {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
-    let row_of = |row: parquet::record::Row| -> Row {
-        let mut numbers = Vec::new();
-        let mut id = None;
-        let mut values = Vec::new();
-        for (name, field) in row.get_column_iter() {
-            match field {
-                Field::Long(number) if name == "id" => id = Some(number.to_string()),
-                Field::Long(number) => numbers.push(*number),
-                Field::Str(text) => id = Some(text.clone()),
-                Field::Float(value) => values.push(*value),
-                Field::ListInternal(list) => {
-                    values.extend((0..list.len()).map(|at| list.get_float(at).expect("a number")));
-                }
-                other => panic!("{name} is {other:?}"),
+    reader.get_row_iter(None).expect("rows").map(|row| parquet_row(&row.expect("a row"))).collect()
+}
+
+fn parquet_row(row: &parquet::record::Row) -> Row {
+    let mut numbers = Vec::new();
+    let mut texts = Vec::new();
+    let mut values = Vec::new();
+    for (name, field) in row.get_column_iter() {
+        match field {
+            Field::Long(number) if TEXTS.contains(&name.as_str()) => texts.push(number.to_string()),
+            Field::Long(number) if NUMBERS.contains(&name.as_str()) => numbers.push(*number),
+            Field::Long(class) => values.push(*class as f32),
+            Field::Str(text) => texts.push(text.clone()),
+            Field::Float(value) => values.push(*value),
+            Field::ListInternal(list) => {
+                values.extend((0..list.len()).map(|at| list.get_float(at).expect("a number")));
             }
+            other => panic!("{name} is {other:?}"),
         }
-        (numbers, id, values)
-    };
-    reader.get_row_iter(None).expect("rows").map(|row| row_of(row.expect("a row"))).collect()
+    }
+    (numbers, texts, values)
 }
 
 /// Each program output has the same rows in every format, for 1, 2, N and N + 1 processes on N = 3 parts.
@@ -481,14 +495,16 @@ fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
     write_npy(&path("pairs.npy"), &[2, 20], &pairs).expect("pairs");
     let pairs = path("pairs.npy").to_str().expect("UTF-8").to_owned();
     let out = path("out");
-    // The id of a node in the tables, by its number.
-    let ids_of_items: fn(usize) -> String = |row| (row * 10).to_string();
-    let ids_of_users: fn(usize) -> String = user;
-    for (model, stem, flags, ids) in [
-        (&items, "predictions", vec!["--output", "logit"], Some(ids_of_items)),
-        (&links, "predictions", vec!["--output", "embedding", "--node-type", "user"], Some(ids_of_users)),
-        (&links, "scores", vec!["--output", "score", "--edge-type", "buys", "--pairs", &pairs], None),
-        (&links, "top_k", vec!["--output", "top-k", "--edge-type", "buys", "--sources", "all", "--top-k", "3"], None),
+    // The texts of a row, by its numbers.
+    let of_item: fn(&[i64]) -> Vec<String> = |row| vec![item(row[0])];
+    let of_user: fn(&[i64]) -> Vec<String> = |row| vec![user(row[0] as usize)];
+    let of_ends: fn(&[i64]) -> Vec<String> = |row| vec![user(row[0] as usize), item(row[row.len() - 1])];
+    let of_buys = ["--edge-type", "buys", "--output"];
+    for (model, stem, flags, texts) in [
+        (&items, "predictions", vec!["--output", "logit"], of_item),
+        (&links, "predictions", vec!["--output", "embedding", "--node-type", "user"], of_user),
+        (&links, "scores", [&of_buys[..], &["score", "--row-numbers", "--pairs", &pairs]].concat(), of_ends),
+        (&links, "top_k", [&of_buys[..], &["top-k", "--sources", "all", "--top-k", "3"]].concat(), of_ends),
     ] {
         let mut expected: Option<Vec<Row>> = None;
         for processes in [1, 2, 3, 4] {
@@ -498,18 +514,16 @@ fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
                 let layout = ["--nproc-per-node", &number, "--format", format];
                 predicted(&parts, model, &out, &[&layout[..], &flags].concat());
                 let rows = read_rows(&out, stem, format, processes);
-                if let Some(ids) = ids {
-                    for (at, (numbers, id, _)) in rows.iter().enumerate() {
-                        assert_eq!((&numbers[..], id.as_ref()), (&[at as i64][..], Some(&ids(at))), "{what}");
-                    }
+                for (at, (numbers, found, _)) in rows.iter().enumerate() {
+                    assert_eq!(*found, texts(numbers), "{what}");
+                    assert!(stem != "predictions" || numbers[..] == [at as i64], "{what}");
                 }
                 let expected = expected.get_or_insert_with(|| rows.clone());
                 assert_eq!(rows.len(), expected.len(), "{what}");
                 // Equal scores within rounding may change places.
                 let compared = if stem == "top_k" { 2 } else { usize::MAX };
-                for ((numbers, id, values), (of_expected, expected_id, expected)) in rows.iter().zip(expected.iter()) {
+                for ((numbers, _, values), (of_expected, _, expected)) in rows.iter().zip(expected.iter()) {
                     assert!(numbers.iter().zip(of_expected).take(compared).all(|(a, b)| a == b), "{what}");
-                    assert_eq!(id, expected_id, "{what}");
                     assert_close(values, expected, &what);
                 }
             }
@@ -528,8 +542,145 @@ fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
         let file = out.join(format!("predictions.{format}"));
         let rows = if format == "csv" { csv_rows(&file) } else { parquet_rows(&file) };
         assert_eq!(rows.len(), NUM_USERS);
-        assert!(rows.iter().all(|(numbers, id, _)| *id == Some(user(numbers[0] as usize))), "{format}");
+        assert!(rows.iter().all(|(numbers, texts, _)| texts[..] == [user(numbers[0] as usize)]), "{format}");
     }
+}
+
+/// Returns the id of an item in the tables.
+fn item(row: i64) -> String {
+    (row * 10).to_string()
+}
+
+/// Files of ids of the tables name the same nodes as files of row numbers, in every format and layout. Unknown ids are one
+/// error.
+#[test]
+fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
+    partition_tables(folder.path(), 3, None, &path("parts"));
+    let [items, links] = ["items", "links"].map(path);
+    trained("node", &path("parts"), &items, &[]);
+    trained("link", &path("parts"), &links, &["--eval-negatives", "5"]);
+    let users = [17, 3, 59, 0];
+    let bought = [29, 0, 7, 11];
+    let mut ids = String::new();
+    let mut pairs = String::new();
+    let mut scored = "score,src,dst\n".to_owned();
+    for (&row, &bought) in users.iter().zip(&bought) {
+        let name = quoted(&user(row));
+        ids += &format!("{name}\n");
+        pairs += &format!("{name},{}\n", item(bought));
+        scored += &format!("1,{name},{}\n", item(bought));
+    }
+    std::fs::write(path("bare.csv"), &ids).expect("ids without a header");
+    std::fs::write(path("named.csv"), format!("person\n{ids}")).expect("ids with a header");
+    std::fs::write(path("pairs.csv"), pairs).expect("pairs without a header");
+    std::fs::write(path("scored.csv"), scored).expect("pairs with another column");
+    write_npy(&path("items.npy"), &[4], &bought.map(|row| row * 10)).expect("ids of items");
+    let numbers: Vec<i64> = users.iter().map(|&row| row as i64).collect();
+    write_npy(&path("users_rows.npy"), &[4], &numbers).expect("rows of users");
+    write_npy(&path("items_rows.npy"), &[4], &bought).expect("rows of items");
+    write_npy(&path("pairs_rows.npy"), &[2, 4], &[&numbers[..], &bought].concat()).expect("rows of pairs");
+    // Tables that this program has written, which name the same users.
+    let embedding = ["--output", "embedding", "--node-type", "user"];
+    let written = ["--row-numbers", "--nodes", &text(&path("users_rows.npy")), "--gather", "--format", "parquet"];
+    predicted(&path("parts"), &links, &path("table"), &[&embedding[..], &written].concat());
+    let table = text(&path("table/predictions.parquet"));
+    let score = ["--output", "score", "--edge-type", "buys", "--pairs"];
+    let top = ["--output", "top-k", "--top-k", "30", "--edge-type", "buys", "--sources"];
+    let named = [&embedding[..], &["--nodes"]].concat();
+    let of_items = ["--output", "class", "--nodes"];
+    for (model, flags, stem, by_number, by_id) in [
+        (
+            &links,
+            &named[..],
+            "predictions",
+            "users_rows.npy",
+            vec![text(&path("bare.csv")), text(&path("named.csv")), table.clone()],
+        ),
+        (&items, &of_items[..], "predictions", "items_rows.npy", vec![text(&path("items.npy"))]),
+        (&links, &score[..], "scores", "pairs_rows.npy", vec![text(&path("pairs.csv")), text(&path("scored.csv"))]),
+        (&links, &top[..], "top_k", "users_rows.npy", vec![text(&path("named.csv")), table.clone()]),
+    ] {
+        let rows_of = |ids: &str, row_numbers: &[&str], processes: usize| {
+            let number = processes.to_string();
+            let layout = ["--nproc-per-node", &number, "--format", "csv"];
+            let flags = [flags, &[ids], row_numbers, &layout].concat();
+            predicted(&path("parts"), model, &path("out"), &flags);
+            let mut rows = read_rows(&path("out"), stem, "csv", processes);
+            // Equal scores within rounding may change places.
+            rows.sort_by(|a, b| (&a.1, a.0[0]).cmp(&(&b.1, b.0[0])));
+            rows
+        };
+        let expected = rows_of(&text(&path(by_number)), &["--row-numbers"], 2);
+        assert_eq!(expected.len(), if stem == "top_k" { 4 * 30 } else { 4 });
+        for processes in [1, 2, 3, 4] {
+            for ids in &by_id {
+                let what = format!("{flags:?} {ids}, {processes} processes");
+                let found = rows_of(ids, &[], processes);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert_eq!((found.0[0], &found.1), (expected.0[0], &expected.1), "{what}");
+                    assert_close(&found.2, &expected.2, &what);
+                }
+                assert_eq!(found.len(), expected.len(), "{what}");
+            }
+        }
+    }
+    // Each class has its name.
+    predicted(&path("parts"), &items, &path("out"), &["--output", "class", "--format", "parquet", "--gather"]);
+    for (numbers, texts, class) in parquet_rows(&path("out").join("predictions.parquet")) {
+        let names = ["high", "low"];
+        assert_eq!(texts, [item(numbers[0]), names[class[0] as usize].to_owned()]);
+    }
+
+    // Seeds of batches.
+    let mut batches = Vec::new();
+    for (name, seeds) in [("by_row", &["users_rows.npy", "--row-numbers"][..]), ("by_id", &["named.csv"])] {
+        let mut command = programs::train("sample", &path("parts"));
+        command.args(["--seed-type", "user", "--nproc-per-node", "2", "--out"]).arg(path(name));
+        command.arg("--seeds").arg(path(seeds[0])).args(&seeds[1..]);
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        batches.push(std::fs::read(path(name).join("batch_00000.npz")).expect("a batch"));
+    }
+    assert!(batches[0] == batches[1]);
+
+    let unknown: String = (0..7).map(|row| format!("nobody {row}\n")).collect();
+    std::fs::write(path("unknown.csv"), format!("person\n{ids}{unknown}")).expect("unknown ids");
+    std::fs::write(path("half.csv"), format!("{},5\n", quoted(&user(1)))).expect("half a pair");
+    std::fs::write(path("header.csv"), "person\n").expect("a header alone");
+    write_npy(&path("beyond.npy"), &[2], &[3_i64, 60]).expect("rows");
+    for processes in ["1", "2", "4"] {
+        for (flags, words) in [
+            (
+                [&named[..], &[&text(&path("unknown.csv"))]].concat(),
+                &["--nodes", "7 of 11 ids do not exist", "type user: nobody 0 (row 5), nobody 1 (row 6)", "and 2 more"]
+                    [..],
+            ),
+            ([&top[..], &[&text(&path("unknown.csv"))]].concat(), &["--sources", "7 of 11 ids"]),
+            (
+                [&score[..], &[&text(&path("half.csv"))]].concat(),
+                &["--pairs", "1 of 1 destinations", "type item: 5 (row 1)"],
+            ),
+            ([&named[..], &[&text(&path("header.csv"))]].concat(), &["no ids but a header"]),
+            ([&named[..], &[&text(&path("users_rows.npy"))]].concat(), &["4 of 4 ids", "add --row-numbers"]),
+            (
+                [&named[..], &[&text(&path("beyond.npy")), "--row-numbers"]].concat(),
+                &["60 (row 2)", "There are 60 nodes"],
+            ),
+            ([&embedding[..], &["--row-numbers"]].concat(), &["--row-numbers has no effect"]),
+        ] {
+            let flags = [&flags[..], &["--nproc-per-node", processes]].concat();
+            let error = error_of(&predict(&path("parts"), &links, &path("none"), &flags));
+            assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
+        }
+    }
+}
+
+/// Returns the text of a path.
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
 }
 
 /// Node 0 gathers the ids of all parts, and its copy of another node's part may be any file.
@@ -541,10 +692,9 @@ fn gathered_ids_of_another_partitioning_are_refused() {
     partition_tables(folder.path(), 2, None, &path("parts"));
     partition_tables(folder.path(), 2, None, &path("first"));
     trained("link", &path("parts"), &path("links"), &["--eval-negatives", "5"]);
-    let map = |part: u32, node_type: &str| format!("part_{part}/nodes/{node_type}/id_map.parquet");
     // The ids of another part, and numbers in place of texts.
-    for other in [map(0, "user"), map(1, "item")] {
-        std::fs::copy(path("parts").join(&other), path("first").join(map(1, "user"))).expect("copy");
+    for other in [id_map(0, "user"), id_map(1, "item")] {
+        std::fs::copy(path("parts").join(&other), path("first").join(id_map(1, "user"))).expect("copy");
         let port = edgecut_testing::free_port().to_string();
         let start = |rank: &str, parts: &str| {
             let mut command = program();
@@ -562,6 +712,11 @@ fn gathered_ids_of_another_partitioning_are_refused() {
         assert!(!second.status.success());
         assert!(!path("out-0").join("predictions.csv").exists(), "no partial file");
     }
+}
+
+/// Returns the path of the ids of a node type in the folder of the parts.
+fn id_map(part: u32, node_type: &str) -> String {
+    format!("part_{part}/nodes/{node_type}/id_map.parquet")
 }
 
 #[test]

@@ -442,9 +442,9 @@ fn tables_have_the_scores_of_the_arrays() {
             assert!((found[2] - expected[2]).abs() < 1e-4, "{what}: {found:?} for {expected:?}");
         }
     };
-    found(files.iter().flat_map(|name| lines_of(name, "src,dst,score")).collect(), "two files");
+    found(files.iter().flat_map(|name| lines_of(name, "src_id,dst_id,score")).collect(), "two files");
     predicted(&parts.path, &model, &out, &[&of_pairs[..], &["--format", "csv", "--gather"]].concat());
-    found(lines_of("scores.csv", "src,dst,score"), "one file");
+    found(lines_of("scores.csv", "src_id,dst_id,score"), "one file");
 
     let top = [&two[..], &["--output", "top-k", "--sources", "all", "--top-k", "390", "--exclude-known"]].concat();
     predicted(&parts.path, &model, &out, &top);
@@ -471,7 +471,7 @@ fn tables_have_the_scores_of_the_arrays() {
         assert!((found.3 - expected.3).abs() < 1e-4, "{found:?} for {expected:?}");
     }
     predicted(&parts.path, &model, &out, &[&top[..], &["--format", "csv", "--gather"]].concat());
-    assert_eq!(lines_of("top_k.csv", "src,rank,dst,score").len(), expected.len());
+    assert_eq!(lines_of("top_k.csv", "src_id,rank,dst_id,score").len(), expected.len());
 }
 
 #[test]
@@ -496,11 +496,15 @@ fn wrong_requests_are_refused_with_one_error() {
     let top = ["--output", "top-k", "--top-k"];
     for (flags, status, words) in [
         (vec!["--output", "score"], 2, &["--pairs is missing"][..]),
-        ([&score[..], &[&beyond]].concat(), 1, &["beyond.npy", "destination 400", "there are 400"]),
+        (
+            [&score[..], &[&beyond]].concat(),
+            1,
+            &["beyond.npy", "1 of 2 destinations do not exist: 400 (row 2)", "There are 400 nodes"],
+        ),
         ([&score[..], &[&wide]].concat(), 1, &["wide.npy", "[2, 3, 1]", "expected [2, n]"]),
         ([&score[..], &[&columns]].concat(), 1, &["columns.npy", "[3, 2]", "expected [2, n]"]),
-        ([&score[..], &[&empty]].concat(), 1, &["empty.npy", "no pairs"]),
-        ([&score[..], &[&negative]].concat(), 1, &["negative.npy", "-1"]),
+        ([&score[..], &[&empty]].concat(), 1, &["empty.npy", "no ids"]),
+        ([&score[..], &[&negative]].concat(), 1, &["negative.npy", "expected [2, n]"]),
         ([&score[..], &["absent.npy"]].concat(), 1, &["--pairs", "absent.npy"]),
         ([&score[..], &[&pairs, "--edge-type", "likes"]].concat(), 1, &["--edge-type", "no edge type likes"]),
         ([&score[..], &[&pairs, "--nodes", "test"]].concat(), 2, &["--nodes applies to"]),
@@ -512,10 +516,14 @@ fn wrong_requests_are_refused_with_one_error() {
         ([&top[..], &["3"]].concat(), 2, &["--sources is missing"]),
         (vec!["--output", "top-k", "--sources", "all"], 2, &["--top-k is missing"]),
         ([&top[..], &["0", "--sources", "all"]].concat(), 2, &["--top-k"]),
-        ([&top[..], &["3", "--sources", &far]].concat(), 1, &["far.npy", "source 401", "there are 400"]),
+        (
+            [&top[..], &["3", "--sources", &far]].concat(),
+            1,
+            &["far.npy", "1 of 2 ids do not exist: 401 (row 2)", "There are 400 nodes"],
+        ),
         ([&top[..], &["3", "--sources", &negative]].concat(), 1, &["negative.npy", "-1"]),
         ([&top[..], &["401", "--sources", "all"]].concat(), 1, &["--top-k 401", "only 400 destinations"]),
-        ([&top[..], &["3", "--sources", "some"]].concat(), 1, &["--sources", "all or a .npy file"]),
+        ([&top[..], &["3", "--sources", "some"]].concat(), 1, &["--sources", "all or a file of ids"]),
         (vec!["--output", "relation"], 2, &["--dataset-root-dir applies to"]),
         (vec!["--graphs", "all"], 2, &["--dataset is missing"]),
     ] {

@@ -187,30 +187,20 @@ fn find_ends(
             for (column, name) in distinct(&batch.columns, &columns) {
                 cells.push(id_cells(column).map_err(|why| batch.wrong_column(name, why))?);
             }
+            let nodes = [0, 1].map(|end| cells[end].find_in(ends.ids[end]));
+            found.iter_mut().for_each(|found| found.reserve(batch.num_rows));
             let start = starts.start(piece) + offset;
             for row in dropped.kept(start..start + batch.num_rows as u64) {
-                let node = |end: usize| -> Result<u32, (BadKind, String)> {
-                    let column = &columns[end];
-                    let Some(id) = cells[end].id(row) else {
-                        return Err((BadKind::Id, format!("column {column}: {MISSING_ID}")));
-                    };
-                    ends.ids[end].get(id).ok_or_else(|| {
-                        let node_type = &edges.relation[2 * end];
-                        if ends.dropped[end].get(id).is_some() {
-                            let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
-                            return (BadKind::DroppedEnd, why);
-                        }
-                        let hint = float_hint(ends.ids[end], id, column);
-                        let why = format!("column {column}: there is no {node_type} with the id {}{hint}", show(id));
-                        (BadKind::DanglingEdge, why)
-                    })
-                };
-                match node(0).and_then(|src| Ok([src, node(1)?])) {
-                    Ok([src, dst]) => {
+                match (nodes[0][row], nodes[1][row]) {
+                    (Some(src), Some(dst)) => {
                         found[0].push(src);
                         found[1].push(dst);
                     }
-                    Err((kind, why)) => bad.add(&batch, offset, (row, kind, why), policy)?,
+                    (src, _) => {
+                        let end = usize::from(src.is_some());
+                        let (kind, why) = edges.without_end(&columns[end], ends, end, cells[end].id(row));
+                        bad.add(&batch, offset, (row, kind, why), policy)?;
+                    }
                 }
             }
             offset += batch.num_rows as u64;
@@ -231,6 +221,20 @@ fn find_ends(
         Ok(())
     })?;
     Ok(FoundEnds { src: all_src.finish()?, dst: all_dst.finish()?, dropped: more })
+}
+
+impl EdgeTable {
+    /// Returns the reason why a row has no source (end 0) or destination (1), of which `column` has `id`.
+    fn without_end(&self, column: &str, ends: &Ends, end: usize, id: Option<Id>) -> (BadKind, String) {
+        let Some(id) = id else { return (BadKind::Id, format!("column {column}: {MISSING_ID}")) };
+        let node_type = &self.relation[2 * end];
+        if ends.dropped[end].get(id).is_some() {
+            let why = format!("column {column}: the {node_type} with the id {} was dropped", show(id));
+            return (BadKind::DroppedEnd, why);
+        }
+        let hint = float_hint(ends.ids[end], id, column);
+        (BadKind::DanglingEdge, format!("column {column}: there is no {node_type} with the id {}{hint}", show(id)))
+    }
 }
 
 /// Returns the columns to read: one if both ends are in the same column.
@@ -302,7 +306,8 @@ fn collect_ids_of_end(
         Ok(())
     };
     scan_in_steps(&opened, "finding nodes", std::slice::from_ref(column), 0, map, |piece, cells| {
-        for row in 0..cells.len() {
+        let known = cells.find_in(ids);
+        for row in (0..cells.len()).filter(|&row| known[row].is_none()) {
             // The edge is checked later.
             let Some(id) = cells.id(row) else { continue };
             if ids.insert(id) == Inserted::Full {

@@ -10,10 +10,9 @@ use super::spec::Spec;
 use super::splits;
 use crate::conf::{Feature, Label, NodeTable, SplitRule};
 use crate::ids::{Id, IdMap, Inserted, UserIds};
-use crate::table::{IdCells, Results, Rows, id_cells, scan_in_steps};
+use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use arrow_array::Array;
 use edgecut_graph::{FeatureDtype, NodeData, SplitOrder, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
@@ -259,16 +258,6 @@ pub(super) fn insert_ids<'t>(
         Ok(())
     })?;
     Ok(more)
-}
-
-impl IdCells {
-    /// Returns the id of a row, unless it is missing.
-    pub(super) fn id(&self, row: usize) -> Option<Id<'_>> {
-        match self {
-            Self::Numbers(numbers) => numbers.is_valid(row).then(|| Id::Number(numbers.value(row))),
-            Self::Texts(texts) => texts.is_valid(row).then(|| Id::Text(texts.value(row))),
-        }
-    }
 }
 
 /// Adds the row numbers of the used rows as ids, after those that there are.

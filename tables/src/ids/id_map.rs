@@ -1,9 +1,13 @@
 //! A map from the ids of users to row numbers.
 
+use edgecut_graph::prefetch;
 use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::fmt;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// The number of ids that are looked up together, so that their cache misses overlap.
+const BLOCK: usize = 128;
 
 /// The ids of the nodes of one type, numbered in order of insertion.
 ///
@@ -142,6 +146,43 @@ impl IdMap {
         }
     }
 
+    /// Returns the numbers of ids. `None` stands for an id that is missing, and for one that the map does not have.
+    pub(crate) fn get_all<'a>(&self, mut ids: impl Iterator<Item = Option<Id<'a>>>) -> Vec<Option<u32>> {
+        let mut found = Vec::with_capacity(ids.size_hint().0);
+        let mut block = Vec::with_capacity(BLOCK);
+        loop {
+            block.extend(ids.by_ref().take(BLOCK));
+            if block.is_empty() {
+                return found;
+            }
+            self.get_block(&block, &mut found);
+            block.clear();
+        }
+    }
+
+    /// Looks up a block of ids in rounds, each of which reads memory at random for all ids: slots of the hash table, ends of
+    /// texts, and texts.
+    fn get_block(&self, block: &[Option<Id>], found: &mut Vec<Option<u32>>) {
+        let mut hashes = [None; BLOCK];
+        for (hash, id) in hashes.iter_mut().zip(block) {
+            *hash = id.and_then(|id| self.ids.hash_of(id));
+        }
+        // Nearly always, the first slot with the same bits of the hash has the id.
+        let mut candidates = [None; BLOCK];
+        for (candidate, hash) in candidates.iter_mut().zip(&hashes[..block.len()]) {
+            *candidate = hash.and_then(|hash| self.table.find(hash, |_| true).copied());
+        }
+        candidates.iter().flatten().for_each(|&at| self.ids.prefetch_end(at));
+        candidates.iter().flatten().for_each(|&at| self.ids.prefetch_text(at));
+        for (id, candidate) in block.iter().zip(candidates) {
+            found.push(match (*id, candidate) {
+                (Some(id), Some(at)) if self.ids.is_at(at, id) => Some(at),
+                (Some(id), _) => self.get(id),
+                (None, _) => None,
+            });
+        }
+    }
+
     /// Returns the map of the same ids in ascending order: numbers by value, texts by bytes.
     pub(crate) fn sorted(self) -> Self {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
@@ -256,6 +297,41 @@ impl UserIds {
         }
     }
 
+    /// Returns the hash of an id in the form of these ids; `None` for an id of another form, and for row numbers, which have
+    /// no table.
+    fn hash_of(&self, id: Id) -> Option<u64> {
+        match (self, id) {
+            (Self::Numbers(_), Id::Number(number)) => Some(hash_number(number)),
+            (Self::Texts { .. }, Id::Text(text)) => Some(xxh3_64(text.as_bytes())),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the id at a position is `id`, in the same form.
+    fn is_at(&self, position: u32, id: Id) -> bool {
+        match (self, id) {
+            (Self::Numbers(numbers), Id::Number(number)) => numbers[position as usize] == number,
+            (Self::Texts { .. }, Id::Text(text)) => self.text(position) == text.as_bytes(),
+            _ => false,
+        }
+    }
+
+    /// Prefetches the number at a position, or the end of a text.
+    fn prefetch_end(&self, position: u32) {
+        match self {
+            Self::Rows(_) => {}
+            Self::Numbers(numbers) => prefetch(numbers, position as usize),
+            Self::Texts { ends, .. } => prefetch(ends, position as usize),
+        }
+    }
+
+    /// Prefetches the end of the text at a position, which is near its start.
+    fn prefetch_text(&self, position: u32) {
+        if let Self::Texts { bytes, ends } = self {
+            prefetch(bytes, ends[position as usize].saturating_sub(1) as usize);
+        }
+    }
+
     fn to_texts(&self) -> Self {
         let mut bytes = Vec::new();
         let mut ends = Vec::new();
@@ -329,6 +405,28 @@ mod tests {
         assert_eq!(map.len(), expected.len());
         assert!(ids.iter().all(|id| map.get(Id::Text(id)) == expected.get(id).copied()));
         assert_eq!(map.get(Id::Text("user-15000")), None);
+    }
+
+    #[test]
+    fn lookups_in_blocks_find_what_single_lookups_find() {
+        let rows = IdMap::of_rows(1000);
+        let mut numbers = IdMap::new();
+        let mut texts = IdMap::new();
+        for n in 0..1000 {
+            assert_eq!(numbers.insert(Id::Number(n * 7919 % 1009 - 300)), Inserted::New);
+            assert_eq!(texts.insert(Id::Text(&format!("user-{}", n * 7919 % 1009))), Inserted::New);
+        }
+        assert_eq!(texts.insert(Id::Text("17")), Inserted::New);
+        let names: Vec<String> = (0..700).map(|n| format!("user-{}", n * 3)).collect();
+        let mut ids: Vec<Option<Id>> = (-350..1200).map(|n| Some(Id::Number(n))).collect();
+        ids.extend(names.iter().map(|name| Some(Id::Text(name))));
+        ids.extend([None, Some(Id::Text("17")), Some(Id::Text("")), Some(Id::Text("007")), None]);
+        for map in [&rows, &numbers, &texts, &IdMap::new()] {
+            for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, ids.len()] {
+                let expected: Vec<Option<u32>> = ids[..len].iter().map(|id| id.and_then(|id| map.get(id))).collect();
+                assert_eq!(map.get_all(ids[..len].iter().copied()), expected, "{map:?}");
+            }
+        }
     }
 
     #[test]

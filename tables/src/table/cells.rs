@@ -2,7 +2,7 @@
 
 use super::BadCell;
 use super::missing::is_text;
-use crate::ids::canonical_number;
+use crate::ids::{Id, IdMap, canonical_number};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
@@ -15,6 +15,12 @@ pub(crate) enum IdCells {
     Numbers(Int64Array),
     /// Texts, of which at least one is not the decimal form of a number.
     Texts(StringArray),
+    /// Texts, each of which is stored once.
+    Coded {
+        /// The position of the text of each row.
+        codes: Vec<Option<u32>>,
+        texts: StringArray,
+    },
 }
 
 impl IdCells {
@@ -23,7 +29,30 @@ impl IdCells {
         match self {
             Self::Numbers(numbers) => numbers.len(),
             Self::Texts(texts) => texts.len(),
+            Self::Coded { codes, .. } => codes.len(),
         }
+    }
+
+    /// Returns the ids of all rows; `None` for an id that is missing.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Option<Id<'_>>> {
+        (0..self.len()).map(|row| self.id(row))
+    }
+
+    /// Returns the id of a row, unless it is missing.
+    pub(crate) fn id(&self, row: usize) -> Option<Id<'_>> {
+        match self {
+            Self::Numbers(numbers) => numbers.is_valid(row).then(|| Id::Number(numbers.value(row))),
+            Self::Texts(texts) => texts.is_valid(row).then(|| Id::Text(texts.value(row))),
+            Self::Coded { codes, texts } => codes[row].map(|code| Id::Text(texts.value(code as usize))),
+        }
+    }
+
+    /// Returns the numbers of the ids of all rows; `None` for an id that is missing or not in `ids`. Looks up a text that is
+    /// stored once only once.
+    pub(crate) fn find_in(&self, ids: &IdMap) -> Vec<Option<u32>> {
+        let Self::Coded { codes, texts } = self else { return ids.get_all(self.ids()) };
+        let found = ids.get_all(texts.iter().map(|text| text.map(Id::Text)));
+        codes.iter().map(|code| code.and_then(|code| found[code as usize])).collect()
     }
 }
 
@@ -34,6 +63,9 @@ impl IdCells {
 /// Fails for a type that holds no ids.
 pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     let data_type = array.data_type();
+    if let Some(cells) = coded_cells(array)? {
+        return Ok(cells);
+    }
     // Whole decimals may have more digits than 64 bits.
     if is_text(data_type) || is_whole_decimal(data_type) {
         let texts = as_texts(array)?;
@@ -59,6 +91,27 @@ pub(crate) fn id_cells(array: &ArrayRef) -> Result<IdCells, String> {
     }
     let numbers = cast_to(array, &DataType::Int64)?;
     Ok(IdCells::Numbers(numbers.as_primitive::<Int64Type>().clone()))
+}
+
+/// Returns the ids of a dictionary of texts that has fewer texts than rows.
+fn coded_cells(array: &ArrayRef) -> Result<Option<IdCells>, String> {
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return Ok(None) };
+    let values = dictionary.values();
+    if values.is_empty() || values.len() > array.len() || !is_text(values.data_type()) {
+        return Ok(None);
+    }
+    let texts = as_texts(values)?;
+    let mut codes = Vec::with_capacity(array.len());
+    for (row, code) in dictionary.normalized_keys().into_iter().enumerate() {
+        codes.push((array.is_valid(row) && texts.is_valid(code)).then_some(code as u32));
+    }
+    let numbers: Vec<Option<i64>> = texts.iter().map(|text| text.and_then(canonical_number)).collect();
+    // The texts of missing values may be in the dictionary, but no row has them.
+    if codes.iter().flatten().all(|&code| numbers[code as usize].is_some()) {
+        let of_rows = codes.iter().map(|code| code.and_then(|code| numbers[code as usize]));
+        return Ok(Some(IdCells::Numbers(of_rows.collect())));
+    }
+    Ok(Some(IdCells::Coded { codes, texts }))
 }
 
 pub(super) fn is_decimal(data_type: &DataType) -> bool {
@@ -213,6 +266,32 @@ fn as_texts(array: &ArrayRef) -> Result<StringArray, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Inserted;
+    use arrow_array::DictionaryArray;
+    use arrow_array::types::Int32Type;
+    use std::sync::Arc;
+
+    /// Checks that a dictionary has the ids of a plain column, and returns true if its texts are looked up once.
+    fn is_coded(texts: &[Option<&str>]) -> bool {
+        let coded: ArrayRef = Arc::new(texts.iter().copied().collect::<DictionaryArray<Int32Type>>());
+        let plain: ArrayRef = Arc::new(texts.iter().copied().collect::<StringArray>());
+        let [coded, plain] = [coded, plain].map(|array| id_cells(&array).expect("ids"));
+        assert_eq!(coded.ids().collect::<Vec<_>>(), plain.ids().collect::<Vec<_>>());
+        let mut map = IdMap::new();
+        for id in ["b", "7", "a"] {
+            assert_eq!(map.insert(Id::Text(id)), Inserted::New);
+        }
+        assert_eq!(coded.find_in(&map), plain.find_in(&map));
+        matches!(coded, IdCells::Coded { .. })
+    }
+
+    #[test]
+    fn dictionaries_have_the_ids_of_plain_columns() {
+        assert!(is_coded(&[Some("a"), Some("b"), None, Some("a"), Some("c")]));
+        assert!(is_coded(&[Some("7"), Some("b"), Some("7")]));
+        assert!(!is_coded(&[Some("7"), None, Some("8"), Some("7")]), "numbers");
+        assert!(!is_coded(&[None, None]) && !is_coded(&[]), "no texts");
+    }
 
     #[test]
     fn all_spellings_of_a_number_have_one_form() {

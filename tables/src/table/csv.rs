@@ -38,10 +38,22 @@ impl CsvRows {
         row_bytes: usize,
     ) -> Result<Self, TableError> {
         let names = header(path, separator)?;
-        let projection = positions_of(path, columns, &names)?;
-        let mut sorted = projection.clone();
+        let positions = positions_of(path, columns, &names)?;
+        Self::with_positions(path, separator, &names, &positions, num_read, row_bytes)
+    }
+
+    /// Opens a file whose first line has the fields `names`, and reads the columns at `positions`.
+    pub(super) fn with_positions(
+        path: &Path,
+        separator: u8,
+        names: &[String],
+        positions: &[usize],
+        num_read: &Arc<AtomicU64>,
+        row_bytes: usize,
+    ) -> Result<Self, TableError> {
+        let mut sorted = positions.to_vec();
         sorted.sort_unstable();
-        let order = projection.iter().map(|position| sorted.partition_point(|other| other < position)).collect();
+        let order = positions.iter().map(|position| sorted.partition_point(|other| other < position)).collect();
         let fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
         let mut text = open(path, num_read)?;
         let start = text.fill_buf().map_err(|error| TableError::io(path, error))?;

@@ -157,8 +157,13 @@ impl NaValues {
 
     /// Returns the spelling of each missing value other than null. Returns nothing for a type that has only null.
     fn find(&self, column: &ArrayRef) -> Result<Vec<Option<String>>, ArrowError> {
-        if let DataType::Dictionary(_, values) = column.data_type() {
-            return self.find(&cast(column, values)?);
+        if let Some(dictionary) = column.as_any_dictionary_opt() {
+            let values = dictionary.values();
+            // Most dictionaries have no missing value.
+            if self.find(values)?.is_empty() {
+                return Ok(Vec::new());
+            }
+            return self.find(&cast(column, values.data_type())?);
         }
         let data_type = column.data_type();
         if data_type.is_string() {
@@ -233,9 +238,11 @@ impl MissingValues {
     /// Records the classes or categories of a column that may stand for missing values.
     pub(crate) fn record_suspects<'a>(&self, table: &str, column: &str, texts: impl Iterator<Item = &'a str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_suspect = |text: &&str| SUSPECTS.contains(&text.trim().to_lowercase().as_str());
-        let of_column = (table.to_owned(), column.to_owned());
-        counts.suspects.extend(texts.filter(is_suspect).map(|text| (of_column.clone(), text.to_owned())));
+        for text in texts {
+            if SUSPECTS.contains(&text.trim().to_lowercase().as_str()) {
+                counts.suspects.insert(((table.to_owned(), column.to_owned()), text.to_owned()));
+            }
+        }
     }
 
     /// Returns a sentence for each column that has missing values or values that may stand for these, and for each feature that has unknown categories.
@@ -269,11 +276,13 @@ fn note<'a>(table: &str, column: &str, pieces: impl Iterator<Item = &'a MissingI
     if num_missing == 0 {
         return None;
     }
-    let each = |(spelling, count): (&String, &u64)| match spelling.as_str() {
-        "" => format!("{count} empty"),
-        spelling => format!("{count} {spelling}"),
-    };
-    let each: Vec<String> = sum.spellings.iter().map(each).collect();
+    let mut each = Vec::with_capacity(sum.spellings.len());
+    for (spelling, count) in &sum.spellings {
+        each.push(match spelling.as_str() {
+            "" => format!("{count} empty"),
+            spelling => format!("{count} {spelling}"),
+        });
+    }
     Some(format!(
         "{table}, column {column}: {num_missing} of {} values are missing ({}); the key na_values lists the texts that are \
          read as missing",

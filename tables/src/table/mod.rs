@@ -4,6 +4,7 @@ mod blank_lines;
 mod cells;
 mod csv;
 mod files;
+mod id_file;
 mod missing;
 mod numbers;
 mod parquet;
@@ -11,8 +12,10 @@ mod scan;
 mod source;
 mod times;
 
+pub(crate) use self::parquet::ParquetRows;
 pub(crate) use cells::{IdCells, id_cells, number_form, text_cells, whole_numbers, whole_text};
 pub(crate) use files::paths;
+pub(crate) use id_file::file_rows;
 pub(crate) use missing::{MissingValues, NaValues, is_text};
 pub(crate) use numbers::{BadCell, NumberForm, Numbers, numbers};
 pub(crate) use scan::{Batch, Results, Rows, Stop, Table, scan, scan_in_steps};

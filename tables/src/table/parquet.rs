@@ -2,14 +2,14 @@
 
 use super::scan::{batch_rows, positions_of};
 use crate::TableError;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, RecordBatch};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::basic::Type;
+use parquet::basic::{Encoding, Type};
 use parquet::errors::ParquetError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) struct ParquetFile {
 }
 
 /// The rows of a row group.
-pub(super) struct ParquetRows {
+pub(crate) struct ParquetRows {
     path: PathBuf,
     reader: ParquetRecordBatchReader,
     /// For each requested column, its position in a batch.
@@ -64,7 +64,8 @@ impl ParquetFile {
         let leaves = of_group.columns().iter().enumerate().filter(|(leaf, _)| mask.leaf_included(*leaf));
         let num_bytes: i64 = leaves.map(|(_, leaf)| leaf.uncompressed_size()).sum();
         let row_bytes = row_bytes.max(num_bytes.max(0) as usize / of_group.num_rows().max(1) as usize);
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        let metadata = self.with_dictionaries(group).map_err(|error| TableError::table(&self.path, error))?;
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_row_groups(vec![group])
             .with_projection(mask)
             .with_batch_size(batch_rows(row_bytes))
@@ -72,37 +73,80 @@ impl ParquetFile {
             .map_err(|error| TableError::table(&self.path, error))?;
         Ok(ParquetRows { path: self.path.clone(), reader, order })
     }
+
+    /// Returns a description by which texts are read as dictionaries if all of a row group are stored in one.
+    fn with_dictionaries(&self, group: usize) -> Result<ArrowReaderMetadata, ParquetError> {
+        let group = self.metadata.metadata().row_group(group);
+        let schema = self.metadata.parquet_schema();
+        let mut coded = Vec::new();
+        for (leaf, column) in group.columns().iter().enumerate() {
+            let is_coded = column.page_encoding_stats_mask().is_some_and(|encodings| {
+                encodings.is_only(Encoding::RLE_DICTIONARY) || encodings.is_only(Encoding::PLAIN_DICTIONARY)
+            });
+            let root = schema.get_column_root_idx(leaf);
+            let data_type = self.metadata.schema().field(root).data_type();
+            if is_coded && matches!(data_type, DataType::Utf8 | DataType::LargeUtf8) {
+                coded.push(root);
+            }
+        }
+        with_types(&self.metadata, |root, field| {
+            let values = Box::new(field.data_type().clone());
+            coded.contains(&root).then(|| DataType::Dictionary(Box::new(DataType::Int32), values))
+        })
+    }
+}
+
+/// Returns a description with other types for the columns for which `of_column` returns one.
+fn with_types(
+    metadata: &ArrowReaderMetadata,
+    of_column: impl Fn(usize, &Field) -> Option<DataType>,
+) -> Result<ArrowReaderMetadata, ParquetError> {
+    let schema = metadata.schema();
+    let types: Vec<Option<DataType>> =
+        schema.fields().iter().enumerate().map(|(root, field)| of_column(root, field)).collect();
+    if types.iter().all(Option::is_none) {
+        return Ok(metadata.clone());
+    }
+    let mut fields = Vec::with_capacity(types.len());
+    for (field, data_type) in schema.fields().iter().zip(types) {
+        fields.push(match data_type {
+            Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
+            None => field.clone(),
+        });
+    }
+    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
 }
 
 /// Returns a description by which times of the type INT96, such as those of Spark, are read as microseconds. By default they
 /// are nanoseconds, and years after 2262 silently become earlier ones.
 fn with_microseconds(metadata: ArrowReaderMetadata) -> Result<ArrowReaderMetadata, ParquetError> {
     let leaves = metadata.parquet_schema().columns();
-    let is_int96 = |field: &Field| {
-        let of_field =
-            |leaf: &&Arc<parquet::schema::types::ColumnDescriptor>| leaf.path().parts() == [field.name().as_str()];
-        leaves.iter().find(of_field).is_some_and(|leaf| leaf.physical_type() == Type::INT96)
-    };
-    let schema = metadata.schema();
-    if !schema.fields().iter().any(|field| is_int96(field)) {
-        return Ok(metadata);
-    }
-    let microseconds = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let fields = schema.fields().iter().map(|field| {
-        if is_int96(field) {
-            Arc::new(field.as_ref().clone().with_data_type(microseconds.clone()))
-        } else {
-            field.clone()
-        }
-    });
-    let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone());
-    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-    ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)
+    with_types(&metadata, |_, field| {
+        let leaf = leaves.iter().find(|leaf| leaf.path().parts() == [field.name().as_str()])?;
+        (leaf.physical_type() == Type::INT96).then_some(DataType::Timestamp(TimeUnit::Microsecond, None))
+    })
 }
 
 impl ParquetRows {
+    /// Reads `columns` of an open file.
+    pub(crate) fn of_file(path: &Path, file: File, columns: &[String]) -> Result<Self, TableError> {
+        let opened = ParquetRecordBatchReaderBuilder::try_new(file);
+        let builder = opened.map_err(|error| TableError::table(path, error))?;
+        let names: Vec<String> = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let positions = positions_of(path, columns, &names)?;
+        let mut sorted = positions.clone();
+        sorted.sort_unstable();
+        let order = positions.iter().map(|position| sorted.partition_point(|other| other < position)).collect();
+        let mask = ProjectionMask::roots(builder.parquet_schema(), sorted);
+        let reader = builder.with_projection(mask).with_batch_size(batch_rows(0)).build();
+        let reader = reader.map_err(|error| TableError::table(path, error))?;
+        Ok(Self { path: path.to_path_buf(), reader, order })
+    }
+
     /// Returns the next rows, with the columns in the requested order.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, TableError> {
         let Some(batch) = self.reader.next() else { return Ok(None) };
         let batch = batch.and_then(|batch| with_plain_numbers(&batch.project(&self.order)?));
         batch.map(Some).map_err(|error| TableError::table(&self.path, error))
@@ -112,22 +156,22 @@ impl ParquetRows {
 /// Returns a batch with plain columns in place of dictionaries of other values than texts, such as pandas' categories of
 /// numbers.
 fn with_plain_numbers(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let is_other = |column: &ArrayRef| match column.data_type() {
-        DataType::Dictionary(_, values) => !values.is_string(),
-        _ => false,
-    };
-    if !batch.columns().iter().any(is_other) {
-        return Ok(batch.clone());
-    }
     let mut columns = Vec::with_capacity(batch.num_columns());
     let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut has_others = false;
     for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
         let plain = match column.data_type() {
-            DataType::Dictionary(_, values) if !values.is_string() => cast(column, values)?,
+            DataType::Dictionary(_, values) if !values.is_string() => {
+                has_others = true;
+                cast(column, values)?
+            }
             _ => column.clone(),
         };
         fields.push(Field::new(field.name(), plain.data_type().clone(), true));
         columns.push(plain);
+    }
+    if !has_others {
+        return Ok(batch.clone());
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }

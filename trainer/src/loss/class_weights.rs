@@ -1,6 +1,7 @@
 //! The weights of classes in a loss.
 
 use super::TargetError;
+use edgecut_graph::suggestion;
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,6 +10,7 @@ use std::str::FromStr;
 /// ```
 /// use edgecut_trainer::loss::ClassWeights;
 /// assert_eq!("1,2.5".parse(), Ok(ClassWeights::Given(vec![1.0, 2.5])));
+/// assert_eq!("fraud=20".parse(), Ok(ClassWeights::Named(vec![("fraud".into(), 20.0)])));
 /// assert_eq!(ClassWeights::Balanced.of_counts(&[30, 10]), ClassWeights::Given(vec![2.0 / 3.0, 2.0]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +20,8 @@ pub enum ClassWeights {
     Equal,
     /// The weight of each class, not negative.
     Given(Vec<f64>),
+    /// Weights of classes by their names. Other classes have the weight 1.
+    Named(Vec<(String, f64)>),
     /// Weights in inverse proportion to the number of training labels, as in scikit-learn: the mean number of labels per
     /// class, divided by the number of labels of the class. Tasks compute them from the training data.
     Balanced,
@@ -34,6 +38,23 @@ impl ClassWeights {
         Self::Given(counts.iter().map(|&count| if count == 0 { 0.0 } else { mean / count as f64 }).collect())
     }
 
+    /// Replaces [`ClassWeights::Named`] by the weights of classes with these names.
+    ///
+    /// # Errors
+    /// Fails for a name that no class has.
+    pub fn of_names(&self, names: &[String]) -> Result<Self, String> {
+        let Self::Named(named) = self else { return Ok(self.clone()) };
+        let mut weights = vec![1.0; names.len()];
+        for (name, weight) in named {
+            let Some(class) = names.iter().position(|other| other == name) else {
+                let hint = suggestion(name, names.iter().map(String::as_str));
+                return Err(format!("there is no class {name}{hint}: the classes are {}", names.join(", ")));
+            };
+            weights[class] = *weight;
+        }
+        Ok(Self::Given(weights))
+    }
+
     /// Replaces [`ClassWeights::Balanced`] as [`of_counts`](Self::of_counts) does. `class_counts` is called only then.
     pub(super) fn for_data<E>(self, class_counts: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Self, E> {
         if self == Self::Balanced { Ok(self.of_counts(&class_counts()?)) } else { Ok(self) }
@@ -44,6 +65,7 @@ impl ClassWeights {
         match self {
             Self::Equal => Ok(vec![1.0; num_classes]),
             Self::Balanced => Err(TargetError::NotCounted),
+            Self::Named(_) => Err(TargetError::NotNamed),
             Self::Given(weights) if weights.len() == num_classes => Ok(weights.clone()),
             Self::Given(weights) => Err(TargetError::Weights { weights: weights.len(), num_classes }),
         }
@@ -56,6 +78,10 @@ impl fmt::Display for ClassWeights {
             Self::Equal => f.write_str("equal"),
             Self::Balanced => f.write_str("balanced"),
             Self::Given(weights) => f.write_str(&weights.iter().map(f64::to_string).collect::<Vec<_>>().join(",")),
+            Self::Named(weights) => {
+                let shown: Vec<String> = weights.iter().map(|(name, weight)| format!("{name}={weight}")).collect();
+                f.write_str(&shown.join(","))
+            }
         }
     }
 }
@@ -64,17 +90,30 @@ impl FromStr for ClassWeights {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let weight = |text: &str| {
-            let weight = text.trim().parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
-            weight.ok_or_else(|| {
-                format!("{text:?} is not a finite number ≥ 0: expected equal, balanced or a number per class")
-            })
-        };
         match text {
             "equal" => Ok(Self::Equal),
             "balanced" => Ok(Self::Balanced),
+            named if named.contains('=') => {
+                named.split(',').map(named_weight).collect::<Result<_, _>>().map(Self::Named)
+            }
             list => list.split(',').map(weight).collect::<Result<_, _>>().map(Self::Given),
         }
+    }
+}
+
+fn weight(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(weight) if weight.is_finite() && weight >= 0.0 => Ok(weight),
+        _ => Err(format!(
+            "{text:?} is not a finite number ≥ 0: expected equal, balanced, a number per class or NAME=WEIGHT"
+        )),
+    }
+}
+
+fn named_weight(text: &str) -> Result<(String, f64), String> {
+    match text.rsplit_once('=') {
+        Some((name, number)) => Ok((name.trim().to_owned(), weight(number)?)),
+        None => Err(format!("{text:?} has no name: give NAME=WEIGHT for each class, or a number per class")),
     }
 }
 
@@ -84,12 +123,23 @@ mod tests {
 
     #[test]
     fn texts_are_parsed_and_written() {
-        for weights in [ClassWeights::Equal, ClassWeights::Balanced, ClassWeights::Given(vec![0.0, 1.5])] {
+        let named = ClassWeights::Named(vec![("card fraud".into(), 20.0), ("a=b".into(), 0.5)]);
+        for weights in [ClassWeights::Equal, ClassWeights::Balanced, ClassWeights::Given(vec![0.0, 1.5]), named] {
             assert_eq!(weights.to_string().parse(), Ok(weights));
         }
-        for wrong in ["", "1,,2", "-1,2", "nan", "even"] {
+        for wrong in ["", "1,,2", "-1,2", "nan", "even", "a=1,2", "a=-1"] {
             assert!(wrong.parse::<ClassWeights>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_become_positions() {
+        let names = ["honest", "fraud", "unclear"].map(String::from);
+        let weights: ClassWeights = "fraud=20,unclear=0".parse().expect("weights");
+        assert_eq!(weights.of_names(&names), Ok(ClassWeights::Given(vec![1.0, 20.0, 0.0])));
+        assert_eq!(weights.of_classes(3), Err(TargetError::NotNamed));
+        let error = "frauds=20".parse::<ClassWeights>().expect("weights").of_names(&names).expect_err("no such class");
+        assert_eq!(error, "there is no class frauds (did you mean fraud?): the classes are honest, fraud, unclear");
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub enum TargetError {
     /// Balanced weights without the number of training labels.
     #[error("balanced class weights are computed from labels: call `ClassWeights::of_counts` first")]
     NotCounted,
+    /// Weights by the names of classes, in a graph without such names.
+    #[error("`class_weights` names classes, but the classes of this graph have no names: give a number per class")]
+    NotNamed,
     /// A label that is not a class.
     #[error("seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes")]
     NoSuchClass {

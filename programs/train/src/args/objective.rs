@@ -3,6 +3,7 @@
 use crate::args::not_negative;
 use crate::exit::UsageError;
 use crate::settings::shared_flags::{as_text, as_text_if_given};
+use anyhow::Context;
 use clap::Args;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
@@ -24,8 +25,9 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, value_name = "NAME", value_parser = Named { all: metrics(), parse: parse_metric })]
     #[serde(serialize_with = "as_text_if_given")]
     pub(crate) metric: Option<Metric>,
-    /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; balanced, for
-    /// weights in inverse proportion to the number of training labels; or equal
+    /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; NAME=WEIGHT,… by
+    /// the names of classes in the tables, 1 for others; balanced, for weights in inverse proportion to the number of
+    /// training labels; or equal
     #[arg(long, value_name = "LIST|balanced", default_value_t)]
     #[serde(serialize_with = "as_text")]
     class_weights: ClassWeights,
@@ -53,6 +55,19 @@ impl ObjectiveArgs {
             loss = Some(settings.with(setting, value));
         }
         loss.map(AnyLoss::new).transpose().map_err(UsageError)
+    }
+
+    /// Returns the loss of classes with these names.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a name that no class has, and the errors of [`loss`](Self::loss).
+    pub(crate) fn loss_of_classes(&self, names: Option<&[String]>) -> anyhow::Result<Option<AnyLoss>> {
+        let ClassWeights::Named(_) = self.class_weights else { return Ok(self.loss()?) };
+        let names =
+            names.context("--class-weights names classes, but the data has no names of classes (transforms.json of parts from tables): give a number per class")?;
+        let class_weights = self.class_weights.of_names(names);
+        let class_weights = class_weights.map_err(|why| UsageError(format!("--class-weights: {why}")))?;
+        Ok(Self { class_weights, ..self.clone() }.loss()?)
     }
 }
 

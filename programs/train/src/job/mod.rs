@@ -8,7 +8,7 @@ pub(crate) mod source;
 mod table_ids;
 
 use crate::args::JobArgs;
-use crate::exit::{OtherRankFailed, UsageError};
+use crate::exit::{OtherRankFailed, ReportedByRank0, UsageError};
 use crate::job::process_role::{Rank, token};
 use crate::settings::shared_flags::check_equal;
 use anyhow::Context;
@@ -88,6 +88,27 @@ pub(crate) fn run(
     result.map_err(|error| explain(&cluster, error))
 }
 
+/// Returns the result of a check that has the same result on all ranks. Rank 0 reports an error, and the other ranks of its
+/// machine are silent. Every rank must call this.
+pub(crate) fn reported_once<T>(
+    checked: anyhow::Result<T>,
+    cluster: &Cluster,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<T> {
+    match checked {
+        Err(error) if world.rank() > 0 => {
+            // The failure of rank 0 ends this wait.
+            let failed = world.barrier();
+            if cluster.rank() == cluster.local_rank() {
+                return Err(ReportedByRank0(format!("{error:#}")).into());
+            }
+            failed?;
+            Err(error)
+        }
+        checked => checked,
+    }
+}
+
 /// Returns the error that this process ends with. If this process caused it, tells the other ranks.
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
@@ -95,6 +116,7 @@ fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
         // The only process of a job needs no number.
         Blame::Own(_) if cluster.world_size() == 1 => error,
         Blame::Own(_) => error.context(format!("rank {rank}")),
+        Blame::Other(_) if error.is::<ReportedByRank0>() => error,
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }
 }

@@ -28,7 +28,8 @@ pub(crate) struct PredictArgs {
     /// embeddings of --node-type
     #[arg(long, value_enum, value_name = "prediction|class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Prediction, help_heading = "Prediction")]
     pub(crate) output: Rows,
-    /// Nodes to write: all, train, valid, test, or a .npy file of node ids
+    /// Nodes to write: all, train, valid, test, or a CSV, Parquet or .npy file of ids of the tables, or of row numbers of
+    /// other graphs
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
     /// Write a row per edge of the model's edge type, for models of `train edge`: all edges, or the labeled edges of a split
@@ -42,14 +43,18 @@ pub(crate) struct PredictArgs {
     /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
     #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
     pub(crate) graphs: Option<String>,
-    /// --output score: .npy file of sources and destinations, [2, n], node ids
+    /// --output score: CSV or Parquet file with the columns src and dst, or .npy file, [2, n]: ids of the tables, or row
+    /// numbers of other graphs
     // Ranks may have different paths. `PredictFlags` compares the contents.
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) pairs: Option<PathBuf>,
-    /// --output top-k: the sources, all or a .npy file of node ids
+    /// --output top-k: the sources, all or a file of ids as for --nodes
     #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
     pub(crate) sources: Option<String>,
+    /// The ids in the file of --nodes, --pairs or --sources are row numbers, also for graphs from tables with ids
+    #[arg(long, help_heading = "Prediction")]
+    pub(crate) row_numbers: bool,
     /// --output top-k: destinations per source. They are the best of all nodes of their type
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) top_k: Option<u32>,

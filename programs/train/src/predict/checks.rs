@@ -5,6 +5,7 @@ use super::request::Request::{self, Edges, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use crate::tasks::TASKS;
 use anyhow::bail;
+use edgecut_graph::Split;
 use edgecut_trainer::model_file::{SavedTask, read_network};
 
 /// A flag, whether it is given, and the requests that it applies to.
@@ -29,9 +30,9 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     } else if request == Edges && args.format == Format::Npy {
         "--edges writes tables with both ends of each edge: add --format csv or parquet"
     } else if request == Pairs && args.pairs.is_none() {
-        "--pairs is missing: --output score needs a .npy file of sources and destinations, [2, n]"
+        "--pairs is missing: --output score needs a file of sources and destinations"
     } else if request == TopK && args.sources.is_none() {
-        "--sources is missing: --output top-k needs all, or a .npy file of node ids"
+        "--sources is missing: --output top-k needs all, or a file of ids"
     } else if request == TopK && args.top_k.is_none() {
         "--top-k is missing: --output top-k needs the number of destinations per source"
     } else if request == Graphs && args.part.dataset.is_none() {
@@ -40,6 +41,8 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--ogb-submission contains classes: leave out --output, or the submission"
     } else if args.ogb_submission.is_some() && args.nodes == "all" {
         "--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids"
+    } else if args.row_numbers && !names_a_file(args) {
+        "--row-numbers has no effect, since no flag names a file of ids: leave it out"
     } else if args.gather && args.format == Format::Npy {
         "--gather: --format npy is always one file: leave out --gather, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
@@ -61,6 +64,16 @@ fn reads_parts(args: &PredictArgs) -> bool {
     TASKS.iter().any(|task| task.model == saved.task && task.reads_parts)
 }
 
+/// Returns true if a flag names a file of node ids.
+fn names_a_file(args: &PredictArgs) -> bool {
+    args.pairs.is_some() || is_file(&args.nodes) || args.sources.as_deref().is_some_and(is_file)
+}
+
+/// Returns true if the value of a flag is the name of a file.
+fn is_file(text: &str) -> bool {
+    text != "all" && Split::ALL.iter().all(|split| split.name() != text)
+}
+
 fn flags(args: &PredictArgs) -> Vec<Flag> {
     const READ_PARTS: &[Request] = &[Nodes, Edges, Pairs, TopK];
     let part = &args.part;
@@ -75,6 +88,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--edges", args.edges.is_some(), &[Edges]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),
         ("--sources", args.sources.is_some(), &[TopK]),
+        ("--row-numbers", args.row_numbers, &[Nodes, Pairs, TopK]),
         ("--top-k", args.top_k.is_some(), &[TopK]),
         ("--exclude-known", args.exclude_known.is_some(), &[TopK]),
         ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),

@@ -1,34 +1,31 @@
 //! Predictions, probabilities and logits of edges.
 
 use super::args::{EdgeSelection, PredictArgs};
+use super::class_names::ClassNames;
 use super::files::{Columns, NamedColumns, Table, stem_of_rank};
 use super::model::{Opened, model_of, open};
-use super::user_ids::{UserColumn, UserIds};
-use super::values::{Form, Values};
+use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
 use crate::tasks::Open;
 use crate::tasks::edge::EdgeTask;
+use crate::user_ids::UserIds;
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_graph::{NodeTypeId, Part, Split, TRANSFORMS_FILE};
+use edgecut_graph::{NodeTypeId, Part, Split};
 use edgecut_trainer::edge::{EdgeOutputs, EdgePredictionConfig};
 use edgecut_trainer::models::EdgeModelConfig;
 use edgecut_trainer::{TrainError, TrainingBackend};
-use parquet::data_type::ByteArray;
 use serde::Serialize;
-use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// The names of the columns of ids.
 const IDS: &[&str] = &["src_id", "dst_id"];
-/// The name of the column of the names of classes.
-const CLASS_NAME: &str = "class_name";
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let old = prepare_out(args, rank)?;
@@ -64,19 +61,19 @@ fn write<B: TrainingBackend>(
     };
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
     let ends = End::of_edges(args, &graph, &config)?;
-    let classes = class_names(args, &graph, &config, columns.form)?;
+    let classes = ClassNames::of_edges(args, meta, config.edge_type, columns.form)?;
     let mut more: NamedColumns = Vec::new();
     for (end, name) in ends.iter().zip(["src", "dst"]) {
         more.extend(end.users.as_ref().map(|users| (name, users.empty())));
     }
-    more.extend(classes.as_ref().map(|_| (CLASS_NAME, UserColumn::Texts(Vec::new()))));
+    ClassNames::add_to(classes.as_ref(), &mut more);
     let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
     let mut file = Table::create(&stem, args, columns, more)?;
     let mut num_edges = 0;
     let mut failed = None;
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        match append(&mut file, (&graph, &ends), classes.as_deref(), columns, (found, config.num_outputs)) {
+        match append(&mut file, (&graph, &ends), classes.as_ref(), columns, (found, config.num_outputs)) {
             Ok(()) => Ok(()),
             Err(error) => {
                 let what = error.to_string();
@@ -150,29 +147,11 @@ fn user_ids(root: &Path, part: &Part, node_type: NodeTypeId) -> anyhow::Result<O
         .context("--edges: each node needs the ids of all parts: copy their id_map.parquet to it")
 }
 
-/// Returns the names of classes, if classes are written and the tables of the graph name them.
-fn class_names(
-    args: &PredictArgs,
-    graph: &DistGraph,
-    config: &EdgeModelConfig,
-    form: Form,
-) -> anyhow::Result<Option<Vec<String>>> {
-    let meta = graph.part().meta();
-    let Some(root) = args.part.dataset_root_dir.as_deref() else { return Ok(None) };
-    if form != Form::Class || !meta.has_transforms {
-        return Ok(None);
-    }
-    let transforms: Value = serde_json::from_reader(meta.open_file(root, TRANSFORMS_FILE)?)
-        .with_context(|| format!("read {}", root.join(TRANSFORMS_FILE).display()))?;
-    let names = &transforms["edge_types"][config.edge_type_name()]["classes"];
-    Ok(serde_json::from_value(names.clone()).unwrap_or_default())
-}
-
 /// Appends the rows of edges.
 fn append(
     file: &mut Table,
     (node, ends): (&Arc<DistGraph>, &[End; 2]),
-    classes: Option<&[String]>,
+    classes: Option<&ClassNames>,
     columns: Columns,
     (found, num_outputs): (EdgeOutputs, usize),
 ) -> anyhow::Result<()> {
@@ -182,11 +161,7 @@ fn append(
     for (end, nodes) in ends.iter().zip([&src, &dst]) {
         more.extend(end.users.as_ref().map(|users| users.of(nodes)).transpose()?);
     }
-    if let (Some(names), Values::Classes(found)) = (classes, &values) {
-        let name =
-            |class: &i64| usize::try_from(*class).ok().and_then(|class| names.get(class)).map_or("", String::as_str);
-        more.push(UserColumn::Texts(found.iter().map(|class| ByteArray::from(name(class))).collect()));
-    }
+    more.extend(classes.map(|classes| classes.of(&values)));
     let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
     file.push(&[&ids[0], &ids[1]], &more, &values)
 }

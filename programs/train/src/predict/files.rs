@@ -3,9 +3,9 @@
 use super::args::{Format, PredictArgs, Rows};
 use super::parquet_file::ParquetFile;
 use super::submission::Submission;
-use super::user_ids::UserColumn;
 use super::values::{Form, Values};
 use crate::exit::UsageError;
+use crate::user_ids::UserColumn;
 use anyhow::Context;
 use bytemuck::Pod;
 use clap::ValueEnum;

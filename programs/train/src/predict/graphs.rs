@@ -75,6 +75,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             width,
             block: BLOCK,
             ids: &|rows| vec![selected.range(rows)],
+            named: Vec::new(),
+            more: &|_| Ok(Vec::new()),
         };
         let prediction = GraphPredictionConfig { wanted, memory_bytes: args.memory_bytes as usize };
         let is_classified = args.output != Rows::Embedding && outputs == OutputKind::Classes(dataset.classes().len());

@@ -1,6 +1,6 @@
-//! The ids that requests name: of graphs, sources and pairs.
+//! The ids that requests name, of graphs or sources.
 
-use crate::sample::npy_numbers::{read_array, read_numbers};
+use crate::node_ids::npy_numbers::read_numbers;
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
 
@@ -49,34 +49,6 @@ impl Ids {
             Self::All => (range.start as u32..range.end as u32).collect(),
             Self::Listed(ids) => ids[range].to_vec(),
         }
-    }
-}
-
-/// Pairs of nodes, as ids of the dataset.
-pub(super) struct Pairs {
-    pub(super) sources: Vec<u32>,
-    pub(super) destinations: Vec<u32>,
-}
-
-impl Pairs {
-    /// Reads an array of sources and destinations, `[2, n]`.
-    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let (shape, mut sources) = read_array(path, "node id").context("--pairs")?;
-        let [2, num_pairs] = shape[..] else {
-            bail!(
-                "--pairs {}: its shape is {shape:?}, expected [2, n]: a row of sources, then a row of destinations",
-                path.display()
-            );
-        };
-        ensure!(num_pairs > 0, "--pairs {}: it has no pairs", path.display());
-        let destinations = sources.split_off(num_pairs);
-        Ok(Self { sources, destinations })
-    }
-
-    /// Returns the checksum of the pairs, which must be equal on all ranks.
-    pub(super) fn checksum(&self) -> String {
-        let sources = edgecut_graph::checksum(bytemuck::cast_slice(&self.sources));
-        format!("{sources} {}", edgecut_graph::checksum(bytemuck::cast_slice(&self.destinations)))
     }
 }
 

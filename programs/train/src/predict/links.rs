@@ -1,24 +1,95 @@
 //! The rows of both ends of an edge type, for scores and best destinations.
 
-use super::args::PredictArgs;
+use super::args::{Format, PredictArgs};
+use super::files::NamedColumns;
 use super::model::open_link;
+use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
 use super::request::Request;
 use crate::job::graph_session::GraphSession;
 use crate::tasks::Open;
+use crate::user_ids::UserColumn;
 use anyhow::Context;
-use edgecut_graph::{EdgeTypeId, Part};
+use edgecut_cluster::ProcessGroup;
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, LinkEnds, PredictionJob, link_edge_type};
 use edgecut_trainer::models::LinkModel;
 use std::path::PathBuf;
 
-/// Returns the edge type of `--edge-type`, and the numbers of its sources and destinations.
-pub(super) fn edge_type(args: &PredictArgs, part: &Part) -> anyhow::Result<(EdgeTypeId, [usize; 2])> {
+/// The names of the columns of the ids that users know, of sources and destinations.
+const USER_IDS: [&str; 2] = ["src", "dst"];
+
+/// An edge type and its ends.
+pub(super) struct Relation {
+    pub(super) edge_type: EdgeTypeId,
+    /// The node types of sources and destinations.
+    pub(super) ends: [NodeTypeId; 2],
+    /// The number of destinations.
+    pub(super) num_destinations: usize,
+    /// The number of sources.
+    pub(super) num_sources: usize,
+}
+
+/// Returns the edge type of `--edge-type`.
+pub(super) fn relation(args: &PredictArgs, part: &Part) -> anyhow::Result<Relation> {
     let edge_type = link_edge_type(part.meta(), args.edge_type.as_deref()).context("--edge-type")?;
     let edges = part.edges(edge_type);
     let ends = [edges.src_type, edges.dst_type];
-    Ok((edge_type, ends.map(|end| part.meta().node_types[end.index()].book.num_nodes())))
+    let [num_sources, num_destinations] = ends.map(|end| part.meta().node_types[end.index()].book.num_nodes());
+    Ok(Relation { edge_type, ends, num_destinations, num_sources })
+}
+
+/// The ids that users know, of sources and destinations; `None` for an end whose ids are row numbers.
+pub(super) struct EndNames([Option<NodeNames>; 2]);
+
+/// The ids that users know, of some sources and destinations.
+pub(super) struct FoundEndNames([Option<FoundNames>; 2]);
+
+impl EndNames {
+    /// Reads the ids in the parts of this process if a table is written. Every rank must call this.
+    pub(super) fn open(args: &PredictArgs, relation: &Relation, job: &mut GraphSession<'_>) -> anyhow::Result<Self> {
+        if args.format == Format::Npy {
+            return Ok(Self([None, None]));
+        }
+        let [src, dst] = relation.ends;
+        let src = NodeNames::open(args, &job.graph, src, job.world)?;
+        let dst = NodeNames::open(args, &job.graph, dst, job.world)?;
+        Ok(Self([src, dst]))
+    }
+
+    /// Returns the empty columns.
+    pub(super) fn named(&self) -> NamedColumns {
+        let mut columns = Vec::new();
+        for (names, column) in self.0.iter().zip(USER_IDS) {
+            columns.extend(names.as_ref().map(|names| (column, names.empty())));
+        }
+        columns
+    }
+
+    /// Finds the ids of nodes, given by their original ids. Every rank must call this with the same nodes.
+    pub(super) fn of(&self, ends: [Vec<u32>; 2], world: &mut ProcessGroup) -> anyhow::Result<FoundEndNames> {
+        let mut found = [None, None];
+        for ((found, names), nodes) in found.iter_mut().zip(&self.0).zip(ends) {
+            if let Some(names) = names {
+                *found = Some(names.of(nodes, world)?);
+            }
+        }
+        Ok(FoundEndNames(found))
+    }
+}
+
+impl FoundEndNames {
+    /// Returns the columns of some of the sources and destinations.
+    pub(super) fn columns(&self, ends: [&[u32]; 2]) -> anyhow::Result<Vec<UserColumn>> {
+        let mut columns = Vec::new();
+        for (names, nodes) in self.0.iter().zip(ends) {
+            if let Some(names) = names {
+                columns.push(names.column(nodes)?);
+            }
+        }
+        Ok(columns)
+    }
 }
 
 /// Opens the model and computes the rows of the nodes that an edge type connects. Every rank must call this.

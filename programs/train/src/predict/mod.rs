@@ -2,12 +2,14 @@
 
 pub(crate) mod args;
 mod checks;
+mod class_names;
 mod edges;
 mod files;
 mod graphs;
 mod ids;
 mod links;
 mod model;
+mod node_names;
 mod nodes;
 mod ordered_rows;
 mod pairs;
@@ -18,7 +20,6 @@ mod selection;
 mod submission;
 mod tables;
 mod top_k;
-pub(crate) mod user_ids;
 mod values;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};

@@ -1,20 +1,22 @@
 //! Predictions, probabilities, logits and embeddings of nodes.
 
 use super::args::{Format, PredictArgs, Rows};
+use super::class_names::ClassNames;
 use super::files::{Columns, NamedColumns, RowsFile, Table, USER_ID, stem_of_rank, write_ids};
 use super::model::{Opened, open};
 use super::progress::Progress;
 use super::selection::Selection;
-use super::user_ids::{UserColumn, UserIds};
 use super::values::{Form, Values};
 use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::exit::UsageError;
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
+use crate::saved_model::OpenModel;
+use crate::user_ids::{UserColumn, UserIds};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistRows, NodeFields};
-use edgecut_graph::Split;
+use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
@@ -27,7 +29,7 @@ use std::time::Instant;
 const BLOCK: usize = 1 << 14;
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
-    let selection = Selection::read(&args.nodes)?;
+    let selection = Selection::read(args)?;
     if let (Some(submission), Selection::Listed(..)) = (args.ogb_submission, &selection) {
         // The number of nodes is checked before anything is computed.
         submission.ids(args, Some(&[]))?;
@@ -37,9 +39,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: selection.checksum() };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let Computed { rows, columns, task } = compute::<B>(args, scratch_dir, job, device)?;
+        let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
-        let selected = selection.ids(&rows, job.world)?;
+        let selected = selection.ids(listed, &rows, job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {
@@ -68,11 +70,14 @@ struct Computed {
     columns: Columns,
     /// The meaning of the rows; `None` for embeddings.
     task: Option<OutputKind>,
+    /// The nodes that a file lists.
+    listed: Option<Vec<u32>>,
 }
 
 /// Computes the rows of all nodes.
 fn compute<B: TrainingBackend>(
     args: &PredictArgs,
+    selection: &Selection,
     scratch_dir: PathBuf,
     job: &mut GraphSession<'_>,
     device: &B::Device,
@@ -94,8 +99,6 @@ fn compute<B: TrainingBackend>(
         },
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
-    let progress = Progress::new(&args.job, job.world.rank());
-    let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     if let Some(why) = model.refuses_nodes(&config.wanted) {
         bail!(UsageError(format!("--load-model {}: {why}", args.load_model.display())));
     }
@@ -107,13 +110,28 @@ fn compute<B: TrainingBackend>(
             bail!(UsageError(what.into()));
         }
     }
+    let mut listed = None;
+    // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
+    if let Some(node_type) = node_type_of(args, job.graph.part().meta(), &*model) {
+        listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
+    }
+    let progress = Progress::new(&args.job, job.world.rank());
+    let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };
     let rows = model.node_rows(job, &config)?;
     progress.finish();
     let columns = match task {
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
         None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
     };
-    Ok(Computed { rows, columns, task })
+    Ok(Computed { rows, columns, task, listed })
+}
+
+/// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
+fn node_type_of<B: TrainingBackend>(args: &PredictArgs, meta: &Meta, model: &dyn OpenModel<B>) -> Option<NodeTypeId> {
+    match &args.node_type {
+        Some(name) => meta.node_types.iter().position(|nodes| nodes.name == *name).map(|at| NodeTypeId(at as u16)),
+        None => model.classified().or((meta.node_types.len() == 1).then_some(NodeTypeId(0))),
+    }
 }
 
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.
@@ -126,17 +144,20 @@ fn write(
     let num_nodes = job.graph.part().meta().node_types[rows.node_type().index()].book.num_nodes();
     let num_rows = selected.map_or(num_nodes, <[u32]>::len);
     let rank = job.world.rank();
+    let classes = ClassNames::of_nodes(args, job.graph.part().meta(), rows.node_type(), columns.form)?;
+    let classes = classes.as_ref();
     if args.format != Format::Npy && !args.gather {
         let users = user_ids(args, rows, rows.own_nodes())?;
         let stem = stem_of_rank("predictions", rank, job.world.size());
-        let mut file = Table::create(&stem, args, columns, named(users.as_ref()))?;
+        let mut file = Table::create(&stem, args, columns, named(users.as_ref(), classes))?;
         let mut own = rows.own_nodes();
         let mut steps = [own.len().div_ceil(BLOCK) as u64];
         job.world.all_reduce(&mut steps, ReduceOp::Max)?;
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            file.push(&[&ids], &known(users.as_ref(), &nodes)?, &values_of(columns, rows, &nodes)?)?;
+            let values = values_of(columns, rows, &nodes)?;
+            file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
         }
@@ -154,7 +175,8 @@ fn write(
                 "--gather: node 0 needs the ids of all parts: copy their id_map.parquet to it, or leave out --gather",
             )?;
         }
-        file = Some(RowsFile::create("predictions", args, columns, named(users.as_ref()), num_rows)?);
+        let named = named(users.as_ref(), classes);
+        file = Some(RowsFile::create("predictions", args, columns, named, num_rows)?);
     }
     for first in (0..num_rows).step_by(BLOCK) {
         let end = (first + BLOCK).min(num_rows);
@@ -165,7 +187,8 @@ fn write(
             };
             let graph = rows.node();
             let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), &ids))?;
-            file.push(&[&ids], &known(users.as_ref(), &nodes)?, &values_of(columns, rows, &nodes)?)?;
+            let values = values_of(columns, rows, &nodes)?;
+            file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
         }
         job.world.barrier()?;
     }
@@ -179,17 +202,26 @@ fn write(
     Ok(num_rows)
 }
 
-/// Returns the empty column of the ids that users know, if there are any.
-fn named(users: Option<&UserIds>) -> NamedColumns {
-    users.map(|users| (USER_ID, users.empty())).into_iter().collect()
+/// Returns the empty columns of the ids that users know and of the names of classes, if there are any.
+fn named(users: Option<&UserIds>, classes: Option<&ClassNames>) -> NamedColumns {
+    let mut columns: NamedColumns = users.map(|users| (USER_ID, users.empty())).into_iter().collect();
+    ClassNames::add_to(classes, &mut columns);
+    columns
 }
 
-/// Returns the column of the ids that users know of `nodes`, which are global ids, if there are any.
-fn known(users: Option<&UserIds>, nodes: &[u32]) -> anyhow::Result<Vec<UserColumn>> {
-    match users {
-        Some(users) => Ok(vec![users.of(nodes)?]),
-        None => Ok(Vec::new()),
+/// Returns the values of these columns for nodes, which are global ids.
+fn more_of(
+    users: Option<&UserIds>,
+    classes: Option<&ClassNames>,
+    nodes: &[u32],
+    values: &Values,
+) -> anyhow::Result<Vec<UserColumn>> {
+    let mut columns = Vec::new();
+    if let Some(users) = users {
+        columns.push(users.of(nodes)?);
     }
+    columns.extend(classes.map(|classes| classes.of(values)));
+    Ok(columns)
 }
 
 /// Returns the ids that users know of `nodes`, which are global ids, if the graph has such ids.

@@ -1,8 +1,9 @@
 //! Rows in the order of a request, which all ranks compute in blocks.
 
 use super::args::{Format, PredictArgs};
-use super::files::{Columns, RowsFile, Table, stem_of_rank};
+use super::files::{Columns, NamedColumns, RowsFile, stem_of_rank};
 use super::values::Values;
+use crate::user_ids::UserColumn;
 use edgecut_cluster::ProcessGroup;
 use std::ops::Range;
 
@@ -22,6 +23,10 @@ pub(super) struct OrderedRows<'a> {
     pub(super) block: usize,
     /// Returns the ids of some rows, column by column.
     pub(super) ids: &'a dyn Fn(Range<usize>) -> Vec<Vec<u32>>,
+    /// The further columns, empty.
+    pub(super) named: NamedColumns,
+    /// Returns the further columns for rows with some ids.
+    pub(super) more: &'a dyn Fn(&[Vec<u32>]) -> anyhow::Result<Vec<UserColumn>>,
 }
 
 impl OrderedRows<'_> {
@@ -37,11 +42,11 @@ impl OrderedRows<'_> {
         let rank = world.rank();
         let size = world.size();
         if args.format != Format::Npy && !args.gather {
-            let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns, Vec::new())?;
+            let stem = stem_of_rank(self.stem, rank, size);
+            let mut file = RowsFile::create(&stem, args, self.columns, self.named.clone(), self.num_rows)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {
                 let values = compute(rows.clone())?;
-                let ids = (self.ids)(rows);
-                file.push(&columns_of(&ids), &[], &Values::of(values, self.width, self.columns.form))?;
+                self.push(&mut file, rows, values)?;
                 // Meeting at every block bounds the wait for a slow rank to the time of one block.
                 world.barrier()?;
             }
@@ -50,7 +55,7 @@ impl OrderedRows<'_> {
             return Ok(world.barrier()?);
         }
         let mut file = match rank {
-            0 => Some(RowsFile::create(self.stem, args, self.columns, Vec::new(), self.num_rows)?),
+            0 => Some(RowsFile::create(self.stem, args, self.columns, self.named.clone(), self.num_rows)?),
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
@@ -64,9 +69,7 @@ impl OrderedRows<'_> {
             let Some(file) = &mut file else { continue };
             for (of_rank, rows) in step.iter().enumerate() {
                 let values = if of_rank == 0 { mine.clone() } else { bytemuck::pod_collect_to_vec(&received[of_rank]) };
-                let values = Values::of(values, self.width, self.columns.form);
-                let ids = (self.ids)(rows.clone());
-                file.push(&columns_of(&ids), &[], &values)?;
+                self.push(file, rows.clone(), values)?;
             }
         }
         if let Some(file) = file {
@@ -74,10 +77,14 @@ impl OrderedRows<'_> {
         }
         Ok(world.barrier()?)
     }
-}
 
-fn columns_of(ids: &[Vec<u32>]) -> Vec<&[u32]> {
-    ids.iter().map(Vec::as_slice).collect()
+    /// Appends some rows to a file.
+    fn push(&self, file: &mut RowsFile, rows: Range<usize>, values: Vec<f32>) -> anyhow::Result<()> {
+        let ids = (self.ids)(rows);
+        let more = (self.more)(&ids)?;
+        let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        file.push(&ids, &more, &Values::of(values, self.width, self.columns.form))
+    }
 }
 
 /// Returns the rows whose results a rank writes if each rank writes a stretch of them.

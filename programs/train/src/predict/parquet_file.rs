@@ -1,8 +1,8 @@
 //! Predictions as Parquet.
 
 use super::files::{Columns, NamedColumns, ValueShape};
-use super::user_ids::UserColumn;
 use super::values::Values;
+use crate::user_ids::UserColumn;
 use anyhow::Context;
 use edgecut_output::OutputFile;
 use parquet::basic::Compression;

@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use super::values::class_or_none;
-use crate::sample::npy_numbers::read_numbers;
+use crate::node_ids::npy_numbers::read_numbers;
 use crate::sample::npz::write_npz;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;

@@ -2,14 +2,15 @@
 
 use super::args::{Excluded, Format, PredictArgs};
 use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
-use super::ids::{Ids, check_ids};
-use super::links::{edge_type, encode};
+use super::ids::Ids;
+use super::links::{EndNames, FoundEndNames, Relation, encode, relation};
 use super::ordered_rows::stretch;
 use super::progress::Progress;
 use super::values::Values;
 use super::{PredictFlags, prepare_out, print, scratch_dir};
 use crate::job::graph_session;
 use crate::job::process_role::Rank;
+use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::{Context, ensure};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{
@@ -38,18 +39,27 @@ struct TopKResult<'a> {
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let text = args.sources.as_deref().context("--sources is missing")?;
     let top_k = args.top_k.context("--top-k is missing")? as usize;
-    let sources = Ids::read("--sources", text, "node id")?;
+    let mut listed = None;
+    if text != "all" {
+        let file = NodeIdFile::read("--sources", Path::new(text), IdFileForm::Nodes, args.row_numbers);
+        listed = Some(file.context("expected all or a file of ids")?);
+    }
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
-    let flags = PredictFlags { args, listed: sources.checksum() };
+    let flags = PredictFlags { args, listed: listed.as_ref().map(NodeIdFile::checksum) };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.graph.part())?;
+        let relation = relation(args, job.graph.part())?;
+        let Relation { edge_type, num_destinations, num_sources: num_nodes, .. } = relation;
         ensure!(
             top_k <= num_destinations,
             "--top-k {top_k}: there are only {num_destinations} destinations: ask for at most as many"
         );
-        check_ids(&format!("--sources {text}"), sources.listed().unwrap_or_default(), "source", num_nodes)?;
+        let mut sources = Ids::All;
+        if let Some(file) = &listed {
+            let root = args.part.dataset_root_dir.as_deref();
+            sources = Ids::Listed(file.find(&relation.ends[..1], root, &job.graph, job.world)?.concat());
+        }
         let progress = Progress::new(&args.job, job.world.rank());
         let (model, ends) = encode::<B>(args, edge_type, scratch_dir, &progress, job, device)?;
         let num_sources = sources.len(num_nodes);
@@ -63,7 +73,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             memory_bytes: args.memory_bytes as usize,
         };
         let search = TopDestinations::new(ends, sources.listed(), config, job.world)?;
-        let mut file = TopKFile::create(args, num_sources, top_k, (job.world.rank(), job.world.size()))?;
+        let names = EndNames::open(args, &relation, job)?;
+        let mut file = TopKFile::create(args, &names, num_sources, top_k, (job.world.rank(), job.world.size()))?;
         // Without held-out edges in the lists, there is nothing to compare.
         let is_compared = config.excluded != ExcludedEdges::All && search.has_test_edges();
         let mut reports = [RankingReport::new(top_k, num_destinations), RankingReport::new(top_k, num_destinations)];
@@ -79,7 +90,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
                 reports[0].add(&best, &test);
                 reports[1].add(&popular, &test);
             }
-            file.push(rows, &ids, &best)?;
+            let destinations = best.iter().flatten().map(|node| node.id).collect();
+            let found = names.of([ids.clone(), destinations], job.world)?;
+            file.push(rows, &ids, &best, &found)?;
             progress.show("ranking", step, num_steps);
         }
         progress.finish();
@@ -119,23 +132,22 @@ enum TopKFile {
 impl TopKFile {
     fn create(
         args: &PredictArgs,
+        names: &EndNames,
         num_sources: usize,
         top_k: usize,
         (rank, size): (usize, usize),
     ) -> anyhow::Result<Self> {
-        let columns = Columns::of_scores(&["src", "rank", "dst"]);
+        let columns = Columns::of_scores(&["src_id", "rank", "dst_id"]);
         if args.format != Format::Npy && !args.gather {
-            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns, Vec::new())?;
+            let table = Table::create(&stem_of_rank("top_k", rank, size), args, columns, names.named())?;
             return Ok(Self::Table { table, sources: stretch(num_sources, rank, size) });
         }
         if rank != 0 {
             return Ok(Self::None);
         }
         if args.format != Format::Npy {
-            return Ok(Self::Table {
-                table: Table::create("top_k", args, columns, Vec::new())?,
-                sources: 0..num_sources,
-            });
+            let table = Table::create("top_k", args, columns, names.named())?;
+            return Ok(Self::Table { table, sources: 0..num_sources });
         }
         let shape = [num_sources, top_k];
         Ok(Self::Arrays {
@@ -146,8 +158,14 @@ impl TopKFile {
         })
     }
 
-    /// Appends the destinations of the sources at some positions, which have `ids`.
-    fn push(&mut self, positions: Range<usize>, ids: &[u32], best: &[Vec<ScoredNode>]) -> anyhow::Result<()> {
+    /// Appends the destinations of the sources at some positions, which have `ids`. `names` has those of all nodes.
+    fn push(
+        &mut self,
+        positions: Range<usize>,
+        ids: &[u32],
+        best: &[Vec<ScoredNode>],
+        names: &FoundEndNames,
+    ) -> anyhow::Result<()> {
         match self {
             Self::None => Ok(()),
             Self::Arrays { destinations, scores, top_k, .. } => {
@@ -178,7 +196,8 @@ impl TopKFile {
                     }
                 }
                 let [sources, ranks, destinations] = &columns;
-                table.push(&[sources, ranks, destinations], &[], &Values::Numbers(scores))
+                let more = names.columns([sources, destinations])?;
+                table.push(&[sources, ranks, destinations], &more, &Values::Numbers(scores))
             }
         }
     }

@@ -224,10 +224,14 @@ impl Reporter {
         self.line("partition", &PartitionLine { method: &meta.provenance.method, report: &meta.report })
     }
 
-    /// Reports the result of a model for nodes or graphs.
-    pub(crate) fn seed_result(&mut self, result: &SeedResult) -> anyhow::Result<()> {
+    /// Reports the result of a model for nodes or graphs. `classes` are the names of the classes.
+    pub(crate) fn seed_result(&mut self, result: &SeedResult, classes: Option<&[String]>) -> anyhow::Result<()> {
         if let Some(confusion) = &result.test_confusion {
-            self.line("confusion", json!({ "split": "test", "counts": confusion.rows() }))?;
+            let mut line = json!({ "split": "test", "counts": confusion.rows() });
+            if let Some(classes) = classes {
+                line["classes"] = json!(classes);
+            }
+            self.line("confusion", line)?;
         }
         if !self.finish(result)? {
             return Ok(());

@@ -147,17 +147,22 @@ fn predictions(runs: &[Run]) -> Vec<String> {
     let mut found = Vec::new();
     for run in runs {
         let several = if runs.len() > 1 { format!("{}: ", run.name) } else { String::new() };
-        found.push(confusion(&several, &run.confusion) + &histogram(&several, &run.histogram));
+        found.push(confusion(&several, run) + &histogram(&several, &run.histogram));
     }
     found
 }
 
 /// Draws the predictions by label. The color of a cell is its share of the seeds of its label. Large matrices become a
 /// list of the most frequent confusions.
-fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
+fn confusion(prefix: &str, run: &Run) -> String {
+    let counts = &run.confusion;
     let num_classes = counts.len();
     if counts.iter().any(|row| row.len() != num_classes) {
         return String::new();
+    }
+    let mut names = run.classes.clone();
+    if names.len() != num_classes {
+        names = (0..num_classes).map(|class| class.to_string()).collect();
     }
     let mut shares: Vec<Vec<f64>> = Vec::new();
     for row in counts {
@@ -177,7 +182,7 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
         let mut rows = vec![["label", "prediction", "seeds", "% of label"].map(String::from).to_vec()];
         for &(label, class, count) in wrong.iter().take(20) {
             let share = shown(shares[label][class] * 100.0);
-            rows.push(vec![label.to_string(), class.to_string(), shown(count), share]);
+            rows.push(vec![names[label].clone(), names[class].clone(), shown(count), share]);
         }
         return format!(
             "<figure><figcaption>{}most frequent confusions</figcaption>{}</figure>",
@@ -185,7 +190,6 @@ fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
             table(&rows)
         );
     }
-    let names: Vec<String> = (0..num_classes).map(|class| class.to_string()).collect();
     let shown = Matrix { rows: "label", columns: "prediction", names: &names, cells: counts, shares: &shares };
     matrix(&format!("{prefix}confusion matrix"), &shown)
 }

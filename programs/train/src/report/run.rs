@@ -16,6 +16,8 @@ pub(super) struct Run {
     pub(super) partition: Map<String, Value>,
     /// The number of test seeds by label and predicted class. Empty for link prediction.
     pub(super) confusion: Vec<Vec<f64>>,
+    /// The names of the classes. Empty if they have none.
+    pub(super) classes: Vec<String>,
     /// The numbers of positive and negative test edges by score. Empty for classification.
     pub(super) histogram: Vec<(&'static str, Vec<f64>)>,
     /// The result. Empty for a run that has not ended.
@@ -54,6 +56,7 @@ impl Run {
             traffic: Vec::new(),
             partition: Map::new(),
             confusion: Vec::new(),
+            classes: Vec::new(),
             histogram: Vec::new(),
             result: Map::new(),
             flags: Vec::new(),
@@ -70,6 +73,9 @@ impl Run {
                 Some("confusion") => {
                     let rows = fields.get("counts").and_then(Value::as_array);
                     run.confusion = rows.into_iter().flatten().map(numbers).collect();
+                    let classes = fields.get("classes").and_then(Value::as_array);
+                    let names = classes.into_iter().flatten().filter_map(Value::as_str);
+                    run.classes = names.map(str::to_owned).collect();
                 }
                 Some("histogram") => {
                     let counts =

@@ -33,11 +33,15 @@ pub(crate) struct SampleArgs {
     /// Random seed of shuffling and sampling
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// .npy file with the original node ids to use as seeds, in order [default: the training nodes, shuffled]
+    /// Nodes to use as seeds, in order: a CSV, Parquet or .npy file of ids of the tables, or of row numbers of other graphs
+    /// [default: the training nodes, shuffled]
     // Ranks may have different paths. `SampleFlags` compares the contents of both files.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) seeds: Option<PathBuf>,
+    /// The ids in the file of --seeds are row numbers, also for graphs from tables with ids
+    #[arg(long, requires = "seeds")]
+    pub(crate) row_numbers: bool,
     /// .npy file with one time per seed in --seeds [default: the times of the nodes]
     #[arg(long, value_name = "FILE", requires = "seeds", requires = "time_attr")]
     #[serde(skip)]

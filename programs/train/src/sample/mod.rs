@@ -1,15 +1,15 @@
 //! The command `train sample`.
 
 pub(crate) mod args;
-pub(crate) mod npy_numbers;
 pub(crate) mod npz;
 pub(crate) mod output_folder;
 
 use crate::job::command::{JobCommand, JobFlags, refuse_verbose};
 use crate::job::graph_session::{self, GraphSession};
 use crate::job::process_role::Rank;
+use crate::node_ids::npy_numbers::read_numbers;
+use crate::node_ids::{IdFileForm, NodeIdFile};
 use crate::sample::args::SampleArgs;
-use crate::sample::npy_numbers::read_numbers;
 use crate::sample::npz::{Npz, write_npz};
 use crate::sample::output_folder::prepare;
 use anyhow::{Context, bail};
@@ -52,13 +52,10 @@ fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
-            match &args.seeds {
-                Some(path) => bail!("--seeds {}: the file has no entries", path.display()),
-                None => bail!(
-                    "dataset {} has no training nodes to use as seeds: list seeds with --seeds",
-                    job.graph.part().meta().dataset
-                ),
-            }
+            bail!(
+                "dataset {} has no training nodes to use as seeds: list seeds with --seeds",
+                job.graph.part().meta().dataset
+            );
         }
         let written = write_batches(args, &loader, job)?;
         if job.world.rank() == 0 {
@@ -76,28 +73,38 @@ fn is_batch(file: &str) -> bool {
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
 struct GivenSeeds {
-    /// Original node ids.
-    ids: Vec<u32>,
+    ids: NodeIdFile,
     times: Option<Vec<i64>>,
 }
 
 impl GivenSeeds {
     fn read(args: &SampleArgs) -> anyhow::Result<Option<Self>> {
         let Some(path) = &args.seeds else { return Ok(None) };
-        let ids = read_numbers(path, "node id")?;
+        let ids = NodeIdFile::read("--seeds", path, IdFileForm::Nodes, args.row_numbers)?;
         let times = args.seed_times.as_deref().map(|path| read_numbers(path, "time")).transpose()?;
-        if let (Some(times), Some(file)) = (&times, &args.seed_times)
-            && times.len() != ids.len()
-        {
-            bail!("{}: it has {} times for the {} seeds of {}", file.display(), times.len(), ids.len(), path.display());
-        }
         Ok(Some(Self { ids, times }))
     }
 
     fn checksum(&self) -> String {
-        let mut bytes = bytemuck::cast_slice::<u32, u8>(&self.ids).to_vec();
-        bytes.extend_from_slice(bytemuck::cast_slice(self.times.as_deref().unwrap_or_default()));
-        edgecut_graph::checksum(&bytes)
+        let times = edgecut_graph::checksum(bytemuck::cast_slice(self.times.as_deref().unwrap_or_default()));
+        format!("{} {times}", self.ids.checksum())
+    }
+
+    /// Returns the seeds as global ids. Every rank must call this.
+    fn find(self, args: &SampleArgs, seed_type: NodeTypeId, job: &mut GraphSession<'_>) -> anyhow::Result<Seeds> {
+        let root = args.part.dataset_root_dir.as_deref();
+        let ids = self.ids.find(&[seed_type], root, &job.graph, job.world)?.concat();
+        if let (Some(times), Some(file), Some(path)) = (&self.times, &args.seed_times, &args.seeds)
+            && times.len() != ids.len()
+        {
+            bail!("{}: it has {} times for the {} seeds of {}", file.display(), times.len(), ids.len(), path.display());
+        }
+        job.graph.make_directory(seed_type, false, job.world)?;
+        let nodes = job.graph.handle().block_on(job.graph.find_originals(seed_type, &ids))?;
+        Ok(match self.times {
+            Some(times) => Seeds::Timed(nodes.into_iter().zip(times).collect()),
+            None => Seeds::Listed(nodes),
+        })
     }
 }
 
@@ -109,15 +116,7 @@ fn loader(
     let meta = job.graph.part().meta().clone();
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
-        Some(GivenSeeds { ids, times }) => {
-            job.graph.make_directory(seed_type, false, job.world)?;
-            let ids = job.graph.handle().block_on(job.graph.find_originals(seed_type, &ids))?;
-            let seeds = match times {
-                Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
-                None => Seeds::Listed(ids),
-            };
-            (false, seeds)
-        }
+        Some(given) => (false, given.find(args, seed_type, job)?),
         None => (true, Seeds::Split(Split::Train)),
     };
     let all = EdgeFields { times: true, weights: true, features: true, labels: false };

@@ -1,6 +1,7 @@
 //! The form in which tasks open saved models for predictions.
 
 use edgecut_dist_sampler::DistRows;
+use edgecut_graph::NodeTypeId;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
@@ -14,6 +15,9 @@ pub(crate) trait OpenModel<B: TrainingBackend>: Any {
 
     /// Returns the meaning of the outputs; `None` if they are neither classes, labels nor numbers.
     fn outputs(&self) -> Option<OutputKind>;
+
+    /// Returns the node type that the model predicts for; `None` if it is not for nodes of one type.
+    fn classified(&self) -> Option<NodeTypeId>;
 
     /// Returns true if each target needs a neighborhood of its own, which does not contain it, and has a time of its own.
     fn leaves_out_targets(&self) -> bool;

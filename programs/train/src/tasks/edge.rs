@@ -2,6 +2,7 @@
 
 use crate::args::conv::OnNodes;
 use crate::args::objective::ObjectiveArgs;
+use crate::class_names;
 use crate::exit::UsageError;
 use crate::progress::reporter::EpochText;
 use crate::saved_model::SavedModel;
@@ -9,10 +10,10 @@ use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use anyhow::bail;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_trainer::edge::EdgeTrainingConfig;
+use edgecut_trainer::edge::{EdgeTrainingConfig, labeled_edge_type};
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelTask;
@@ -47,8 +48,12 @@ impl TaskProgram for EdgeTask {
     type Model<B: TrainingBackend> = EdgeModel<B>;
     type ModelConfig = EdgeModelConfig;
 
+    fn objective(args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
+        Some(&args.own.objective)
+    }
+
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<EdgeTrainingConfig> {
-        let mut training = args.training_config(num_workers)?;
+        let training = args.training_config(num_workers)?;
         if training.eval_layer_wise.is_some() {
             bail!(UsageError(
                 "--eval layer-wise computes each node once, with messages over all edges, also over those to predict: \
@@ -56,12 +61,22 @@ impl TaskProgram for EdgeTask {
                     .into()
             ));
         }
-        training.step.loss = args.own.objective.loss()?;
         Ok(EdgeTrainingConfig { training, metric: args.own.objective.metric, ..args.own.task.settings.clone() })
     }
 
     fn common(config: &mut EdgeTrainingConfig) -> CommonConfig<'_> {
         (&mut config.training).into()
+    }
+
+    fn class_names(
+        args: &TaskArgs<Self>,
+        config: &EdgeTrainingConfig,
+        graph: &DistGraph,
+    ) -> anyhow::Result<Option<Vec<String>>> {
+        let meta = graph.part().meta();
+        // A graph without a type to train is an error of the training.
+        let Ok(edge_type) = labeled_edge_type(meta, config.edge_type.as_deref()) else { return Ok(None) };
+        class_names::of_edges(args.own.dataset_root_dir(), meta, edge_type)
     }
 
     fn metric(config: &EdgeTrainingConfig, graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
@@ -97,9 +112,6 @@ impl TaskProgram for EdgeTask {
         let mut settings = args.own.training.settings_of(&model_config.encoder, model_config.reads_edge_features());
         settings.push(Setting::new("decoder", own.decoder, model_config.edge_decoder));
         settings.push(Setting::new("target_edges", own.target_edges, model_config.target_edges));
-        let pairs = |list: &[(String, String)]| -> String {
-            list.iter().map(|(one, other)| format!("{one}={other}")).collect::<Vec<_>>().join(",")
-        };
         settings.push(Setting::new("reverse_types", pairs(&own.reverse_types), pairs(&model_config.reverse_types)));
         check_flags(&args.given, saved.path, &settings)?;
         args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
@@ -109,4 +121,13 @@ impl TaskProgram for EdgeTask {
     fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
         Some("the model is for edges: add --edges all")
     }
+}
+
+/// Returns the value of the flag of pairs of names.
+fn pairs(list: &[(String, String)]) -> String {
+    let mut texts = Vec::with_capacity(list.len());
+    for (one, other) in list {
+        texts.push(format!("{one}={other}"));
+    }
+    texts.join(",")
 }

@@ -95,7 +95,7 @@ impl TaskFlags for GraphFlags {
         let fingerprint = format!("graphs {}", source.name);
         job::run(&args.job, rank, fingerprint, flags, |Job { cluster, world, gradient_sum }| {
             let data = Arc::new(share_graphs(cluster, || load(&source))?);
-            work(&mut TaskJob { data, world, gradient_sum })
+            work(&mut TaskJob { data, cluster, world, gradient_sum })
         })
     }
 
@@ -150,10 +150,14 @@ impl TaskProgram for GraphTask {
         Ok(())
     }
 
+    fn objective(args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
+        Some(&args.own.objective)
+    }
+
     fn config(args: &TaskArgs<Self>, _num_workers: usize) -> anyhow::Result<GraphTrainingConfig> {
         let GraphFlags { training, objective, .. } = &args.own;
         training.fit.settings.check().map_err(UsageError)?;
-        let mut config = GraphTrainingConfig {
+        Ok(GraphTrainingConfig {
             conv: training.conv.kind(),
             batch_norm: !training.no_batch_norm,
             packing: match training.max_nodes {
@@ -165,9 +169,7 @@ impl TaskProgram for GraphTask {
             concurrency: training.concurrency as usize,
             prefetch_bytes: usize::try_from(training.prefetch_bytes).unwrap_or(usize::MAX),
             ..training.model.settings.clone()
-        };
-        config.step.loss = objective.loss()?;
-        Ok(config)
+        })
     }
 
     fn common(config: &mut GraphTrainingConfig) -> CommonConfig<'_> {
@@ -237,10 +239,10 @@ impl TaskProgram for GraphTask {
 }
 
 impl Outcome for GraphOutcome {
-    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
+    fn report(&self, reporter: &mut Reporter, classes: Option<&[String]>) -> anyhow::Result<()> {
         match self {
             Self::Folds(result) => report_folds(reporter, result),
-            Self::Split(result) => result.report(reporter),
+            Self::Split(result) => result.report(reporter, classes),
         }
     }
 

@@ -149,7 +149,7 @@ impl TaskProgram for LinkTask {
 }
 
 impl Outcome for LinkResult {
-    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
+    fn report(&self, reporter: &mut Reporter, _classes: Option<&[String]>) -> anyhow::Result<()> {
         if let Some(histogram) = &self.test.histogram {
             reporter.line("histogram", histogram)?;
         }

@@ -14,6 +14,7 @@ pub(crate) use outcome::{Outcome, Scores};
 pub(crate) use run::TaskArgs;
 
 use crate::args::PartArgs;
+use crate::args::objective::ObjectiveArgs;
 use crate::args::run::RunArgs;
 use crate::args::start::StartArgs;
 use crate::exit::UsageError;
@@ -22,9 +23,10 @@ use crate::job::process_role::Rank;
 use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::{OpenModel, SavedModel};
 use clap::{Args, Subcommand};
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistRows, SamplerConfig};
 use edgecut_gnn::ops::Precision;
+use edgecut_graph::NodeTypeId;
 use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::OutputKind;
@@ -70,6 +72,12 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         Ok(())
     }
 
+    /// Returns the flags of the loss, which the configuration lacks until the names of classes are known; `None` for a
+    /// task with losses of its own.
+    fn objective(_args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
+        None
+    }
+
     /// Returns the configuration that the flags describe.
     ///
     /// # Errors
@@ -78,6 +86,11 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
 
     /// Returns the settings of a configuration that all tasks have.
     fn common(config: &mut Self::Config) -> CommonConfig<'_>;
+
+    /// Returns the names of the classes to predict, if the tables of the data have them.
+    fn class_names(_: &TaskArgs<Self>, _: &Self::Config, _: &DataOf<Self>) -> anyhow::Result<Option<Vec<String>>> {
+        Ok(None)
+    }
 
     /// Chooses the settings that depend on the data. Returns a line to print, if there is something to tell.
     fn choose(_: &TaskArgs<Self>, _: &mut Self::Config, _: &Arc<DataOf<Self>>) -> anyhow::Result<Option<String>> {
@@ -105,6 +118,11 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         saved: &SavedModel<'_>,
         open: &Open<Self, B>,
     ) -> anyhow::Result<Self::Outcome>;
+
+    /// Returns the node type that a model predicts for; `None` if it is not for nodes of one type.
+    fn classified(_config: &Self::ModelConfig) -> Option<NodeTypeId> {
+        None
+    }
 
     /// Returns the reason if a model computes no such rows of nodes, with the flags to use.
     fn refuses_nodes(_wanted: &WantedRows) -> Option<&'static str> {
@@ -137,6 +155,10 @@ impl<T: TaskProgram, B: TrainingBackend> OpenModel<B> for Open<T, B> {
 
     fn outputs(&self) -> Option<OutputKind> {
         self.outputs
+    }
+
+    fn classified(&self) -> Option<NodeTypeId> {
+        T::classified(&self.config)
     }
 
     fn leaves_out_targets(&self) -> bool {
@@ -214,6 +236,7 @@ pub(crate) struct CommonConfig<'a> {
 /// A process that has joined the job and opened its data.
 pub(crate) struct TaskJob<'a, D> {
     pub(crate) data: Arc<D>,
+    pub(crate) cluster: &'a Cluster,
     pub(crate) world: &'a mut ProcessGroup,
     /// The sum of gradients over all ranks.
     pub(crate) gradient_sum: &'a GradientSum,

@@ -1,18 +1,20 @@
 //! The command `train node`.
 
 use crate::args::objective::ObjectiveArgs;
+use crate::class_names;
 use crate::progress::reporter::EpochText;
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::check_flags;
 use crate::tasks::epoch_lines::SeedText;
 use crate::tasks::part_flags::PartFlags;
-use crate::tasks::{CommonConfig, Open, TaskArgs, TaskProgram, TaskRun};
+use crate::tasks::{CommonConfig, Open, TaskArgs, TaskFlags, TaskProgram, TaskRun};
 use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_graph::NodeTypeId;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelTask;
 use edgecut_trainer::models::{Network, NetworkConfig};
-use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend};
+use edgecut_trainer::{NodeTrainingConfig, SeedResult, SeedScores, TrainingBackend, seed_type};
 use std::sync::Arc;
 
 /// The task of predicting classes, labels or numbers of nodes.
@@ -37,14 +39,28 @@ impl TaskProgram for NodeTask {
     type Model<B: TrainingBackend> = Network<B>;
     type ModelConfig = NetworkConfig;
 
+    fn objective(args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {
+        Some(&args.own.objective)
+    }
+
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
-        let mut training = args.training_config(num_workers)?;
-        training.step.loss = args.own.objective.loss()?;
+        let training = args.training_config(num_workers)?;
         Ok(NodeTrainingConfig { training, metric: args.own.objective.metric })
     }
 
     fn common(config: &mut NodeTrainingConfig) -> CommonConfig<'_> {
         (&mut config.training).into()
+    }
+
+    fn class_names(
+        args: &TaskArgs<Self>,
+        _config: &NodeTrainingConfig,
+        graph: &DistGraph,
+    ) -> anyhow::Result<Option<Vec<String>>> {
+        let meta = graph.part().meta();
+        // A graph without a type to train is an error of the training.
+        let Ok(seed_type) = seed_type(meta) else { return Ok(None) };
+        class_names::of_nodes(args.own.dataset_root_dir(), meta, seed_type)
     }
 
     fn choose(
@@ -103,6 +119,10 @@ impl TaskProgram for NodeTask {
         }
         args.adopt_sampler(saved, *outputs, &mut config.training, data, world)?;
         Ok(B::evaluate_node(data, config, model, model_config, embeddings.into(), world, device)?)
+    }
+
+    fn classified(config: &NetworkConfig) -> Option<NodeTypeId> {
+        config.outputs.first().map(|output| output.node_type)
     }
 
     fn node_rows<B: TrainingBackend>(

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 /// The result of a task, which `--json` prints.
 pub(crate) trait Outcome: Serialize + DeserializeOwned {
-    /// Prints the result, and writes it to the metrics file.
-    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()>;
+    /// Prints the result, and writes it to the metrics file. `classes` are the names of the classes.
+    fn report(&self, reporter: &mut Reporter, classes: Option<&[String]>) -> anyhow::Result<()>;
 
     /// Returns the scores by which a sweep compares runs.
     ///
@@ -34,8 +34,8 @@ pub(crate) struct Scores {
 }
 
 impl Outcome for SeedResult {
-    fn report(&self, reporter: &mut Reporter) -> anyhow::Result<()> {
-        reporter.seed_result(self)
+    fn report(&self, reporter: &mut Reporter, classes: Option<&[String]>) -> anyhow::Result<()> {
+        reporter.seed_result(self, classes)
     }
 
     fn scores(&self) -> Result<Scores, String> {

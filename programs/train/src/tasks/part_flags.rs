@@ -81,7 +81,8 @@ where
     ) -> anyhow::Result<()> {
         graph_session::run(&args.job, &self.part, rank, flags, |job| {
             let data = job.graph.clone();
-            work(&mut TaskJob { data, world: job.world, gradient_sum: job.gradient_sum })
+            let cluster = job.graph.cluster();
+            work(&mut TaskJob { data, cluster, world: job.world, gradient_sum: job.gradient_sum })
         })
     }
 

@@ -5,8 +5,8 @@ use crate::args::run::RunArgs;
 use crate::exit::{Stopped, UsageError};
 use crate::job::command::{JobCommand, JobFlags};
 use crate::job::device::{of_rank, on_device};
-use crate::job::num_workers;
 use crate::job::process_role::Rank;
+use crate::job::{num_workers, reported_once};
 use crate::progress::reporter::{Reporter, TaskReporter};
 use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
@@ -18,7 +18,7 @@ use edgecut_cluster::Termination;
 use edgecut_gnn::nn::{EdgeFeatureUse, FlagValues, LayerForm};
 use edgecut_trainer::checkpoint::{CheckpointConfig, Checkpoints};
 use edgecut_trainer::models::ConvKind;
-use edgecut_trainer::{StepOptions, TrainError, TrainingBackend};
+use edgecut_trainer::{TrainError, TrainingBackend};
 use serde::Serialize;
 
 /// The flags of a task.
@@ -65,6 +65,10 @@ fn run<T: TaskProgram, B: TrainingBackend>(
 ) -> anyhow::Result<()> {
     args.run.device.check_types::<B>(T::Flags::feature_precision(&args.memory), device)?;
     let config = T::config(args, num_workers(&args.run.job, rank))?;
+    if let Some(objective) = T::objective(args) {
+        // Wrong settings are refused before the job starts.
+        objective.loss()?;
+    }
     let mut stopped = None;
     args.own.with_data(&args.run, rank, args, |job| {
         stopped = run_in_job::<T, B>(args, config, rank, termination, job, device)?;
@@ -88,15 +92,20 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let TaskArgs { own, run, .. } = args;
     let load_model = run.output.load_model.as_deref();
     let about_data = T::choose(args, &mut config, &job.data)?;
+    let classes = T::class_names(args, &config, &job.data)?;
+    let mut step = run.device.step_options(job.gradient_sum);
+    if let Some(objective) = T::objective(args) {
+        step.loss = reported_once(objective.loss_of_classes(classes.as_deref()), job.cluster, job.world)?;
+    }
+    let precision = step.precision;
+    *T::common(&mut config).step = step;
     let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
-    let CommonConfig { fit, step, conv, eval_sampler, adds_embeddings, new_embeddings } = T::common(&mut config);
+    let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
     if new_embeddings.is_some() && load_model.is_none() && own.start().init_from.is_none() {
         let what =
             "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
         bail!(UsageError(what.into()));
     }
-    *step = StepOptions { loss: step.loss.take(), ..run.device.step_options(job.gradient_sum) };
-    let precision = step.precision;
     let mut chosen = vec![("precision", precision.to_string())];
     if let Some(metric) = metric {
         chosen.push(("metric", serde_json::to_string(&metric)?));
@@ -145,7 +154,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     };
     let mut reporter = reporter.reporter;
     own.report(&mut reporter, job)?;
-    outcome.report(&mut reporter)?;
+    outcome.report(&mut reporter, classes.as_deref())?;
     reporter.write_report()?;
     Ok(None)
 }

@@ -49,8 +49,7 @@ impl UserIds {
         nodes: impl Iterator<Item = u32>,
     ) -> anyhow::Result<Option<Self>> {
         let meta = own.meta();
-        let of_type = &meta.node_types[node_type.index()];
-        if !of_type.has_id_map {
+        if !meta.node_types[node_type.index()].has_id_map {
             return Ok(None);
         }
         let book = meta.book_on_disk(node_type);
@@ -59,6 +58,22 @@ impl UserIds {
             // A process without nodes also writes a file, whose columns have the types of the others.
             parts.extend(own.parts_on_disk().take(1));
         }
+        Self::of_parts(root, own, node_type, parts.into_iter()).map(Some)
+    }
+
+    /// Reads the ids of the nodes of a type in parts on disk, in ascending order.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub(crate) fn of_parts(
+        root: &Path,
+        own: &Part,
+        node_type: NodeTypeId,
+        parts: impl Iterator<Item = DiskPartId>,
+    ) -> anyhow::Result<Self> {
+        let meta = own.meta();
+        let of_type = &meta.node_types[node_type.index()];
+        let book = meta.book_on_disk(node_type);
         let mut numbers = Vec::new();
         let mut texts = Vec::new();
         for part in parts {
@@ -84,14 +99,22 @@ impl UserIds {
                 path.display()
             );
         }
-        Ok(Some(if texts.is_empty() { Self::Numbers(numbers) } else { Self::Texts(texts) }))
+        Ok(if texts.is_empty() { Self::Numbers(numbers) } else { Self::Texts(texts) })
     }
 
     /// Returns an empty column of the type of the ids.
-    pub(super) fn empty(&self) -> UserColumn {
+    pub(crate) fn empty(&self) -> UserColumn {
         match self {
             Self::Numbers(_) => UserColumn::Numbers(Vec::new()),
             Self::Texts(_) => UserColumn::Texts(Vec::new()),
+        }
+    }
+
+    /// Returns true if the part of a node, which is a global id, was read.
+    pub(crate) fn has(&self, node: u32) -> bool {
+        match self {
+            Self::Numbers(parts) => position_of(parts, node).is_some(),
+            Self::Texts(parts) => position_of(parts, node).is_some(),
         }
     }
 
@@ -111,20 +134,28 @@ impl UserIds {
 fn ids_of<T: Clone>(parts: &[OfPart<T>], nodes: &[u32]) -> anyhow::Result<Vec<T>> {
     let mut ids = Vec::with_capacity(nodes.len());
     for &node in nodes {
-        ids.push(id_of(parts, node).with_context(|| format!("the id of node {node} was not read"))?);
+        let found = position_of(parts, node).with_context(|| format!("the id of node {node} was not read"))?;
+        ids.push(parts[found.part].ids[found.row].clone());
     }
     Ok(ids)
 }
 
-fn id_of<T: Clone>(parts: &[OfPart<T>], node: u32) -> Option<T> {
-    let after = parts.partition_point(|part| part.first <= node);
-    let part = parts.get(after.checked_sub(1)?)?;
-    part.ids.get((node - part.first) as usize).cloned()
+/// The position of the id of a node.
+struct Position {
+    part: usize,
+    row: usize,
+}
+
+/// Finds a node in parts whose first nodes ascend.
+fn position_of<T>(parts: &[OfPart<T>], node: u32) -> Option<Position> {
+    let part = parts.partition_point(|part| part.first <= node).checked_sub(1)?;
+    let row = (node - parts[part].first) as usize;
+    (row < parts[part].ids.len()).then_some(Position { part, row })
 }
 
 impl UserColumn {
     /// Returns the number of ids.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Numbers(ids) => ids.len(),
             Self::Texts(ids) => ids.len(),
@@ -135,7 +166,7 @@ impl UserColumn {
     ///
     /// # Errors
     /// Fails for ids of the other type.
-    pub(super) fn extend(&mut self, more: &Self) -> anyhow::Result<()> {
+    pub(crate) fn extend(&mut self, more: &Self) -> anyhow::Result<()> {
         match (self, more) {
             (Self::Numbers(ids), Self::Numbers(more)) => ids.extend(more),
             (Self::Texts(ids), Self::Texts(more)) => ids.extend(more.iter().cloned()),
@@ -144,8 +175,36 @@ impl UserColumn {
         Ok(())
     }
 
+    /// Returns the bytes of an id, which [`push`](Self::push) takes.
+    pub(crate) fn bytes(&self, row: usize) -> Vec<u8> {
+        match self {
+            Self::Numbers(ids) => ids[row].to_le_bytes().to_vec(),
+            Self::Texts(ids) => ids[row].data().to_vec(),
+        }
+    }
+
+    /// Appends an id of the same type.
+    ///
+    /// # Errors
+    /// Fails for other bytes than of a number.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Numbers(ids) => ids.push(i64::from_le_bytes(bytes.try_into().context("an id is no number")?)),
+            Self::Texts(ids) => ids.push(ByteArray::from(bytes.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// Returns the ids of some rows.
+    pub(crate) fn rows(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Numbers(ids) => Self::Numbers(rows.iter().map(|&row| ids[row]).collect()),
+            Self::Texts(ids) => Self::Texts(rows.iter().map(|&row| ids[row].clone()).collect()),
+        }
+    }
+
     /// Removes all ids.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         match self {
             Self::Numbers(ids) => ids.clear(),
             Self::Texts(ids) => ids.clear(),
@@ -153,7 +212,7 @@ impl UserColumn {
     }
 
     /// Returns the field of a row in a CSV file.
-    pub(super) fn csv_field(&self, row: usize) -> String {
+    pub(crate) fn csv_field(&self, row: usize) -> String {
         match self {
             Self::Numbers(ids) => ids[row].to_string(),
             Self::Texts(ids) => {

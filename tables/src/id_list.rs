@@ -1,0 +1,258 @@
+//! Ids that a file lists: of nodes, or of both ends of pairs of nodes.
+
+use crate::TableError;
+use crate::ids::{Id, IdMap, Inserted, canonical_number};
+use crate::table::{IdCells, ParquetRows, file_rows, id_cells};
+use std::fs::File;
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The number in place of a node, for an id that no node has.
+pub const NO_NODE: u32 = u32::MAX;
+
+/// The columns of a file of ids, and the row that may be its header.
+///
+/// ```
+/// use edgecut_tables::IdList;
+/// let file = tempfile::NamedTempFile::new()?;
+/// std::fs::write(file.path(), "ann\nbob\nann\n")?;
+/// let list = IdList::read(file.path(), &["id"])?;
+/// assert_eq!((list.columns[0].num_rows(), list.columns[0].num_distinct()), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct IdList {
+    /// The columns, all with the same number of rows.
+    pub columns: Vec<IdColumn>,
+    /// True if the first row may be the header of a CSV file. It is one if its fields are no ids.
+    pub first_may_be_header: bool,
+}
+
+/// A column of ids, each of which is stored once.
+#[derive(Debug)]
+pub struct IdColumn {
+    /// The different ids.
+    distinct: IdMap,
+    /// The position of the id of each row.
+    rows: Vec<u32>,
+}
+
+impl IdList {
+    /// Reads the ids in a CSV file, also compressed, or a Parquet file. A file with as many columns as `names` needs no such
+    /// names, and a CSV file no header; of a file with more columns, those with these names are read.
+    ///
+    /// # Errors
+    /// Fails for a file that cannot be read, lacks the columns, or lacks an id in a row.
+    pub fn read(path: &Path, names: &[&str]) -> Result<Self, TableError> {
+        let mut columns: Vec<IdColumn> = names.iter().map(|_| IdColumn::new()).collect();
+        let mut file = file_rows(path, names)?;
+        let first = file.first_row.take();
+        let first_may_be_header = first.is_some();
+        for (column, text) in columns.iter_mut().zip(first.iter().flatten()) {
+            column.push(Id::Text(text), path)?;
+        }
+        let mut num_rows = 0;
+        while let Some(batch) = file.next()? {
+            let mut cells = Vec::with_capacity(columns.len());
+            for column in batch.columns() {
+                cells.push(id_cells(column).map_err(|why| TableError::file(path, why))?);
+            }
+            // Blank lines separate nothing.
+            let may_be_blank = file.is_csv && names.len() == 1;
+            for row in 0..batch.num_rows() {
+                for (column, cells) in columns.iter_mut().zip(&cells) {
+                    match cells.id(row) {
+                        Some(id) => column.push(id, path)?,
+                        None if may_be_blank => {}
+                        None => {
+                            let why = format!("row {} lacks an id", num_rows + row + 1);
+                            return Err(TableError::file(path, why));
+                        }
+                    }
+                }
+            }
+            num_rows += batch.num_rows();
+        }
+        Ok(Self { columns, first_may_be_header })
+    }
+
+    /// Creates a list of numbers, column by column. `path` is their file.
+    ///
+    /// # Errors
+    /// Fails for 2^32 - 1 or more different numbers.
+    pub fn of_numbers(path: &Path, numbers: &[&[i64]]) -> Result<Self, TableError> {
+        let mut columns = Vec::with_capacity(numbers.len());
+        for numbers in numbers {
+            let mut column = IdColumn::new();
+            for &number in *numbers {
+                column.push(Id::Number(number), path)?;
+            }
+            columns.push(column);
+        }
+        Ok(Self { columns, first_may_be_header: false })
+    }
+
+    /// Returns the checksum of the ids, which does not depend on the format of the file.
+    pub fn checksum(&self) -> String {
+        let mut hash = Xxh3::new();
+        for column in &self.columns {
+            for &at in &column.rows {
+                let text = column.distinct.ids().show(at);
+                hash.update(&(text.len() as u64).to_le_bytes());
+                hash.update(text.as_bytes());
+            }
+        }
+        format!("{:032x}", hash.digest128())
+    }
+}
+
+impl IdColumn {
+    fn new() -> Self {
+        Self { distinct: IdMap::new(), rows: Vec::new() }
+    }
+
+    fn push(&mut self, id: Id, path: &Path) -> Result<(), TableError> {
+        let position = match self.distinct.insert(id) {
+            Inserted::New => self.distinct.len() as u32 - 1,
+            Inserted::Duplicate(position) => position,
+            Inserted::Full => return Err(TableError::file(path, "it has more than 2^32 - 1 different ids")),
+        };
+        self.rows.push(position);
+        Ok(())
+    }
+
+    /// Returns the number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns the number of different ids.
+    pub fn num_distinct(&self) -> usize {
+        self.distinct.len()
+    }
+
+    /// Returns the position of the id of each row among the different ids.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Returns the text of a different id.
+    pub fn text(&self, position: u32) -> String {
+        self.distinct.ids().show(position)
+    }
+
+    /// Returns the node of each different id if ids are row numbers below `num_nodes`; [`NO_NODE`] for another id.
+    pub fn as_row_numbers(&self, num_nodes: usize) -> Vec<u32> {
+        let mut nodes = Vec::with_capacity(self.distinct.len());
+        for position in 0..self.distinct.len() as u32 {
+            let number = canonical_number(&self.text(position)).and_then(|number| usize::try_from(number).ok());
+            nodes.push(match number {
+                Some(number) if number < num_nodes => number as u32,
+                _ => NO_NODE,
+            });
+        }
+        nodes
+    }
+
+    /// Finds the ids in the id map of a part, which is read in small pieces. Calls `found` with the position of each id that
+    /// it has among the different ids, and with the original id of the node.
+    ///
+    /// # Errors
+    /// Fails for a file that is no id map.
+    pub fn find_in(&self, path: &Path, file: File, mut found: impl FnMut(u32, u32)) -> Result<(), TableError> {
+        let mut rows = ParquetRows::of_file(path, file, &["id", "original_id"].map(String::from))?;
+        while let Some(batch) = rows.next()? {
+            let cells = (id_cells(batch.column(0)), id_cells(batch.column(1)));
+            let (Ok(ids), Ok(IdCells::Numbers(originals))) = cells else { return Err(no_id_map(path)) };
+            for (row, position) in ids.find_in(&self.distinct).into_iter().enumerate() {
+                let Some(position) = position else { continue };
+                let Ok(original) = u32::try_from(originals.value(row)) else { return Err(no_id_map(path)) };
+                found(position, original);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_id_map(path: &Path) -> TableError {
+    TableError::file(path, "it is not an id map of this program")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IdMaps;
+    use edgecut_graph::part_writer::NodeFiles;
+
+    /// The columns of a list, and whether its first row may be a header.
+    type Read = (Vec<Vec<String>>, bool);
+
+    /// Writes a file and reads it.
+    fn read(path: &Path, text: &str, names: &[&str]) -> Result<Read, TableError> {
+        std::fs::write(path, text).expect("a file");
+        let list = IdList::read(path, names)?;
+        let mut columns = Vec::new();
+        for column in &list.columns {
+            columns.push(column.rows().iter().map(|&at| column.text(at)).collect());
+        }
+        Ok((columns, list.first_may_be_header))
+    }
+
+    fn owned(texts: Vec<&str>) -> Vec<String> {
+        texts.into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn columns_are_chosen_by_their_number_or_their_names() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("ids.csv");
+        let ends = ["src", "dst"];
+        for (text, names, expected, may_be_header) in [
+            ("a\nb\n\na\n", &["id"][..], vec![vec!["a", "b", "a"]], true),
+            ("x,id\n1,\"a,b\"\n", &["id"], vec![vec!["a,b"]], false),
+            ("u,u\nv,7\n", &ends, vec![vec!["u", "v"], vec!["u", "7"]], true),
+            ("dst,score,src\nu,0,u\n7,1,v\n", &ends, vec![vec!["u", "v"], vec!["u", "7"]], false),
+        ] {
+            let (columns, first_may_be_header) = read(&path, text, names).expect("ids");
+            assert_eq!((columns, first_may_be_header), (expected.into_iter().map(owned).collect(), may_be_header));
+        }
+        for (text, names, words) in [
+            ("a,b,c\n1,2,3\n", &ends[..], &["a, b, c", "src and dst"][..]),
+            ("a,b\n1,\n", &ends, &["row 1 lacks an id"]),
+            ("", &["id"], &["it is empty"]),
+        ] {
+            let error = read(&path, text, names).expect_err("no ids").to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    }
+
+    #[test]
+    fn ids_are_found_in_the_maps_of_parts() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("ids.csv");
+        for ids in [["ann", "bob", "7", "007"], ["5", "-3", "7", "1"]] {
+            let mut map = IdMap::new();
+            ids.iter().for_each(|id| assert_eq!(map.insert(Id::Text(id)), Inserted::New));
+            let maps = IdMaps(vec![map]);
+            std::fs::write(&path, format!("{}\nnone\n{}\n7\n", ids[3], ids[0])).expect("a file");
+            let list = IdList::read(&path, &["id"]).expect("a list");
+            let column = &list.columns[0];
+            let mut found = vec![NO_NODE; column.num_distinct()];
+            for nodes in [[2, 0], [1, 3]] {
+                let part = dir.path().join("id_map.parquet");
+                maps.write_id_map(0, &nodes, 0, &part).expect("a map");
+                let file = File::open(&part).expect("the map");
+                column.find_in(&part, file, |position, original| found[position as usize] = original).expect("a map");
+            }
+            let rows: Vec<u32> = column.rows().iter().map(|&at| found[at as usize]).collect();
+            assert_eq!(rows, [3, NO_NODE, 0, 2], "{ids:?}");
+        }
+    }
+
+    #[test]
+    fn row_numbers_are_checked() {
+        let list = IdList::of_numbers(Path::new("ids.npy"), &[&[3, -1, 4, 3]]).expect("a list");
+        assert_eq!(list.columns[0].as_row_numbers(4), [3, NO_NODE, NO_NODE]);
+        assert_eq!(list.columns[0].rows(), [0, 1, 2, 0]);
+    }
+}
