@@ -2,15 +2,13 @@
 
 use crate::args::not_negative;
 use crate::exit::UsageError;
+use crate::settings::named::{Named, ParseError};
 use crate::settings::shared_flags::{as_text, as_text_if_given};
 use anyhow::Context;
 use clap::Args;
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
 use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
-use std::error::Error;
-use std::ffi::OsStr;
 
 /// Flags of the loss and the metric of nodes and of whole graphs; equal on all ranks.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -63,38 +61,13 @@ impl ObjectiveArgs {
     /// [`UsageError`] for a name that no class has, and the errors of [`loss`](Self::loss).
     pub(crate) fn loss_of_classes(&self, names: Option<&[String]>) -> anyhow::Result<Option<AnyLoss>> {
         let ClassWeights::Named(_) = self.class_weights else { return Ok(self.loss()?) };
-        let names =
-            names.context("--class-weights names classes, but the data has no names of classes (transforms.json of parts from tables): give a number per class")?;
+        let names = names.context(
+            "--class-weights names classes, but the data has no names of classes (transforms.json of parts from tables): give \
+             a number per class",
+        )?;
         let class_weights = self.class_weights.of_names(names);
         let class_weights = class_weights.map_err(|why| UsageError(format!("--class-weights: {why}")))?;
         Ok(Self { class_weights, ..self.clone() }.loss()?)
-    }
-}
-
-/// The error of a value.
-pub(crate) type ParseError = Box<dyn Error + Send + Sync>;
-
-/// A parser of values that a list describes, which help and errors show.
-#[derive(Clone)]
-pub(crate) struct Named<P> {
-    /// The names and descriptions.
-    pub(crate) all: Vec<(&'static str, &'static str)>,
-    pub(crate) parse: P,
-}
-
-impl<T, P> TypedValueParser for Named<P>
-where
-    T: Clone + Send + Sync + 'static,
-    P: Fn(String) -> Result<T, ParseError> + Clone + Send + Sync + 'static,
-{
-    type Value = T;
-
-    fn parse_ref(&self, command: &clap::Command, flag: Option<&clap::Arg>, value: &OsStr) -> Result<T, clap::Error> {
-        StringValueParser::new().try_map(self.parse.clone()).parse_ref(command, flag, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.all.iter().map(|(name, about)| PossibleValue::new(*name).help(*about))))
     }
 }
 

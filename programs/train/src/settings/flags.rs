@@ -1,6 +1,6 @@
 //! The flags of settings of the libraries.
 
-use crate::args::objective::{Named, ParseError};
+use crate::settings::named::{Named, ParseError};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;

@@ -5,4 +5,5 @@ pub(crate) mod flag_names;
 pub(crate) mod flags;
 pub(crate) mod given_flags;
 pub(crate) mod model_settings;
+pub(crate) mod named;
 pub(crate) mod shared_flags;
