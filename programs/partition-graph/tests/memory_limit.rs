@@ -272,7 +272,7 @@ fn tables_stay_below_the_limit_and_their_plan() {
     let large = LargeTables::new();
     let changes = ["--to-undirected", "--hold-out-edges", "0.02,0.02", "--feature-dtype", "f16"];
     let unlimited = peak_bytes(&mut large.program("whole", &changes));
-    assert!(unlimited > LargeTables::LIMIT * 3 / 2, "{unlimited} bytes without a limit");
+    assert!(unlimited > LargeTables::LIMIT * 5 / 4, "{unlimited} bytes without a limit");
     let scratch = large.path("scratch");
     let limit = LargeTables::LIMIT.to_string();
     let flags = [&changes[..], &["--memory-limit", &limit, "--scratch-dir", &scratch]].concat();

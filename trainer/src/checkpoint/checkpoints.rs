@@ -255,5 +255,5 @@ fn difference(own: &BTreeMap<String, String>, stored: &BTreeMap<String, String>)
 
 /// Returns the value of a setting; `None` if it is not set or off, or not known to the version that stored the settings.
 fn value_of<'a>(settings: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
-    settings.get(name).map(String::as_str).filter(|value| !["null", "false"].contains(value))
+    settings.get(name).map(String::as_str).filter(|value| !["null", "false", "[]"].contains(value))
 }
