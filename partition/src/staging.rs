@@ -258,7 +258,6 @@ mod tests {
             let _ = writeln!(std::io::stderr(), "SKIPPED the_destination_always_leads_to_complete_parts: {why}");
             return;
         }
-        fs::remove_dir_all(&other).unwrap();
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {

@@ -191,11 +191,10 @@ mod tests {
 
     #[test]
     fn executables_run_while_other_threads_start_processes() {
-        let folder = std::env::temp_dir().join(format!("edgecut-executables-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         std::thread::scope(|threads| {
             for thread in 0..4 {
-                let script = folder.join(thread.to_string());
+                let script = folder.path().join(thread.to_string());
                 threads.spawn(move || {
                     for round in 0..50 {
                         write_executable(&script, format!("#!/bin/sh\nexit {round}").as_bytes());
@@ -204,6 +203,5 @@ mod tests {
                 });
             }
         });
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

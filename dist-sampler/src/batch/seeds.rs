@@ -82,10 +82,13 @@ impl SampleSeeds {
     }
 }
 
-/// Edges that no hop follows, by neighborhood and destination.
+/// The sources of edges by their neighborhood, if they name one, and their destination.
+type Sources = FxHashMap<(Option<u32>, u32), FxHashSet<u32>>;
+
+/// Edges that no hop follows.
 #[derive(Debug, Default)]
 pub(crate) struct Excluded {
-    by_type: Vec<FxHashMap<(Option<u32>, u32), FxHashSet<u32>>>,
+    by_type: Vec<Sources>,
     /// True if the edges name neighborhoods.
     by_neighborhood: bool,
 }
@@ -94,7 +97,7 @@ impl Excluded {
     pub(crate) fn new(edges: &[Vec<ExcludedEdge>]) -> Self {
         let mut by_type = Vec::with_capacity(edges.len());
         for of_type in edges {
-            let mut by_destination: FxHashMap<(Option<u32>, u32), FxHashSet<u32>> = FxHashMap::default();
+            let mut by_destination = Sources::default();
             for edge in of_type {
                 by_destination.entry((edge.batch, edge.dst)).or_default().insert(edge.src);
             }

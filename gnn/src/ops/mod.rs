@@ -45,7 +45,7 @@ mod transposed;
 /// Releases the device memory of batches that have been read. The computing thread calls it after each wait for the
 /// device.
 #[cfg(feature = "cuda")]
-pub(crate) use edgecut_gpu::kernels::consumed;
+pub use edgecut_gpu::kernels::consumed;
 
 /// Does nothing: without a device, tensors free their memory when they are dropped.
 #[cfg(not(feature = "cuda"))]

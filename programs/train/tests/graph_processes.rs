@@ -29,7 +29,7 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
     let (metrics, model) = (dir.path().join("metrics.jsonl"), dir.path().join("model.safetensors"));
     for nproc in [1, 2, 3] {
         let files = ["--json", "--metrics", text(&metrics), "--save-model", text(&model)];
-        let trained = json_of(&graph(nproc, &scratch, &[&FAKE[..], &files].concat()));
+        let trained = json_of(graph(nproc, &scratch, &[&FAKE[..], &files].concat()));
         assert!(trained["test_acc"].as_f64() > Some(0.8), "{nproc} processes: {trained}");
         let lines: Vec<Value> = fs::read_to_string(&metrics)
             .expect("read the metrics")
@@ -45,7 +45,7 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
         // The saved model gives the same results on any number of processes and with any batch size.
         for (nproc, packing) in [(1, ["--batch-size", "7"]), (2, ["--max-nodes", "64"])] {
             let load = ["--json", "--load-model", text(&model)];
-            let loaded = json_of(&graph(nproc, &scratch, &[&FAKE[..], &packing, &load].concat()));
+            let loaded = json_of(graph(nproc, &scratch, &[&FAKE[..], &packing, &load].concat()));
             for score in ["valid_acc", "test_acc"] {
                 assert_eq!(loaded[score], trained[score]);
             }
@@ -68,7 +68,7 @@ fn every_model_and_packing_trains() {
         &["--model", "gcn", "--pooling", "mean", "--no-batch-norm", "--lr", "0.03"],
         &["--model", "sage", "--aggregation", "sum", "--pooling", "max", "--metric", "roc-auc"],
     ] {
-        let trained = json_of(&graph(2, dir.path(), &[&FAKE[..], flags, &["--num_layers", "2", "--json"]].concat()));
+        let trained = json_of(graph(2, dir.path(), &[&FAKE[..], flags, &["--num_layers", "2", "--json"]].concat()));
         assert!(trained["test_metric"].as_f64() > Some(0.65), "{flags:?}: {trained}");
     }
 }
@@ -89,7 +89,7 @@ fn a_cross_validation_names_its_protocol() {
         let judge = if protocol == "validation" { ", valid " } else { ", test " };
         assert!(stderr(&output).contains(judge), "{}", stderr(&output));
         assert_eq!(said.lines().filter(|line| line.starts_with("fold ")).count(), 3);
-        let result = json_of(&graph(2, dir.path(), &[&flags[..], &["--json"]].concat()));
+        let result = json_of(graph(2, dir.path(), &[&flags[..], &["--json"]].concat()));
         assert_eq!((result["protocol"].as_str(), result["test"].as_array().map(Vec::len)), (Some(protocol), Some(3)));
         assert!(result["mean"].as_f64() > Some(0.75) && result["deviation"].as_f64() < Some(0.2), "{result}");
     }
@@ -147,7 +147,7 @@ impl Files {
 #[test]
 fn bad_graphs_are_named_with_file_and_line() {
     let files = Files::new();
-    let trained = json_of(&files.train(2, &["--split", "0.5,0.25,0.25", "--json"]));
+    let trained = json_of(files.train(2, &["--split", "0.5,0.25,0.25", "--json"]));
     assert_eq!(trained["metric"], "accuracy");
     for (what, text, expected) in [
         ("graph_indicator", "1\n2\n1\n", "SHAPES_graph_indicator.txt: line 3: graph 1 comes after graph 2"),
@@ -172,7 +172,7 @@ fn folds_are_those_of_the_files_and_bad_ones_are_named() {
     {
         fs::write(folder.join(format!("{name}.txt")), list(graphs)).expect("a file");
     }
-    assert_eq!(json_of(&files.train(1, &["--folds", "2", "--json"]))["test"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json_of(files.train(1, &["--folds", "2", "--json"]))["test"].as_array().map(Vec::len), Some(2));
     let why = files.why(&["--folds", "3", "--folds-dir", text(&folder)]);
     assert!(why.contains("--folds is 3, but") && why.contains("2fold has 2 folds"), "{why}");
     fs::write(folder.join("test_idx-2.txt"), "24\n").expect("a file");

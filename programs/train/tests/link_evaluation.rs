@@ -55,13 +55,13 @@ fn score(result: &Value, split: &str, name: &str) -> f64 {
 /// Trains for a few epochs and saves the model.
 fn train(dataset: &Path, model: &Path, flags: &[&str]) {
     let shape = ["--num-neighbors", "5,3", "--num-epochs", "3", "--eval-negatives", "20", "--json"];
-    json_of(&link(dataset, 2, &[&shape[..], flags, &["--save-model", text(model)]].concat()));
+    json_of(link(dataset, 2, &[&shape[..], flags, &["--save-model", text(model)]].concat()));
 }
 
 /// Evaluates a saved model.
 fn evaluate(dataset: &Path, processes: u32, model: &Path, flags: &[&str]) -> Value {
     let shape = ["--num-neighbors=5,3", "--json", "--load-model", text(model)];
-    json_of(&link(dataset, processes, &[&shape[..], flags].concat()))
+    json_of(link(dataset, processes, &[&shape[..], flags].concat()))
 }
 
 /// Returns the embedding of each node.
@@ -162,7 +162,7 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
         // Training chooses the best epoch by it.
         let flags =
             [flags, &["--num-neighbors", "5,3", "--num-epochs", "2", "--eval", "layer-wise", "--json"]].concat();
-        assert!(json_of(&link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
+        assert!(json_of(link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
     }
 }
 
@@ -460,7 +460,7 @@ fn hits_among_too_few_negatives_are_refused() {
     let error = why(&["--metric", "hits@5"]);
     assert!(error.contains("hits@5 needs more than 5 negatives, but the test edges have at most 5"), "{error}");
     // Other metrics are computed, without hits that all edges would be.
-    let found = json_of(&link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
+    let found = json_of(link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
     assert!(found["valid"]["hits@10"].is_f64() && found["test"]["hits@10"].is_null(), "{found}");
     assert!(found["test"]["hits@3"].is_f64(), "{found}");
     for name in ["val_neg.npy", "test_neg.npy"] {

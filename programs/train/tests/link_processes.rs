@@ -31,7 +31,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     let training = ["--num-epochs", "4", "--num-negatives", "2", "--negatives", "degree", "--exclude-positives"];
     let with_files =
         [&shape[..], &training, &["--json", "--metrics", text(&metrics), "--save-model", text(&model)]].concat();
-    let trained = json_of(&link(&parts.path, 2, &with_files));
+    let trained = json_of(link(&parts.path, 2, &with_files));
     let score = |result: &Value, split: &str, name: &str| result[split][name].as_f64().expect("a score");
     assert!(score(&trained, "test", "roc_auc") > 0.65, "chance is 0.5: {trained}");
     assert!(score(&trained, "test", "mrr") > 0.25, "chance is 0.174: {trained}");
@@ -50,7 +50,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     assert_eq!(lines[best - 1]["valid"], trained["valid"], "the best epoch was taken");
     assert!(lines[..4].iter().all(|line| score(line, "valid", "roc_auc") <= score(&trained, "valid", "roc_auc")));
     let load = [&shape[..], &["--load-model", text(&model)]].concat();
-    let loaded = json_of(&link(&parts.path, 2, &[&load[..], &["--json"]].concat()));
+    let loaded = json_of(link(&parts.path, 2, &[&load[..], &["--json"]].concat()));
     assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     let output = link(&parts.path, 2, &load);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -61,7 +61,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     // Ranked against all nodes, the same model has other metrics, which are equal on any number of processes.
     let all = |nproc: u32| {
         let flags = ["--num-neighbors=-1,-1", "--eval-negatives", "all", "--json", "--load-model", text(&model)];
-        json_of(&link(&parts.path, nproc, &flags))
+        json_of(link(&parts.path, nproc, &flags))
     };
     let (two, four) = (all(2), all(4));
     for split in ["valid", "test"] {
@@ -109,12 +109,12 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
     ] {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
-        let trained = json_of(&link(&parts.path, 2, &[flags, &shape, &training].concat()));
+        let trained = json_of(link(&parts.path, 2, &[flags, &shape, &training].concat()));
         // A random ranking of 300 nodes has an MRR of 0.021. The edges are random too, so little can be learned from them:
         // a high MRR would be a leak.
         let mrr = trained["test"]["mrr"].as_f64().expect("a score");
         assert!(mrr > 0.015 && mrr < 0.15, "{trained}");
-        let loaded = json_of(&link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
+        let loaded = json_of(link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     }
 }

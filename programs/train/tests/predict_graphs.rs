@@ -22,8 +22,8 @@ fn train(words: &[&str], model: &Path) -> Output {
 fn evaluated(model: &Path, kind: &[&str]) -> Value {
     let data = ["graph", "--dataset", "fake-graphs", "--json"];
     let training = ["--num-epochs", "2", "--num-layers", "2", "--hidden-channels", "8", "--nproc-per-node", "2"];
-    json_of(&train(&[&data[..], &training, kind, &["--save-model"]].concat(), model));
-    json_of(&train(&[&data[..], &["--load-model"]].concat(), model))
+    json_of(train(&[&data[..], &training, kind, &["--save-model"]].concat(), model));
+    json_of(train(&[&data[..], &["--load-model"]].concat(), model))
 }
 
 fn predict(model: &Path, out: &Path, flags: &[&str]) -> Output {
@@ -47,7 +47,7 @@ fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
     ] {
         let expected = evaluated(&model, kind);
         let all = ["--graphs", "all"];
-        let result = json_of(&predict(&model, &out, &[&all[..], &["--nproc-per-node", "2"]].concat()));
+        let result = json_of(predict(&model, &out, &[&all[..], &["--nproc-per-node", "2"]].concat()));
         let (shape, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
         assert_eq!(shape, [NUM_GRAPHS]);
         let share = |graphs: &[u32]| {
@@ -90,7 +90,7 @@ fn files_of_graphs_agree() {
     evaluated(&model, &[]);
     let two = ["--nproc-per-node", "2"];
     let probability = [&two[..], &["--graphs", "all", "--output", "probability"]].concat();
-    json_of(&predict(&model, &out, &probability));
+    json_of(predict(&model, &out, &probability));
     let (shape, expected) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     let width = shape[1];
     assert!(expected.chunks_exact(width).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
@@ -106,16 +106,16 @@ fn files_of_graphs_agree() {
         .enumerate()
         .flat_map(|(id, row)| [id as f32].into_iter().chain(row.iter().copied()))
         .collect();
-    json_of(&predict(&model, &out, &[&probability[..], &["--format", "csv"]].concat()));
+    json_of(predict(&model, &out, &[&probability[..], &["--format", "csv"]].concat()));
     let files = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
     assert_close(&files.map(rows_of).concat(), &with_ids, "two files");
-    json_of(&predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
+    json_of(predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
     assert_close(&rows_of("predictions.csv"), &with_ids, "one file");
     // A list keeps its order.
     let list = folder.path().join("list.npy");
     write_npy(&list, &[3], &[900_i64, 3, 900]).expect("a list");
     let list = list.to_str().expect("UTF-8");
-    json_of(&predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
+    json_of(predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
     assert_eq!(map_npy::<i64>(&out.join("graph_ids.npy")).expect("ids").1[..], [900, 3, 900]);
     let (_, listed) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     let of_list: Vec<f32> = [900, 3, 900].iter().flat_map(|&id| expected[id * width..][..width].to_vec()).collect();

@@ -213,12 +213,12 @@ fn payments_told_by_others() -> Dataset {
     let mut dataset = payments(random_classes, |_, _| 1.0);
     let of_shop = |shop: u32| i64::from(shop % 2);
     let shops = dataset.edge_types[0].dst.to_vec();
-    let amount = |edge: usize| if edge % 2 == 0 { of_shop(shops[edge]) as f32 * 2.0 - 1.0 } else { 0.0 };
+    let amount = |edge: usize| if edge.is_multiple_of(2) { of_shop(shops[edge]) as f32 * 2.0 - 1.0 } else { 0.0 };
     for edges in &mut dataset.edge_types {
         let amounts: Vec<f32> = (0..NUM_EDGES).map(amount).collect();
         edges.attributes.features = Some(Features::F32 { values: amounts.into(), dim: 1 });
     }
-    let class = |edge: usize| if edge % 2 == 0 { -1 } else { of_shop(shops[edge]) };
+    let class = |edge: usize| if edge.is_multiple_of(2) { -1 } else { of_shop(shops[edge]) };
     let split = |edge: usize| match (edge % 2, edge / 2 % 4) {
         (0, _) => NO_SPLIT,
         (_, 0) => Split::Test.code(),

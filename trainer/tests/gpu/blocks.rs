@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use burn::backend::Autodiff;
 use burn::tensor::{Tensor, TensorData};
-use cubecl::cuda::CudaDevice;
 use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend};
 use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_trainer::{Cpu, Cuda};
+use edgecut_trainer::{Cpu, Cuda, CudaDevice};
 
 pub(crate) type OnCpu = Autodiff<Cpu>;
 pub(crate) type OnGpu = Autodiff<Cuda>;

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// The bytes that all ranks together send in one step.
 const BYTES_AT_ONCE: usize = 32 << 20;
 
+/// Returns the further columns of rows, given the columns of their ids.
+type MoreColumns<'a> = dyn Fn(&[Vec<u32>]) -> anyhow::Result<Vec<UserColumn>> + 'a;
+
 /// Rows to compute and to write in their order.
 pub(super) struct OrderedRows<'a> {
     pub(super) args: &'a PredictArgs,
@@ -26,7 +29,7 @@ pub(super) struct OrderedRows<'a> {
     /// The further columns, empty.
     pub(super) named: NamedColumns,
     /// Returns the further columns for rows with some ids.
-    pub(super) more: &'a dyn Fn(&[Vec<u32>]) -> anyhow::Result<Vec<UserColumn>>,
+    pub(super) more: &'a MoreColumns<'a>,
 }
 
 impl OrderedRows<'_> {

@@ -113,7 +113,8 @@ impl Monitor {
             text.gauge("queue_depth", "Mean number of finished batches that waited when one was taken.", depth);
         }
         let peers = traffic.by_peer();
-        let by_peer: [(&str, &str, fn(&PeerTraffic) -> String); 4] = [
+        type Value = fn(&PeerTraffic) -> String;
+        let by_peer: [(&str, &str, Value); 4] = [
             ("peer_requests_total", "Requests to other processes.", |peer| peer.requests.to_string()),
             ("peer_sent_bytes_total", "Bytes of payload sent in requests.", |peer| peer.sent_bytes.to_string()),
             ("peer_received_bytes_total", "Bytes of payload received in replies.", |peer| {

@@ -173,8 +173,8 @@ fn scores(task: &TaskEntry, output: &Output) -> Result<Scores, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     // A launcher puts the name of the rank before the line.
     let objects = text.lines().filter_map(|line| line.find('{').map(|start| &line[start..]));
-    let results = objects.filter_map(task.scores_of);
-    results.last().unwrap_or_else(|| Err("error: it printed no result".into()))
+    let mut results = objects.filter_map(task.scores_of);
+    results.next_back().unwrap_or_else(|| Err("error: it printed no result".into()))
 }
 
 fn words(flags: &[(String, String)]) -> String {

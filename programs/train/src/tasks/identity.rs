@@ -143,7 +143,10 @@ mod tests {
             assert_eq!(differing, Vec::new(), "{line}");
             // Later flags must be off by default.
             let later: Vec<_> = found.iter().filter(|(id, _)| !expected.contains_key(*id)).collect();
-            assert!(later.iter().all(|(_, value)| ["null", "false", "[]"].contains(&value.as_str())), "{line}: {later:?}");
+            assert!(
+                later.iter().all(|(_, value)| ["null", "false", "[]"].contains(&value.as_str())),
+                "{line}: {later:?}"
+            );
         }
     }
 }
