@@ -274,7 +274,7 @@ mod tests {
             }
             is_done.store(true, Ordering::Relaxed);
         });
-        assert_eq!(names(root.path()), ["2-parts"]);
+        assert_eq!(names(root.path()), ["2-parts", "other"]);
     }
 
     #[test]
