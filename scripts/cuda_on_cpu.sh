@@ -2,7 +2,7 @@
 # Runs a command as if the machine had two NVIDIA GPUs. libcuda and libnvrtc are stand-ins that compile the kernels'
 # CUDA C++ for the CPU and run it there, slowly (gpu/cuda-on-cpu/). For tests:
 #
-#   scripts/cuda_on_cpu.sh [--nvrtc] cargo test -p edgecut-gpu -p edgecut-trainer -p edgecut-train --features edgecut-train/cuda
+#   scripts/cuda_on_cpu.sh [--nvrtc] cargo test -p edgecut-gpu -p edgecut-gnn -p edgecut-trainer -p edgecut-train --features edgecut-train/cuda
 #
 # --nvrtc: also let NVIDIA's own compiler check each kernel. It is fetched with pip, some 100 MB, and needs no GPU.
 # The stand-ins are built in target/cuda-on-cpu. Their settings are the variables CUDA_ON_CPU_*, documented in

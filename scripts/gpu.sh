@@ -20,7 +20,7 @@ cargo build --release --locked -p edgecut-train --features cuda
 train=target/release/train
 
 say "kernels and whole runs against the CPU"
-EDGECUT_REQUIRE=1 EDGECUT_MAY_LACK=data,torch cargo test --locked -p edgecut-gpu -p edgecut-trainer -p edgecut-train --features edgecut-train/cuda \
+EDGECUT_REQUIRE=1 EDGECUT_MAY_LACK=data,torch cargo test --locked -p edgecut-gpu -p edgecut-gnn -p edgecut-trainer -p edgecut-train --features edgecut-train/cuda \
     --test gpu --test sampling --test features 2>&1 | keep
 
 say "bandwidth of the aggregation against a copy (goal: 0.60)"

@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 /// A task: a command that trains models, evaluates saved ones, and reads its own results.
 ///
-/// A new task is a type with this trait, in a file of its own, and an entry of [`tasks!`] at the end of this module. The
+/// A new task is a type with this trait, in a file of its own, and an entry of `tasks!` at the end of this module. The
 /// subcommand, sweeps, the identity of checkpoints, the comparison of ranks, reports and `train predict` follow.
 pub(crate) trait TaskProgram: Debug + Sized + 'static {
     /// The name of the command.
