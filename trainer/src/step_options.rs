@@ -7,7 +7,8 @@ use edgecut_gnn::ops::Precision;
 /// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
 ///
 /// ```
-/// use edgecut_trainer::{StepOptions, ops::Precision};
+/// use edgecut_gnn::ops::Precision;
+/// use edgecut_trainer::StepOptions;
 /// let options = StepOptions { precision: Precision::Bf16, ..StepOptions::default() };
 /// assert_eq!(options.gradient_sum.notice(), None);
 /// ```

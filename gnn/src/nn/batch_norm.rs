@@ -20,12 +20,12 @@ const MOMENTUM: f64 = 0.1;
 /// running statistics, and so does training if `gamma` and `beta` are frozen.
 ///
 /// **Several ranks.** Each rank normalises by the statistics of its own share of the batch, as PyTorch's `BatchNorm1d`
-/// does under `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
-/// ([`average_statistics`](crate::average_statistics)), so that all ranks evaluate and save the same model.
+/// does under `DistributedDataParallel`. The trainer averages the running statistics over all ranks before each evaluation
+/// (`average_statistics`), so that all ranks evaluate and save the same model.
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_trainer::models::Mode;
+/// use edgecut_gnn::nn::Mode;
 /// use edgecut_gnn::nn::BatchNorm;
 /// use edgecut_gnn::ops::{Activation, DropoutKey};
 /// let device = Default::default();

@@ -14,7 +14,7 @@ use crate::ops::{Activation, GnnBackend, Precision};
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_trainer::{models::Mode, nn::{Mlp, WeightInit}};
+/// use edgecut_gnn::nn::{Mlp, Mode, WeightInit};
 /// let device = Default::default();
 /// let mlp = Mlp::<NdArray>::new(&[8, 16, 2], false, &mut WeightInit::new(42), &device);
 /// assert_eq!(mlp.forward(Tensor::zeros([5, 8], &device), Mode::Eval).dims(), [5, 2]);

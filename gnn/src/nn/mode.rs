@@ -5,7 +5,7 @@ use crate::ops::{Activation, DropoutKey, DropoutMask};
 /// The mode of a forward pass: training or evaluation.
 ///
 /// ```
-/// use edgecut_trainer::models::Mode;
+/// use edgecut_gnn::nn::Mode;
 /// use edgecut_gnn::ops::DropoutKey;
 /// let training = Mode::Train(DropoutKey::new(42, 0, 7));
 /// // Without dropout, the probability has no effect.
@@ -30,7 +30,7 @@ impl Mode {
     /// Returns the dropout mask of a layer in training, and the mask that keeps everything in evaluation.
     ///
     /// ```
-    /// use edgecut_trainer::models::Mode;
+    /// use edgecut_gnn::nn::Mode;
     /// use edgecut_gnn::ops::DropoutKey;
     /// let mode = Mode::Train(DropoutKey::new(42, 0, 7));
     /// assert_eq!(mode.mask(0.5, 1), mode.mask(0.5, 1));

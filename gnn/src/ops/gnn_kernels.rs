@@ -51,7 +51,7 @@ pub trait GnnKernels: Backend {
     /// Assembles the features of a batch's nodes from tensors that [`GnnKernels::place`] has made.
     ///
     /// `cached` is `(cache, slots)`. Node `i` gets row `slots[i]` of `cache`. If the slot is
-    /// [`NodeBatch::NOT_CACHED`](edgecut_dist_loader::NodeBatch::NOT_CACHED), the node gets the next row of `rows`.
+    /// `NodeBatch::NOT_CACHED` of the loader, the node gets the next row of `rows`.
     /// Without a cache the result is `rows`. The result has the type that models compute in.
     ///
     /// # Panics

@@ -45,7 +45,7 @@ pub struct EdgeShape {
 /// # use std::sync::Arc;
 /// use burn::tensor::Tensor;
 /// use edgecut_gnn::Cpu;
-/// use edgecut_trainer::models::Mode;
+/// use edgecut_gnn::nn::Mode;
 /// use edgecut_gnn::nn::{
 ///     ConvKind, EdgeData, EdgeShape, HeteroShape, Incoming, LayerPass, RelationAggregation, SageSettings, TypedConv, TypedConvInput,
 ///     WeightInit,

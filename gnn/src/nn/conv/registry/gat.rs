@@ -20,14 +20,13 @@ use crate::ops::{
 /// The settings of a graph attention network.
 ///
 /// ```
-/// use edgecut_trainer::models::NetworkConfig;
-/// use edgecut_gnn::nn::{ConvKind, GatSettings};
+/// use edgecut_gnn::nn::{ConvSettings, GatSettings};
 /// use edgecut_gnn::ops::AttentionVersion;
 /// let version = AttentionVersion::V2;
 /// let gat = |heads| GatSettings { heads, version, attention_dropout: 0.0, projection_bias: true };
-/// let config = |heads| NetworkConfig::stack(ConvKind::Gat(gat(heads)), 16, 8, 3, 2);
-/// assert!(config(4).validate().is_ok());
-/// assert!(config(3).validate().is_err());
+/// // The heads share the columns of a hidden layer.
+/// assert!(gat(4).check(8).is_ok());
+/// assert!(gat(3).check(8).is_err());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -103,7 +103,7 @@ pub struct GinConvConfig {
 /// let block = Block::new(graph, 1, 3)?;
 /// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
 /// let layer = GinConvConfig::new(8, 4).with_learn_epsilon(true).init(&mut WeightInit::new(42), &device);
-/// assert_eq!(layer.forward(x, &block, edgecut_trainer::models::Mode::Eval).dims(), [1, 4]);
+/// assert_eq!(layer.forward(x, &block, edgecut_gnn::nn::Mode::Eval).dims(), [1, 4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Module, Debug)]
