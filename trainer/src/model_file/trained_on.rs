@@ -273,11 +273,11 @@ impl Columns {
     }
 }
 
-/// Returns true if the parts tell the digests of features and classes of tables. Parts of earlier versions do not.
+/// Returns true if the parts tell the digests of features and classes of tables. Parts of earlier versions have no digests.
 fn tells_tables(meta: &Meta) -> bool {
     let of_nodes = meta.node_types.iter().map(|t| &t.digests);
     let mut all = of_nodes.chain(meta.edge_types.iter().map(|e| &e.digests));
-    !meta.has_transforms || all.any(|digests| digests.transforms.is_some() || digests.classes.is_some())
+    !meta.has_transforms || all.any(|digests| !digests.is_empty())
 }
 
 /// Returns the fingerprint of a digest. Without one, `is_absent` tells that there is nothing to have a digest of.
@@ -328,6 +328,10 @@ mod tests {
             of_type.digests.ids = digest.clone();
             of_type.digests.transforms = digest.clone();
             of_type.digests.classes = digest;
+            if of_type.digests.ids.is_none() {
+                of_type.digests.content = None;
+                meta.edge_types.iter_mut().for_each(|edges| edges.digests = TypeDigests::default());
+            }
             meta
         };
         let name = &arrays.node_types[0].name;
@@ -349,6 +353,11 @@ mod tests {
             assert_eq!(trained.has_other_nodes(found, name), is_other, "{text}");
         }
         assert!(TrainedOn::is_told_by(&one) && TrainedOn::is_told_by(&arrays) && !TrainedOn::is_told_by(&old));
+        // Tables of ids alone have no other digest, and are not of an earlier version.
+        let mut ids_alone = one.clone();
+        ids_alone.node_types[0].digests.transforms = None;
+        ids_alone.node_types[0].digests.classes = None;
+        assert!(TrainedOn::is_told_by(&ids_alone));
         // Classes of nodes do not matter to models for links and edges.
         let mut relabeled = one.clone();
         relabeled.node_types[0].digests.classes = Some("2".into());

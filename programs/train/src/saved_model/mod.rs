@@ -218,6 +218,12 @@ mod tests {
         assert!(notes(None, &meta, None)[0].contains("m.safetensors does not say which nodes"));
         let mut old = meta.clone();
         old.has_transforms = true;
+        for nodes in &mut old.node_types {
+            nodes.digests = Default::default();
+        }
+        for edges in &mut old.edge_types {
+            edges.digests = Default::default();
+        }
         assert!(notes(Some(&plain), &old, None)[0].contains("partition the graph again"));
         let times = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
         let sampler = SamplerConfig::new(vec![Fanout::All]).with_weights(true).with_times(Some(times));
