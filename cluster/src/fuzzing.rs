@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use crate::env::node_list::expand;
 use crate::failure::messages::Message;
-use crate::join::handshake::{Handshake, PROTOCOL_VERSION};
-use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
+use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
+use crate::handshake::{Handshake, PROTOCOL_VERSION};
 use crate::join::messages::{Admission, Answer, Joining, Register, RingKey, RunName, Topology};
 use crate::secure::Protection;
 use crate::token::Token;

@@ -70,6 +70,7 @@ mod failure;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod handshake;
 mod io_error;
 mod ip_config;
 mod join;

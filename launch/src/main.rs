@@ -10,18 +10,16 @@
 
 mod agent;
 mod args;
-mod attempt;
 mod checksum;
 mod command_line;
-mod launcher;
 mod messages;
 mod nodes;
 mod output;
 mod parts;
 mod plan;
 mod standstill;
+mod supervisor;
 mod timeouts;
-mod watch;
 
 use edgecut_cli::message;
 use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE, SWEEP_ROLE};
@@ -41,7 +39,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    launcher::run(&command_line::parse()).unwrap_or_else(|error| {
+    supervisor::run(&command_line::parse()).unwrap_or_else(|error| {
         message!("error: {error:#}");
         ExitCode::FAILURE
     })

@@ -1,12 +1,13 @@
 //! The training functions, compiled for each backend.
 
 use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel};
+use crate::error::ModelFileError;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
     GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
-use crate::model_file::{ModelFileError, ModelTask, SavedEmbeddings};
+use crate::model_file::{ModelTask, SavedEmbeddings};
 use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use crate::{EmbeddingSource, FittedNodeModel, NodeTrainingConfig, Observer, SeedResult, SeedScores, TrainError};
 #[cfg(not(test))]

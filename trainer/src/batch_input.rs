@@ -1,10 +1,10 @@
 //! Conversion of a mini-batch of plain arrays into the input of a training step.
 
+use crate::error::TrainError;
 use crate::loss::Target;
 use crate::memory::feature_cache::FeatureCache;
 use crate::memory::feature_rows::{normalize_rows, place_rows};
 use crate::models::{GraphSchema, ModelInput, NetworkConfig, NodeInput};
-use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};

@@ -1,6 +1,6 @@
 //! Names of edge types.
 
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeId, Meta};
 
 /// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.

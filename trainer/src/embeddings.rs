@@ -1,12 +1,12 @@
 //! Learnable embeddings of nodes.
 
 use crate::batch_input::TensorBatch;
+use crate::error::TrainError;
 use crate::model_file::{
     EmbeddingSize, EmbeddingTable, FreshTable, MatchedRows, NamedTable, NewEmbeddings, SavedEmbeddings, WantedRows,
     WarmStartReport, positions_by_id,
 };
 use crate::models::GraphSchema;
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};

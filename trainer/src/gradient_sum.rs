@@ -1,6 +1,6 @@
 //! The sum of gradients over the ranks: between the GPUs of a node with NCCL if all ranks have it, otherwise over TCP.
 
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};

@@ -5,31 +5,12 @@
 //! Values are in the order of the module's fields, which is the same in every process. burn's parameter ids are random
 //! in each process, so they are never exchanged.
 
+pub use crate::error::FlatLengthError;
 use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::consumed;
-use thiserror::Error;
-
-/// The error for a flat vector whose length differs from the number of parameters.
-///
-/// ```
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::gradients::{FlatLengthError, load_parameters};
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// let layer = Dense::<Cpu>::new(2, 1, &mut WeightInit::new(0), &Default::default());
-/// let error = load_parameters(layer, &[1.0, 2.0]).err();
-/// assert_eq!(error, Some(FlatLengthError { given: 2, expected: 3 }));
-/// ```
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{given} values for a model with {expected} parameters")]
-pub struct FlatLengthError {
-    /// The length of the vector.
-    pub given: usize,
-    /// The number of parameters.
-    pub expected: usize,
-}
 
 /// Returns the number of float parameters of a module, including running statistics.
 ///

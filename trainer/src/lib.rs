@@ -21,6 +21,7 @@ pub mod checkpoint;
 pub mod edge;
 mod edge_type_name;
 mod embeddings;
+mod error;
 mod fit;
 mod gather;
 mod gradient_sum;
@@ -37,7 +38,6 @@ mod node;
 mod objective;
 mod optimizer;
 mod step_options;
-mod train_error;
 mod training_config;
 
 pub use backends::TrainingBackend;
@@ -46,6 +46,7 @@ pub use edgecut_gnn::Cpu;
 #[cfg(feature = "cuda")]
 pub use edgecut_gnn::{Cuda, CudaDevice};
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
+pub use error::TrainError;
 pub use fit::{
     BatchResult, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LrSchedule, Observer, Outputs,
     PlateauOn, RankCost, SeedBatch, SeedTotals, Selection, SlowStep, StepGradients, StepReport, Task, TrainingEpoch,
@@ -65,5 +66,4 @@ pub use objective::seed_result::SeedResult;
 pub use objective::seed_scores::SeedScores;
 pub use optimizer::{AdamOf, OptimizerKind, adam};
 pub use step_options::StepOptions;
-pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

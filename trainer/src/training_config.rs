@@ -1,13 +1,12 @@
 //! Settings of a model and of its training.
 
+use crate::error::ModelError;
 use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
 use crate::memory::cpu_cache::CpuCache;
 use crate::memory::device_memory::DeviceMemory;
 use crate::model_file::NewEmbeddings;
-use crate::models::{
-    ConvKind, GraphSchema, ModelError, NetworkConfig, NetworkOutput, NodeEmbedding, Readout, SageSettings,
-};
+use crate::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, NodeEmbedding, Readout, SageSettings};
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig};

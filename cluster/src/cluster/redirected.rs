@@ -10,7 +10,7 @@ use std::thread;
 use proxy::Proxy;
 
 use super::*;
-use crate::join::identity::Purpose;
+use crate::handshake::identity::Purpose;
 use crate::join::messages::{RingKey, Topology};
 use crate::secure::protection::Protection;
 use crate::service::{ServiceAddress, ServiceCaller, ServiceConfig, ServiceListener, ServiceTarget};

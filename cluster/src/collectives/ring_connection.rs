@@ -12,7 +12,7 @@ use crate::collectives::transfer::{Merge, Progress, Side, Transfer, TransferErro
 use crate::collectives::transfer_plan::TransferPlan;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::failure::job_state::{JobState, Waiting};
-use crate::join::identity::Purpose;
+use crate::handshake::identity::Purpose;
 use crate::join::messages::{RingKey, Topology};
 use crate::secure::{SecureStream, is_modified};
 

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
+use crate::handshake::identity::{Binding, Identity, JobId, Party};
 use crate::io_error::{explain, is_exhausted};
-use crate::join::identity::{Binding, Identity, JobId, Party};
 use crate::join::messages::{Register, RingKey, RunName};
 use crate::join::pending_handshakes::{HandshakeSlot, PendingHandshakes, PendingLimits};
 use crate::join::strangers::Strangers;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 use crate::failure::keep_alive::probe_when_idle;
-use crate::join::handshake::{Handshake, HandshakeError};
-use crate::join::identity::Binding;
+use crate::handshake::identity::Binding;
+use crate::handshake::{Handshake, HandshakeError};
 use crate::join::messages::{Answer, RingKey};
 use crate::secure::protection::Protection;
 use crate::secure::stream::SecureStream;
@@ -73,7 +73,7 @@ fn open_patiently(
 /// A connection to open to a rank of the same job, or to a server.
 pub(crate) struct Target<'a> {
     pub(crate) binding: Binding,
-    /// The group of a connection with the purpose [`Purpose::Ring`](crate::join::identity::Purpose::Ring).
+    /// The group of a connection with the purpose [`Purpose::Ring`](crate::handshake::identity::Purpose::Ring).
     pub(crate) ring: Option<&'a RingKey>,
     /// The peer in errors.
     pub(crate) peer: String,
@@ -120,8 +120,8 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::handshake::identity::{Identity, JobId, Party, Purpose};
     use crate::join::acceptor::{AcceptThread, Acceptor, AcceptorSettings, HandshakeLimits, RpcStream};
-    use crate::join::identity::{Identity, JobId, Party, Purpose};
 
     const MINUTE: Duration = Duration::from_secs(60);
 

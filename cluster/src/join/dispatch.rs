@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 
 use crate::address::is_loopback;
 use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
+use crate::handshake::identity::{Binding, Party, Purpose};
+use crate::handshake::{Handshake, HandshakeError, Session};
 use crate::io_error::invalid;
 use crate::join::acceptor::{Acceptor, Arrival};
-use crate::join::handshake::{Handshake, HandshakeError, Session};
-use crate::join::identity::{Binding, Party, Purpose};
 use crate::join::messages::{Admission, Answer, Joining, RingKey};
 use crate::join::pending_handshakes::HandshakeSlot;
 use crate::locks::{lock, wait_for};
@@ -292,8 +292,8 @@ mod tests {
 
     use super::*;
     use crate::config::ClusterConfig;
+    use crate::handshake::tests::secure_pair;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
-    use crate::join::handshake::tests::secure_pair;
     use crate::join::messages::{Register, RunName};
 
     fn acceptor(arrivals: SyncSender<Arrival>) -> Acceptor {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
 use crate::config::ClusterConfig;
 use crate::error::{ClusterError, seconds, system};
+use crate::handshake::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::join::acceptor::{Acceptor, Arrival};
 use crate::join::connector::{self, ConnectorSettings, Target};
-use crate::join::identity::{Binding, Identity, JobId, Party, Purpose};
 use crate::join::messages::{Admission, Joining, Register, RunName};
 use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
 use crate::secure::stream::SecureStream;
@@ -383,8 +383,8 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use crate::handshake::tests::secure_pair;
     use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
-    use crate::join::handshake::tests::secure_pair;
     use crate::secure::protection::Protection;
 
     #[test]

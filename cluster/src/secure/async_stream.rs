@@ -135,7 +135,7 @@ impl AsyncWrite for AsyncSecureStream {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    use crate::join::handshake::tests::secure_pair;
+    use crate::handshake::tests::secure_pair;
     use crate::secure::protection::Protection;
 
     #[tokio::test]

@@ -2,7 +2,9 @@
 //! with features can have embeddings too.
 #![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
-use crate::predict::{NUM_USERS, Row, partition_tables, partition_tables_with, read_rows, user, write_tables_of};
+use crate::predict_tables::{
+    NUM_USERS, Row, partition_tables, partition_tables_with, read_rows, user, write_tables_of,
+};
 use crate::programs;
 
 use edgecut_graph::HoldOut;

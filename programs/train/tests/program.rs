@@ -16,6 +16,7 @@ mod plain_scores;
 mod predict;
 mod predict_graphs;
 mod predict_links;
+mod predict_tables;
 mod processes;
 mod programs;
 mod pytorch_names;

@@ -2,10 +2,10 @@
 
 use super::cadence::Cadence;
 use super::checkpoints::{Checkpoints, first_rank};
-use super::error::CheckpointError;
 use super::manifest::{Manifest, folder_of, remove};
 use super::rank_state::{Position, RankState};
 use super::state_file::{StateFile, write_state};
+use crate::error::CheckpointError;
 use edgecut_cluster::{DeferredTermination, ProcessGroup, ReduceOp, panic_text};
 use edgecut_output::sync_folder;
 use std::io;

@@ -3,11 +3,11 @@
 use super::cadence::Cadence;
 use super::continuation::{Reading, Sightings, Successor, Usable};
 use super::data_identity::DataIdentity;
-use super::error::CheckpointError;
 use super::manifest::{Found, Manifest, find, folder_of, remove};
 use super::merge::Merge;
 use super::rank_state::{Position, RankState};
 use super::state_file::{read_state, state_file_name};
+use crate::error::CheckpointError;
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_output::check_output;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! The file that completes a checkpoint.
 
-use super::error::CheckpointError;
 use super::rank_state::Position;
 use super::state_file::{STATE_FORM, StateFile};
+use crate::error::CheckpointError;
 use edgecut_output::{OwnEntries, is_numbered, write_output};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The file of one rank.
 
-use super::error::CheckpointError;
 use super::rank_state::RankState;
+use crate::error::CheckpointError;
 use edgecut_output::OutputFile;
 use serde::{Deserialize, Serialize};
 use std::fs::File;

@@ -2,10 +2,10 @@
 
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_dist_loader::LabeledEdgeBatch;

@@ -1,12 +1,13 @@
 //! The settings of predictions for edges, and their checks against the graph.
 
 use crate::edge_type_name::edge_type;
+use crate::error::ModelError;
+use crate::error::TrainError;
 use crate::link::is_pair;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{EdgeModelConfig, GraphSchema, ModelError, TargetEdges};
+use crate::models::{EdgeModelConfig, GraphSchema, TargetEdges};
 use crate::objective::Objective;
-use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_gnn::nn::EdgeDecoderKind;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};

@@ -19,12 +19,12 @@ pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use task::EdgeTask;
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::error::TrainError;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{EdgeModel, EdgeModelConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::check_fit;
 use edgecut_cluster::ProcessGroup;

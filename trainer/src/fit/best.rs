@@ -2,8 +2,8 @@
 
 use crate::checkpoint::{Floats, StoredBest, StoredModel};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
-use crate::train_error::TrainError;
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;

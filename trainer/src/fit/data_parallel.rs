@@ -3,12 +3,13 @@
 use super::autodiff_turn::AutodiffTurn;
 use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
+use crate::error::FlatLengthError;
+use crate::error::TrainError;
 use crate::gradient_sum::Summed;
-use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
+use crate::gradients::{gradient_pieces, read_together, unflatten_gradients};
 use crate::loss::{AnyLoss, LossSum, SeedTotals, Target};
 use crate::models::{Mode, NodeClassifier};
 use crate::step_options::StepOptions;
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;

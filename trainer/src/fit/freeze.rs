@@ -1,8 +1,8 @@
 //! Freezing parameters: they keep their values in training.
 
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::model_file::{ModulePath, tensor_names};
-use crate::train_error::TrainError;
 use burn::module::{AutodiffModule, ModuleMapper, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};

@@ -38,10 +38,10 @@ pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
 
 use crate::checkpoint::Checkpointer;
+use crate::error::TrainError;
 use crate::model_file::{BestModel, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::optimizer::{AnyOptimizer, clip_norm};
-use crate::train_error::TrainError;
 use best::Best;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;

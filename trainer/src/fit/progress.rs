@@ -6,11 +6,11 @@ use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
 use crate::checkpoint::{Checkpoints, Floats, Position, RankState, StoredShard};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::gradients::flatten_parameters;
 use crate::loss::SeedTotals;
 use crate::metrics::Selection;
 use crate::optimizer::AnyOptimizer;
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
@@ -96,7 +96,9 @@ impl<S> Progress<S> {
     /// [`TrainError::Stopped`].
     pub(super) fn continue_unless(&self, stopped: Option<PathBuf>) -> Result<(), TrainError> {
         match stopped {
-            Some(checkpoint) => Err(TrainError::Stopped { checkpoint, position: self.position }),
+            Some(checkpoint) => {
+                Err(TrainError::Stopped { checkpoint, epoch: self.position.epoch, step: self.position.step })
+            }
             None => Ok(()),
         }
     }

@@ -3,10 +3,10 @@
 use super::freeze::{freeze, layers};
 use super::observer::Observer;
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::gradients::num_trained_parameters;
 use crate::memory::parameter_count::ParameterCount;
 use crate::model_file::{ModelSettings, WarmStart};
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;

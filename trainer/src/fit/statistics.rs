@@ -1,7 +1,7 @@
 //! The running statistics of batch normalization over all ranks.
 
+use crate::error::TrainError;
 use crate::gradients::{flatten_statistics, load_statistics};
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};

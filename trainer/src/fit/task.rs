@@ -2,11 +2,11 @@
 
 use super::data_parallel::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::loss::SeedTotals;
 use crate::metrics::Selection;
 use crate::model_file::SavedLoss;
 use crate::models::Mode;
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;

@@ -1,10 +1,10 @@
 //! Conversion of a batch of graphs into the input of a training step.
 
+use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
 use crate::loss::Target;
 use crate::memory::feature_rows::place_rows;
 use crate::models::{GraphClassifier, GraphInput, Mode, NetworkConfig};
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, GraphBatch, GraphDataLoader};
 use edgecut_gnn::nn::GcnNorm;

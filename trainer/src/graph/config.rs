@@ -1,12 +1,12 @@
 //! The settings of predictions for whole graphs.
 
+use crate::error::TrainError;
 use crate::fit::{FitConfig, LrSchedule};
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{ConvKind, GinSettings, GraphSchema, NetworkConfig, Pooling, Readout};
 use crate::objective::Objective;
 use crate::step_options::StepOptions;
-use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_gnn::nn::Aggregation;
 use edgecut_graph::GraphDataset;

@@ -3,12 +3,12 @@
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
+use crate::error::TrainError;
 use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
 use crate::memory::parameter_count::ParameterCount;
 use crate::metrics::Metric;
 use crate::model_file::WarmStartReport;
 use crate::objective::seed_scores::SeedScores;
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::GnnBackend;

@@ -15,12 +15,12 @@ pub use split::GraphSplit;
 pub use task::GraphTask;
 
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::check_model_memory;
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_gnn::ops::GnnBackend;

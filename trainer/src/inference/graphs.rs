@@ -1,8 +1,8 @@
 //! Rows of whole graphs, computed by a trained model.
 
+use crate::error::TrainError;
 use crate::graph::{GraphBatchOptions, graph_batches};
 use crate::models::{GraphClassifier, Mode, Network, NetworkConfig};
-use crate::train_error::TrainError;
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::GraphDataset;

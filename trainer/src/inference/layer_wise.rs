@@ -6,8 +6,9 @@
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
-use crate::models::{GraphSchema, LayeredModel, ModelError, ModelInput};
-use crate::train_error::TrainError;
+use crate::error::ModelError;
+use crate::error::TrainError;
+use crate::models::{GraphSchema, LayeredModel, ModelInput};
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};

@@ -4,10 +4,10 @@ use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows}
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::error::TrainError;
 use crate::models::{
     GraphSchema, LayeredModel, LinkModel, LinkModelConfig, Mode, Network, NetworkConfig, NodeClassifier,
 };
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};

@@ -3,9 +3,9 @@
 use super::known_edges::{ExcludedEdges, KnownEdges, candidates};
 use super::link_ends::LinkEnds;
 use super::scored_node::{Best, ScoredNode};
+use crate::error::TrainError;
 use crate::gather::all_gather_large;
 use crate::models::LinkModel;
-use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, NodeFields};

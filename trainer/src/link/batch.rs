@@ -2,9 +2,9 @@
 
 use super::popularity::Popularity;
 use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::error::TrainError;
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates, SharedNegatives};
 use edgecut_gnn::ops::GnnBackend;

@@ -2,8 +2,9 @@
 
 use super::loss::{Bce, LinkLoss};
 use crate::edge_type_name::edge_type;
-use crate::models::{LinkModelConfig, ModelError};
-use crate::train_error::TrainError;
+use crate::error::ModelError;
+use crate::error::TrainError;
+use crate::models::LinkModelConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_gnn::nn::{DecoderKind, Dot};

@@ -12,9 +12,9 @@ use super::scores::{LinkResult, LinkScores};
 use super::step::scores;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{

@@ -2,8 +2,8 @@
 
 use super::config::LinkMetric;
 use super::scores::LinkScores;
+use crate::error::TrainError;
 use crate::metrics::{GatheredScores, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank};
-use crate::train_error::TrainError;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 
 /// The edges that this rank has judged so far.

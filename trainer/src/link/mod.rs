@@ -36,10 +36,10 @@ pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;
 
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::error::TrainError;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{LinkModel, LinkModelConfig};
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;

@@ -2,7 +2,7 @@
 
 use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds, target_edge_types};
 use super::given::given_edge_types;
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeMeta, Meta, NegativesMeta, Split};
 
 /// The most negatives that an edge of each split is ranked against; 0 for a split without edges.

@@ -3,11 +3,11 @@
 use super::config::LinkTrainingConfig;
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::inference::{
     InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled, write_rows,
 };
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};

@@ -2,8 +2,8 @@
 
 use super::class_weights::ClassWeights;
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::error::TrainError;
 use crate::loss::SeedTotals;
-use crate::train_error::TrainError;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};

@@ -3,8 +3,8 @@
 use super::class_weights::ClassWeights;
 use super::cross_entropy::{check_labels, classes_of};
 use super::{Loss, LossSettings, LossSum, OutputKind, Target, TargetError};
+use crate::error::TrainError;
 use crate::loss::SeedTotals;
-use crate::train_error::TrainError;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::{GnnBackend, cross_entropy_sum};

@@ -25,7 +25,7 @@ pub use seed_totals::SeedTotals;
 pub use settings::LossSettings;
 pub use target::{OutputKind, Target};
 
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The cache of other parts' features in the memory of a machine.
 
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness};
 use edgecut_settings::words;

@@ -1,7 +1,7 @@
 //! The graph data that a device with its own memory keeps there.
 
+use crate::error::TrainError;
 use crate::memory::feature_cache::FeatureCache;
-use crate::train_error::TrainError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::{DistGraph, Hotness};
 use edgecut_gnn::ops::{GnnBackend, GnnKernels, Precision};

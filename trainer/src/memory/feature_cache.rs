@@ -1,7 +1,7 @@
 //! A cache of the features of frequently sampled nodes in device memory.
 
+use crate::error::TrainError;
 use crate::memory::feature_rows::normalize_rows;
-use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::CachedRows;

@@ -1,8 +1,8 @@
 //! The number of values that a run trains, and the memory that they need.
 
+use crate::error::TrainError;
 use crate::memory::available_memory::available_memory_bytes;
 use crate::models::GraphSchema;
-use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, GnnKernels};

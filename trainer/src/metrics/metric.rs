@@ -1,6 +1,6 @@
 //! The metrics of predictions for seeds, which can select the best epoch.
 
-use super::of_seeds;
+use super::kinds;
 use super::output_rows::OutputRows;
 use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup};
@@ -22,7 +22,7 @@ pub trait MetricState {
     fn over_all_ranks(self: Box<Self>, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError>;
 }
 
-/// The description of a metric. Each metric is a file of the folder `of_seeds`, with such an entry in its list.
+/// The description of a metric. Each metric is a file of the folder `kinds`, with such an entry in its list.
 /// Everything else follows from the list: the values of `--metric`, the checks against the data, the evaluation of nodes
 /// and of whole graphs, reports and sweeps.
 pub struct MetricEntry {
@@ -59,7 +59,7 @@ pub struct Metric(&'static MetricEntry);
 impl Metric {
     /// Returns all metrics.
     pub fn all() -> impl Iterator<Item = Self> {
-        of_seeds::ALL.iter().map(|entry| Self(entry))
+        kinds::ALL.iter().map(|entry| Self(entry))
     }
 
     /// Returns the name.

@@ -33,7 +33,6 @@
 mod best_model;
 mod embedding_index;
 mod embedding_table;
-mod error;
 mod file_header;
 mod model_origin;
 mod model_saver;
@@ -50,9 +49,9 @@ mod warm_start;
 mod warm_start_report;
 mod write;
 
+pub use crate::error::ModelFileError;
 pub use best_model::{BestModel, NamedTable};
 pub use embedding_table::EmbeddingTable;
-pub use error::ModelFileError;
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
 pub use new_embeddings::{MatchedRows, NewEmbeddings};

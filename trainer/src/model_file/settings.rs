@@ -1,7 +1,8 @@
 //! The settings of a model that its file stores.
 
 use super::saved_task::ModelTask;
-use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, ModelError, Network, NetworkConfig};
+use crate::error::ModelError;
+use crate::models::{EdgeModel, EdgeModelConfig, LinkModel, LinkModelConfig, Network, NetworkConfig};
 use burn::module::Module;
 use burn::tensor::backend::Backend;
 use edgecut_gnn::nn::PygLayer;

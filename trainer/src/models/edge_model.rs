@@ -8,10 +8,10 @@ use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 use super::link_model::{encode, not_of_task};
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 

@@ -3,8 +3,8 @@
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
+use crate::error::ModelError;
 use burn::module::Module;
 use edgecut_gnn::nn::{GcnNorm, Mode};
 use edgecut_gnn::ops::{Block, GnnBackend, Segments};

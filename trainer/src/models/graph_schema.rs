@@ -5,8 +5,8 @@ use edgecut_graph::{Meta, NodeTypeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::model_error::ModelError;
 use super::node_embedding::NodeEmbedding;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.

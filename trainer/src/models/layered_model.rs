@@ -1,7 +1,7 @@
 //! Models whose layers can be computed one after the other.
 
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
+use crate::error::ModelError;
 use burn::tensor::Tensor;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::NodeTypeId;

@@ -6,10 +6,10 @@ use burn::tensor::backend::Backend;
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network::Network;
 use super::network_config::NetworkConfig;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 

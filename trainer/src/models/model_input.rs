@@ -7,7 +7,7 @@ use burn::tensor::backend::Backend;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_schema::GraphSchema;
-use super::model_error::ModelError;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{EdgeData, GcnNorm, prefix};
 use edgecut_gnn::ops::Block;
 

@@ -8,10 +8,10 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_input::{GraphClassifier, GraphInput};
 use super::layered_model::LayeredModel;
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::network_config::{NetworkConfig, Pooling, Readout};
 use super::node_model::NodeClassifier;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{
     AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TypedConv,
     TypedConvInput, WeightInit, prefix,

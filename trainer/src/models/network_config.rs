@@ -7,9 +7,9 @@ use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 use super::graph_schema::GraphSchema;
-use super::model_error::ModelError;
 use super::network::Network;
 use super::old_settings::current;
+use crate::error::ModelError;
 use edgecut_gnn::nn::{
     Aggregation, ConvKind, ConvRole, ConvShape, HeteroConv, HiddenActivation, LayerForm, PygLayer, RelationAggregation,
     WeightInit,

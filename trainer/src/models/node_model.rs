@@ -4,8 +4,8 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::layered_model::LayeredModel;
-use super::model_error::ModelError;
 use super::model_input::ModelInput;
+use crate::error::ModelError;
 use edgecut_gnn::nn::Mode;
 use edgecut_gnn::ops::GnnBackend;
 

@@ -1,11 +1,12 @@
 //! The settings of predictions for nodes, and their checks against the graph.
 
 use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
+use crate::error::ModelError;
+use crate::error::TrainError;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
-use crate::models::{ModelError, NetworkConfig, NetworkOutput};
+use crate::models::{NetworkConfig, NetworkOutput};
 use crate::objective::Objective;
-use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;

@@ -3,11 +3,11 @@
 use super::task::NodeData;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::fit::{BatchResult, Outputs, SeedBatch};
 use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
 use crate::loss::Target;
 use crate::models::{GraphSchema, Mode};
-use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};

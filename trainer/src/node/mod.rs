@@ -11,12 +11,12 @@ pub use task::NodeTask;
 
 use crate::batch_input::BatchOptions;
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::error::TrainError;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::{check_fit, check_num_classes};
 use edgecut_cluster::ProcessGroup;

@@ -4,13 +4,13 @@ use super::config::{NodeTrainingConfig, check_num_classes, objective, seed_type}
 use super::evaluator::NodeEvaluator;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
+use crate::error::TrainError;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
 use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
 use crate::objective::Objective;
 use crate::step_options::StepOptions;
-use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};

@@ -3,11 +3,11 @@
 pub(crate) mod seed_result;
 pub(crate) mod seed_scores;
 
+use crate::error::TrainError;
 use crate::fit::Selection;
 use crate::loss::{AnyLoss, OutputKind};
 use crate::metrics::Metric;
 use crate::model_file::SavedLoss;
-use crate::train_error::TrainError;
 
 /// A loss and a metric that fit the targets of a dataset.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! The scores of a model on the nodes or graphs of a split.
 
+use crate::error::TrainError;
 use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
 use crate::loss::OutputKind;
 use crate::metrics::{ConfusionMatrix, Metric, MetricState, OutputRows, host_rows};
 use crate::objective::Objective;
-use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::{ClusterError, ProcessGroup};
 use edgecut_gnn::ops::GnnBackend;

@@ -222,11 +222,9 @@ fn unless_stopped<T>(reporter: &Reporter, trained: anyhow::Result<T>) -> anyhow:
         Ok(outcome) => return Ok(Ok(outcome)),
         Err(error) => error,
     };
-    let Some(TrainError::Stopped { checkpoint, position }) = error.downcast_ref() else { return Err(error) };
+    let Some(TrainError::Stopped { checkpoint, epoch, step }) = error.downcast_ref() else { return Err(error) };
     reporter.say_last(&format!(
-        "SIGTERM: stopped after {} epochs and {} steps; continue from {} with --resume",
-        position.epoch,
-        position.step,
+        "SIGTERM: stopped after {epoch} epochs and {step} steps; continue from {} with --resume",
         checkpoint.display()
     ));
     Ok(Err(Stopped))

@@ -1,9 +1,6 @@
 //! The error type of training.
 
-use crate::checkpoint::{CheckpointError, Position};
-use crate::gradients::FlatLengthError;
-use crate::model_file::ModelFileError;
-use crate::models::ModelError;
+use super::{CheckpointError, FlatLengthError, ModelError, ModelFileError};
 use edgecut_cluster::ClusterError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::SampleError;
@@ -96,12 +93,14 @@ pub enum TrainError {
     #[error(transparent)]
     Checkpoint(Box<CheckpointError>),
     /// The end of a run that was asked to end, after it has stored its state.
-    #[error("stopped in epoch {} after {} steps", position.epoch + 1, position.step)]
+    #[error("stopped in epoch {} after {} steps", epoch + 1, step)]
     Stopped {
         /// The folder of the checkpoint.
         checkpoint: PathBuf,
-        /// The position of the run.
-        position: Position,
+        /// The epoch, counted from 0: the number of finished epochs.
+        epoch: u64,
+        /// The number of steps taken in this epoch.
+        step: usize,
     },
     /// A stored state that belongs to another model or optimizer.
     #[error("continue from the checkpoint")]

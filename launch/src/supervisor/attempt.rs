@@ -1,12 +1,12 @@
 //! One attempt at a job: from the start of its processes until all of them have ended.
 
-use crate::launcher::Launcher;
+use super::launcher::Launcher;
+use super::watch::{Action, Failure, Watch};
 use crate::messages::{Order, Report, SWEEP_ROLE};
 use crate::nodes::link::{Event, Link};
 use crate::nodes::ssh::{Target, cached, in_shell};
 use crate::timeouts::CLEANUP_TIMEOUT;
 use crate::timeouts::CLOCK_INTERVAL;
-use crate::watch::{Action, Failure, Watch};
 use edgecut_cluster::Token;
 use std::thread::JoinHandle;
 use std::time::Instant;

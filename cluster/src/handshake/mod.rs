@@ -10,7 +10,7 @@
 //! All messages have a fixed size. The opening is the prologue of the [Noise handshake](NoiseHandshake), and the identity
 //! of the acceptor is the payload of its message. So whatever the two sides believe about the version, the protections,
 //! the job, both processes and the purpose is equal on both, or the handshake fails. See
-//! [`identity`](crate::join::identity).
+//! [`identity`](crate::handshake::identity).
 //!
 //! If the two sides were started with different protections, the connection has the stronger one, so that the reason of
 //! the refusal that follows can be sent over it.
@@ -24,6 +24,9 @@
 //! without fails with a clear error on both sides. Without a secret both sides also check that the same user runs the
 //! other process.
 
+pub(crate) mod identity;
+mod peer_user;
+
 use crate::timeouts::USER_LOOKUP_TIMEOUT;
 use crate::timeouts::VERSION_ANSWER_TIMEOUT;
 use std::io::{self, Read, Write};
@@ -31,9 +34,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::error::ClusterError;
+use crate::handshake::identity::{BINDING_BYTES, Binding, IDENTITY_BYTES, Identity, Misdirection};
 use crate::io_error::{explain, invalid, is_exhausted};
-use crate::join::identity::{BINDING_BYTES, Binding, IDENTITY_BYTES, Identity, Misdirection};
-use crate::join::peer_user::peer_user;
 use crate::secure::noise::{
     CONFIRMATION_BYTES, ConnectionKeys, FIRST_MESSAGE_BYTES, NoiseHandshake, SECOND_MESSAGE_BYTES,
 };
@@ -41,6 +43,7 @@ use crate::secure::protection::Protection;
 use crate::secure::stream::SessionKeys;
 use crate::token::Token;
 use crate::wire::Timed;
+use peer_user::peer_user;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
 pub(crate) const PROTOCOL_VERSION: u32 = 10;
@@ -347,7 +350,7 @@ pub(crate) mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
-    use crate::join::identity::{JobId, Party, Purpose};
+    use crate::handshake::identity::{JobId, Party, Purpose};
     use crate::secure::stream::SecureStream;
 
     type Outcome = Result<Session, HandshakeError>;

@@ -178,7 +178,7 @@ const MAX_LAYERS: usize = 1024;
 
 impl ModelError {
     /// Checks that a model does not have more layers than any graph needs.
-    pub(super) fn check_num_layers(num_layers: usize) -> Result<(), Self> {
+    pub(crate) fn check_num_layers(num_layers: usize) -> Result<(), Self> {
         if num_layers <= MAX_LAYERS {
             return Ok(());
         }
@@ -186,7 +186,7 @@ impl ModelError {
     }
 
     /// Checks that `value` is a valid dropout probability.
-    pub(super) fn check_probability(setting: &'static str, value: f64) -> Result<(), Self> {
+    pub(crate) fn check_probability(setting: &'static str, value: f64) -> Result<(), Self> {
         if (0.0..1.0).contains(&value) { Ok(()) } else { Err(Self::Probability { setting, value }) }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use safetensors::{Dtype, SafeTensorError};
 use thiserror::Error;
 
-use crate::models::ModelError;
+use super::ModelError;
 use edgecut_cluster::ClusterError;
 
 /// An error of reading or writing a model file.
