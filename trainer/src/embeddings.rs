@@ -42,6 +42,16 @@ pub enum EmbeddingSource<'a> {
     Saved(&'a SavedEmbeddings),
 }
 
+impl EmbeddingSource<'_> {
+    /// Returns the random seed of rows of new nodes.
+    pub(crate) fn seed(&self) -> u64 {
+        match self {
+            Self::Tables(_) => 0,
+            Self::Saved(saved) => saved.seed(),
+        }
+    }
+}
+
 impl<'a> From<&'a [EmbeddingTable]> for EmbeddingSource<'a> {
     fn from(tables: &'a [EmbeddingTable]) -> Self {
         Self::Tables(tables)
@@ -318,6 +328,12 @@ impl Embeddings {
             } else {
                 report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model, has_other_nodes });
             }
+        }
+        if fitting.is_empty() && saved.new_embeddings().is_some() {
+            let what = "no embeddings of the saved model fit this model: leave out the start of new rows \
+                        (`new_embeddings`), or give the embeddings the width of the saved ones"
+                .into();
+            return Err(TrainError::Config { what });
         }
         let unused = sizes.iter().filter(|size| !self.names.contains(&size.node_type));
         report.unused.extend(unused.map(|size| format!("embeddings.{}", size.node_type)));

@@ -101,6 +101,15 @@ impl NumNeighbors {
         self.lengths().next().unwrap_or(0)
     }
 
+    /// Returns true if all neighbors are taken in every hop.
+    pub fn are_all(&self) -> bool {
+        self.others
+            .iter()
+            .chain(self.named.iter().map(|(_, fanouts)| fanouts))
+            .flatten()
+            .all(|fanout| *fanout == Fanout::All)
+    }
+
     fn lengths(&self) -> impl Iterator<Item = usize> {
         self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
     }

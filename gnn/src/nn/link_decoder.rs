@@ -91,9 +91,13 @@ pub trait LinkDecoder<B: GnnBackend>: Module<B> {
     /// Returns the learned values of each edge type, `[edge types, values]`, or `None` without any.
     fn relations(&self) -> Option<Tensor<B, 2>>;
 
-    /// Returns the sum of the third powers of the absolute values of vectors, `[1]`.
+    /// Returns the sum of the third powers of the absolute values of each vector.
+    ///
+    /// # Shapes
+    /// - `vectors`: `[rows, channels]`
+    /// - output: `[rows]`
     fn cubes(&self, vectors: Tensor<B, 2>) -> Tensor<B, 1> {
-        vectors.abs().powi_scalar(3).sum()
+        vectors.abs().powi_scalar(3).sum_dim(1).squeeze_dim(1)
     }
 }
 

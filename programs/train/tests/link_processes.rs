@@ -137,7 +137,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--hold-out-edges", "0", "--num-epochs", "2", "--metric", "mrr"], "no edges to evaluate on"),
         (&["--decoder", "cosine"], "expected dot, distmult, complex, bilinear, transe, rotate or mlp"),
         (&["--decoder", "rotate:gamma=2"], "rotate has no setting \"gamma\": use margin"),
-        (&["--loss", "margin:margin=0"], "margin 0 is not a finite number above 0"),
+        (&["--loss", "margin:margin=0"], "margin 0 is not a number above 0 within the range of f32"),
     ] {
         let output = link(&parts.path, 1, flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));

@@ -191,6 +191,26 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         let error = error_of(&start("node", &shop.path("changed"), flags));
         assert!(error.contains(what), "{flags:?}: {error}");
     }
+    // Rows of new users are random by the seed, and a start without any effect is refused.
+    let of_seed = |seed: &str| {
+        let flags = ["--layer", "0", "--new-embeddings", "random", "--seed", seed];
+        rows_of_users(&shop.path("changed"), &model, 2, &flags).0
+    };
+    let (one, again, other) = (of_seed("1"), of_seed("1"), of_seed("2"));
+    assert!(one == again && one[&user(10)] == other[&user(10)], "known users have their rows");
+    assert!(one[&user(NUM_USERS)] != other[&user(NUM_USERS)], "new users have rows by the seed");
+    let flags = ["--init-from", text, "--new-embeddings", "mean", "--node-embeddings", "user=4"];
+    let error = error_of(&start("node", &shop.path("changed"), &flags));
+    assert!(error.contains("no embeddings of the saved model fit this model"), "{error}");
+    // A run that continues needs neither the model of its start nor the flags.
+    let checkpoints = shop.path("checkpoints").to_str().expect("UTF-8").to_owned();
+    let stored = ["--checkpoint-dir", &checkpoints];
+    let first = ["--init-from", text, "--new-embeddings", "zero", "--num-epochs", "1"];
+    let gone = ["--init-from", "gone", "--new-embeddings", "zero", "--num-epochs", "3", "--resume"];
+    for flags in [&first[..], &["--num-epochs", "2", "--resume"], &gone] {
+        let output = start("node", &shop.path("changed"), &[flags, &stored].concat());
+        assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
+    }
     let flags = ["--output", "table", "--new-embeddings", "zero"];
     let error = error_of(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags));
     assert!(error.contains("--new-embeddings applies to"), "{error}");

@@ -8,7 +8,7 @@ use edgecut_graph::{HoldOut, map_npy, write_npy};
 use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::record::{Field, ListAccessor, RowAccessor};
+use parquet::record::{Field, ListAccessor};
 use programs::{assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -405,6 +405,54 @@ fn gathered_ids_of_another_partitioning_are_refused() {
         assert!(!second.status.success());
         assert!(!path("out-0").join("predictions.csv").exists(), "no partial file");
     }
+}
+
+/// A submission has the order of the file, whose ids are ids of the table.
+#[test]
+fn a_submission_of_tables_has_the_classes_of_the_listed_ids() {
+    const NUM_NODES: usize = 60_000;
+    const NUM_SUBMITTED: usize = 58_726;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    // The ids are a permutation of the rows.
+    let id = |row: usize| row * 7 % NUM_NODES;
+    let label = |row: usize| match row % 100 {
+        0 => row / 100 % 2,
+        _ => 9,
+    };
+    let node = |row: usize| match label(row) {
+        9 => format!("{},{},\n", id(row), row % 2),
+        label => format!("{},{},{label}\n", id(row), row % 2),
+    };
+    std::fs::write(path("nodes.csv"), format!("id,x,y\n{}", (0..NUM_NODES).map(node).collect::<String>()))
+        .expect("write");
+    std::fs::write(path("edges.csv"), "src,dst\n0,7\n7,14\n").expect("write");
+    let conf = serde_json::json!({
+        "nodes": [{"node_type": "paper", "node_id_col": "id", "files": "nodes.csv", "features": [{"feature_col": "x"}],
+            "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.8, 0.1, 0.1]}]}],
+        "edges": [{"relation": ["paper", "cites", "paper"], "files": "edges.csv", "source_id_col": "src",
+            "dest_id_col": "dst"}]});
+    std::fs::write(path("graph.json"), conf.to_string()).expect("write");
+    partition_tables_with(folder.path(), 2, None, None, &path("parts"));
+    trained("node", &path("parts"), &path("model"), &["--num-epochs", "1"]);
+    let listed: Vec<usize> = (0..NUM_SUBMITTED).map(|at| at * 11 % NUM_NODES).collect();
+    let lines: String = listed.iter().map(|id| format!("{id}\n")).collect();
+    std::fs::write(path("list.csv"), format!("id\n{lines}")).expect("write");
+    let list = path("list.csv");
+    let list = list.to_str().expect("UTF-8");
+    let flags = ["--ogb-submission", "mag240m-test-challenge", "--format", "csv", "--gather", "--nodes", list];
+    predicted(&path("parts"), &path("model"), &path("out"), &flags);
+    if !edgecut_testing::python_has(Command::new("python3"), "numpy", "a_submission_of_tables") {
+        return;
+    }
+    let script = "import csv, numpy, sys\n\
+                  y = numpy.load(sys.argv[1] + '/out/y_pred_mag240m_test-challenge.npz')['y_pred']\n\
+                  rows = list(csv.DictReader(open(sys.argv[1] + '/out/predictions.csv')))\n\
+                  classes = {row['id']: int(row['prediction']) for row in rows}\n\
+                  ids = open(sys.argv[1] + '/list.csv').read().split()[1:]\n\
+                  assert len(set(classes.values())) == 2\n\
+                  assert (y == [classes[one] for one in ids]).all()";
+    succeeded(Command::new("python3").args(["-c", script]).arg(folder.path()).output().expect("start Python"));
 }
 
 /// Returns the path of the ids of a node type in the folder of the parts.

@@ -2,7 +2,7 @@
 
 use super::batch::EdgeBatchMaker;
 use super::config::check_fit;
-use super::task::{batch_options, edge_config};
+use super::task::{batch_options, edge_config, exact};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::fit::SeedBatch;
@@ -65,7 +65,8 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
     let options = batch_options(model_config, false);
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
-    let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, 0)?;
+    let saved = saved.into();
+    let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {
         batch_size: config.batch_size,
@@ -79,7 +80,7 @@ pub fn predict_edges<'s, B: GnnBackend>(
         wanted: options.wanted(),
         cache: None,
     };
-    let sampler = maker.schema.sampler(node, config.sampler.clone())?;
+    let sampler = maker.schema.sampler(node, exact(config.sampler.clone()))?;
     let edges = edge_config(meta, model_config, false)?;
     let seeds = match config.split {
         Some(split) => EdgeSeeds::Labeled(split, edge_type),

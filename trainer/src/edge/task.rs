@@ -15,7 +15,7 @@ use crate::training_config::TrainingConfig;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SamplerConfig};
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
@@ -234,6 +234,13 @@ fn count_train_labels(data: &EdgeData, world: &mut ProcessGroup) -> Result<Vec<u
     Ok(counts)
 }
 
+/// Returns the sampler of evaluation and prediction. If it takes all neighbors, each edge has a neighborhood of its own, which
+/// lacks this edge only, so that the outputs do not depend on the other edges of a batch.
+pub(super) fn exact(mut sampler: SamplerConfig) -> SamplerConfig {
+    sampler.disjoint |= sampler.num_neighbors.are_all();
+    sampler
+}
+
 /// Returns the loader of one split. Evaluation is shuffled too: the edges of a batch carry no messages, and they are stored
 /// by destination, so a batch in that order would hide most in-edges of its destinations.
 pub(super) fn split_loader(
@@ -247,7 +254,7 @@ pub(super) fn split_loader(
     let wanted = options.wanted();
     let (sampler_config, loader_config): (_, LoaderConfig) = match split {
         Split::Train => (training.sampler.clone(), training.train_loader(wanted)),
-        _ => (training.eval_sampler(), LoaderConfig { shuffle: true, ..training.eval_loader(wanted) }),
+        _ => (exact(training.eval_sampler()), LoaderConfig { shuffle: true, ..training.eval_loader(wanted) }),
     };
     let sampler = data.model.encoder.graph.sampler(&data.graph, sampler_config)?;
     let edges = edge_config(data.graph.part().meta(), &data.model, true)?;

@@ -181,6 +181,13 @@ where
             );
             return Err(TrainError::Config { what });
         }
+        if progress.totals.seeds > 0.0 && progress.totals.weight == 0.0 {
+            let what =
+                "all training data has the weight 0, so nothing can be learned: check the weights of classes and \
+                        edges, and that some values are known"
+                    .into();
+            return Err(TrainError::Config { what });
+        }
         model = average_statistics(model, progress.own_batches, world)?;
         let mut report = EpochReport {
             fold: None,

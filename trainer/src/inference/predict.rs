@@ -198,7 +198,8 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
             let what = format!("the model was trained for another graph: this graph has {what}");
             return Err(TrainError::Config { what });
         }
-        let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, 0)?;
+        let saved = saved.into();
+        let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, saved.seed())?;
         embeddings.load(saved, world)?;
         Ok(embeddings)
     }

@@ -72,11 +72,11 @@ losses! {
     SelfAdversarial,
 }
 
-/// Returns an error unless a setting is above 0 and finite.
+/// Returns an error unless a setting is above 0 and finite in f32, in which losses are computed.
 fn above_0(setting: &str, value: f64) -> Result<(), String> {
-    if value > 0.0 && value.is_finite() {
+    if value as f32 > 0.0 && (value as f32).is_finite() {
         Ok(())
     } else {
-        Err(format!("{setting} {value} is not a finite number above 0"))
+        Err(format!("{setting} {value} is not a number above 0 within the range of f32"))
     }
 }

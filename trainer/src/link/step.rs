@@ -20,8 +20,8 @@ use std::time::Instant;
 pub(super) struct Scores<B: Backend> {
     /// Groups of edges with the same number of columns of negatives.
     pub(super) groups: Vec<ScoredEdges<B>>,
-    /// The sum of the third powers of the absolute values of all source, destination and relation vectors, `[1]`;
-    /// `None` if not requested.
+    /// The sum of the third powers of the absolute values of the vectors of each edge's ends and relation, times the
+    /// weight of the edge, over all edges, `[1]`; `None` if not requested.
     cubes: Option<Tensor<B, 1>>,
 }
 
@@ -75,9 +75,15 @@ pub(super) fn scores<B: GnnBackend>(
     let dst = select(&batch.dst);
     let cubes = with_cubes.then(|| {
         let ends = decoder.cubes(src.clone()) + decoder.cubes(dst.clone());
-        match decoder.relation_rows(&batch.edge_types) {
+        let cubes = match decoder.relation_rows(&batch.edge_types) {
             Some(relations) => ends + decoder.cubes(relations),
             None => ends,
+        };
+        match &batch.weights {
+            Some(weights) => {
+                (cubes * Tensor::from_data(TensorData::new(weights.clone(), [weights.len()]), &device)).sum()
+            }
+            None => cubes.sum(),
         }
     });
     // A query is computed once per edge and serves the edge and all of its negatives.

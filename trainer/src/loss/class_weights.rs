@@ -94,7 +94,13 @@ impl FromStr for ClassWeights {
             "equal" => Ok(Self::Equal),
             "balanced" => Ok(Self::Balanced),
             named if named.contains('=') => {
-                named.split(',').map(named_weight).collect::<Result<_, _>>().map(Self::Named)
+                let weights: Vec<(String, f64)> = named.split(',').map(named_weight).collect::<Result<_, _>>()?;
+                for (at, (name, _)) in weights.iter().enumerate() {
+                    if weights[..at].iter().any(|(other, _)| other == name) {
+                        return Err(format!("{name} has two weights: give one"));
+                    }
+                }
+                Ok(Self::Named(weights))
             }
             list => list.split(',').map(weight).collect::<Result<_, _>>().map(Self::Given),
         }

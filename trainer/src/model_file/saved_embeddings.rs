@@ -26,6 +26,8 @@ pub struct SavedEmbeddings {
     contents: Contents,
     trained_on: Option<TrainedOn>,
     new_embeddings: Option<NewEmbeddings>,
+    /// The random seed of the rows of new nodes.
+    seed: u64,
     /// The receiver of the matches on rank 0.
     tell: fn(&MatchedRows),
 }
@@ -73,7 +75,7 @@ impl SavedEmbeddings {
     }
 
     fn new(contents: Contents) -> Self {
-        Self { contents, trained_on: None, new_embeddings: None, tell: |_| {} }
+        Self { contents, trained_on: None, new_embeddings: None, seed: 0, tell: |_| {} }
     }
 
     pub(super) fn of_data(mut self, trained_on: Option<TrainedOn>) -> Self {
@@ -85,6 +87,12 @@ impl SavedEmbeddings {
     /// row, and for a graph of arrays with another number of nodes, because these are probably not the graph of the training.
     pub fn with_new_embeddings(mut self, start: Option<NewEmbeddings>) -> Self {
         self.new_embeddings = start;
+        self
+    }
+
+    /// Sets the random seed of [`NewEmbeddings::Random`] in predictions.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
         self
     }
 
@@ -102,6 +110,10 @@ impl SavedEmbeddings {
     /// Returns the start of nodes that have no saved rows, if it was set.
     pub(crate) fn new_embeddings(&self) -> Option<NewEmbeddings> {
         self.new_embeddings
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
     fn path(&self) -> PathBuf {

@@ -275,6 +275,49 @@ fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
     assert!(num_correct as f64 > 0.9 * NUM_EDGES as f64, "{num_correct} of {NUM_EDGES}, {test_acc} of the test edges");
 }
 
+/// The other edges of a batch, of which a rank has some, would change the neighborhoods.
+#[test]
+fn outputs_from_all_neighbors_do_not_depend_on_batches() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&payments(classes_of_amounts, |_, _| 1.0), 2, Method::Random, dir.path());
+    let config = config(1);
+    let of_ranks = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
+        let device = Default::default();
+        let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &device, &mut Losses::default());
+        let trained = trained.expect("a run");
+        [(400, 0), (37, 0), (37, 5)].map(|(batch_size, seed)| {
+            let sampler = config.training.sampler.clone();
+            let request = EdgePredictionConfig { split: None, sampler, batch_size, seed, prefetch_bytes: 1 << 24 };
+            let mut rows: Vec<(u32, u32, Vec<f32>)> = Vec::new();
+            let mut visit = |EdgeOutputs { src, dst, outputs }: EdgeOutputs| -> Result<(), TrainError> {
+                let ends = src.into_iter().zip(dst).zip(outputs.chunks(3));
+                rows.extend(ends.map(|((src, dst), row)| (src, dst, row.to_vec())));
+                Ok(())
+            };
+            let tables: &[EmbeddingTable] = &[];
+            let job = (&graph, &mut *world);
+            predict_edges(job, (&trained.model, &trained.settings), tables, &request, &device, &mut visit)
+                .expect("predictions");
+            world.barrier().expect("all ranks are done");
+            rows
+        })
+    });
+    let mut runs: [Vec<(u32, u32, Vec<f32>)>; 3] = Default::default();
+    for of_rank in of_ranks {
+        runs.iter_mut().zip(of_rank).for_each(|(run, rows)| run.extend(rows));
+    }
+    for run in &mut runs {
+        run.sort_by(|one, other| one.partial_cmp(other).expect("numbers"));
+    }
+    for run in &runs[1..] {
+        for ((src, dst, row), (expected_src, expected_dst, expected)) in run.iter().zip(&runs[0]) {
+            assert_eq!((src, dst), (expected_src, expected_dst));
+            let far = row.iter().zip(expected).any(|(found, expected)| (found - expected).abs() > 1e-4);
+            assert!(!far, "{src} to {dst}: {row:?} instead of {expected:?}");
+        }
+    }
+}
+
 #[test]
 fn predictions_are_those_of_the_evaluation() {
     let dataset = payments(classes_of_amounts, |_, _| 1.0);

@@ -99,6 +99,40 @@ fn assert_close(found: &[f32], expected: &[f32], start: &[f32], what: &str) {
     assert!(off <= 0.02 * way, "{what}: {off} from the expected values, which are {way} from the start");
 }
 
+/// The unit of the weights of edges is arbitrary. Without positive weights there is nothing to learn.
+#[test]
+fn weights_of_another_unit_train_the_same_model() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let mut config = LinkTrainingConfig {
+        n3_weight: 0.05,
+        weighted_loss: true,
+        edge_types: vec!["likes".to_owned()],
+        ..config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), no_layers())
+    };
+    config.training.fit.num_epochs = 2;
+    let scaled = |factor: f32| {
+        let mut graph = graph();
+        let weights = graph.edge_types[0].attributes.weights.take().expect("weights");
+        graph.edge_types[0].attributes.weights =
+            Some(weights.iter().map(|weight| weight * factor).collect::<Vec<_>>().into());
+        let parts = dir.path().join(factor.to_string());
+        write_parts(&graph, 1, Method::Random, &parts);
+        parts
+    };
+    let losses = |factor: f32| {
+        let run = train(&scaled(factor), 1, &config).remove(0);
+        run.epochs.iter().map(|epoch| epoch.loss.expect("a loss")).collect::<Vec<_>>()
+    };
+    for (found, expected) in losses(0.001).into_iter().zip(losses(1.0)) {
+        assert!((found - expected).abs() < 1e-4 * expected, "{found} instead of {expected}");
+    }
+    on_ranks(&scaled(0.0), 1, &DistGraphConfig::default(), |graph, world| {
+        let trained = train_link::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Log::default());
+        let error = trained.map(|_| ()).expect_err("nothing to learn").to_string();
+        assert!(error.contains("all training data has the weight 0"), "{error}");
+    });
+}
+
 #[test]
 fn ranks_together_train_like_one() {
     let dir = tempfile::tempdir().expect("a temporary folder");

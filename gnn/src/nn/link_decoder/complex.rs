@@ -77,6 +77,6 @@ impl<B: GnnBackend> LinkDecoder<B> for ComplExDecoder<B> {
         let [real, imaginary] = halves(vectors);
         let squares = real.powi_scalar(2) + imaginary.powi_scalar(2);
         let moduli = squares.clone().add_scalar(EPSILON).sqrt();
-        (squares * moduli).sum()
+        (squares * moduli).sum_dim(1).squeeze_dim(1)
     }
 }

@@ -89,7 +89,7 @@ pub(crate) struct PredictArgs {
     /// With sampled neighbors: nodes or edges per batch [default: 1024]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
     pub(crate) batch_size: Option<u32>,
-    /// With sampled neighbors: random seed of sampling [default: 0]
+    /// With sampled neighbors or --new-embeddings random: random seed [default: 0]
     #[arg(long, value_name = "N", help_heading = "Prediction")]
     pub(crate) seed: Option<u64>,
     /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic

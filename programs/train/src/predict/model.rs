@@ -10,7 +10,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{SamplerConfig, Temporal};
 use edgecut_graph::Meta;
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::model_file::TrainedOn;
+use edgecut_trainer::model_file::{NewEmbeddings, TrainedOn};
 use std::any::Any;
 
 /// A saved model, and the sampler of its neighbors; `None` reads all neighbors.
@@ -35,7 +35,9 @@ pub(super) fn open<'a, B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<Opened<'a, B>> {
     let precision = args.device.mixed_precision.unwrap_or_default();
-    let saved = SavedModel::read(&args.load_model, precision, args.new_embeddings, world).context("--load-model")?;
+    let mut saved =
+        SavedModel::read(&args.load_model, precision, args.new_embeddings, world).context("--load-model")?;
+    saved.seed = args.seed.unwrap_or(0);
     let model = open_model::<B>(&saved, device)?;
     let sampler = sampler(args, model.leaves_out_targets(), saved.trained_on.as_ref())?;
     if let Some(meta) = graph {
@@ -77,11 +79,12 @@ fn sampler(
     let is_sampled = fanouts.is_some() || leaves_out_targets;
     let sampler = sampler.filter(|sampler| is_sampled || sampler.temporal.is_some() || sampler.weighted);
     let is_temporal = sampler.as_ref().is_some_and(|sampler| sampler.temporal.is_some());
+    let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
     let without_effect = [
         ("--seed-time", args.seed_time.is_some() && leaves_out_targets, "edges have times of their own"),
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
         ("--batch-size", args.batch_size.is_some() && sampler.is_none(), NOT_SAMPLED),
-        ("--seed", args.seed.is_some() && sampler.is_none(), NOT_SAMPLED),
+        ("--seed", args.seed.is_some() && sampler.is_none() && !is_random_start, NOT_SAMPLED),
     ];
     if let Some((flag, _, why)) = without_effect.into_iter().find(|(_, given, _)| *given) {
         bail!(UsageError(format!("{flag} has no effect: {why}, or leave the flag out")));

@@ -30,10 +30,6 @@ const BLOCK: usize = 1 << 14;
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(args)?;
-    if let (Some(submission), Selection::Listed(..)) = (args.ogb_submission, &selection) {
-        // The number of nodes is checked before anything is computed.
-        submission.ids(args, Some(&[]))?;
-    }
     let scratch_dir = scratch_dir(args)?;
     let old = prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };
@@ -41,6 +37,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let start = Instant::now();
         let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
+        // A submission has the order of the file.
+        let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
         let selected = selection.ids(listed, &rows, job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
@@ -48,8 +46,9 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             bail!("--nodes {}: there are no such nodes", args.nodes);
         }
         if let Some(submission) = args.ogb_submission {
-            let ids = submission.ids(args, selected.as_deref())?;
-            submission.write(&args.out, &rows, &ids, job.world)?;
+            let ids = submitted.as_deref().or(selected.as_deref()).unwrap_or_default();
+            submission.check(ids.len(), &args.nodes)?;
+            submission.write(&args.out, &rows, ids, job.world)?;
         }
         let num_nodes = write(args, (&rows, columns), selected.as_deref(), job)?;
         let mut scores = None;
@@ -114,6 +113,10 @@ fn compute<B: TrainingBackend>(
     // Unknown ids are found before anything is computed. Another error follows if the node type is not known.
     if let Some(node_type) = node_type_of(args, job.graph.part().meta(), &*model) {
         listed = selection.listed(node_type, args.part.dataset_root_dir.as_deref(), job)?;
+    }
+    if let (Some(submission), Some(listed)) = (args.ogb_submission, &listed) {
+        // Before anything is computed.
+        submission.check(listed.len(), &args.nodes)?;
     }
     let progress = Progress::new(&args.job, job.world.rank());
     let job = PredictionJob { graph: &job.graph, world: job.world, device, progress: &progress };

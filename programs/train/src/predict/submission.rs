@@ -1,8 +1,6 @@
 //! Submissions to the leaderboards of OGB's large-scale challenge.
 
-use super::args::PredictArgs;
 use super::values::class_or_none;
-use crate::node_ids::npy_numbers::read_numbers;
 use crate::sample::npz::write_npz;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
@@ -13,8 +11,6 @@ use std::path::Path;
 
 /// The number of nodes whose classes are read at once.
 const BLOCK: usize = 1 << 14;
-/// The values of `--nodes` that are no file.
-const SPLITS: [&str; 3] = ["train", "valid", "test"];
 
 /// A submission whose file OGB defines: that of `MAG240MEvaluator.save_test_submission`, by mode. OGB's smaller data sets
 /// have evaluators of arrays in memory, and no files.
@@ -48,25 +44,19 @@ impl Submission {
         }
     }
 
-    /// Returns the ids of the nodes in the order of the submission: that of the file `--nodes`, or ascending in a split.
-    pub(super) fn ids(self, args: &PredictArgs, selected: Option<&[u32]>) -> anyhow::Result<Vec<u32>> {
-        let ids = match selected {
-            Some(ids) if SPLITS.contains(&args.nodes.as_str()) => ids.to_vec(),
-            Some(_) => read_numbers(Path::new(&args.nodes), "node id").context("--nodes")?,
-            None => Vec::new(),
-        };
-        let found = ids.len();
+    /// Checks the number of nodes that `--nodes` selects.
+    pub(super) fn check(self, found: usize, nodes: &str) -> anyhow::Result<()> {
         let expected = self.num_nodes();
         ensure!(
             found == expected,
-            "--ogb-submission: the submission has {expected} nodes, but --nodes {} has {found}: give the .npy file of \
-             this part of OGB's split",
-            args.nodes
+            "--ogb-submission: the submission has {expected} nodes, but --nodes {nodes} has {found}: give the .npy file of \
+             this part of OGB's split"
         );
-        Ok(ids)
+        Ok(())
     }
 
-    /// Writes the classes of nodes on rank 0. Every rank must call this with the same ids.
+    /// Writes the classes of nodes, by original ids in the order of the submission, on rank 0. Every rank must call this with
+    /// the same ids.
     pub(super) fn write(
         self,
         dir: &Path,

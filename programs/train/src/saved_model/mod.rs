@@ -41,6 +41,8 @@ pub(crate) struct SavedModel<'a> {
     pub(crate) precision: Precision,
     /// The start of the embeddings of nodes that the model has no rows for.
     pub(crate) new_embeddings: Option<NewEmbeddings>,
+    /// The random seed of these embeddings in predictions.
+    pub(crate) seed: u64,
 }
 
 impl<'a> SavedModel<'a> {
@@ -54,12 +56,12 @@ impl<'a> SavedModel<'a> {
         let bytes = read_on_rank_0(path, world)?;
         let task = SavedTask::of_file(&bytes, path)?;
         let trained_on = TrainedOn::of_file(&bytes, path)?;
-        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings })
+        Ok(Self { path, bytes, task, trained_on, precision, new_embeddings, seed: 0 })
     }
 
     /// Returns embeddings that tell how many nodes have saved rows when they are loaded, with the start of the others.
     pub(crate) fn matched(&self, embeddings: SavedEmbeddings) -> SavedEmbeddings {
-        embeddings.with_new_embeddings(self.new_embeddings).on_match(|matched| {
+        embeddings.with_new_embeddings(self.new_embeddings).with_seed(self.seed).on_match(|matched| {
             if let Some(line) = matched.line() {
                 message!("note: {line}");
             }

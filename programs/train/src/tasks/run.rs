@@ -101,17 +101,18 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     *T::common(&mut config).step = step;
     let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
     let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
-    if new_embeddings.is_some() && load_model.is_none() && own.start().init_from.is_none() {
-        let what =
-            "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
-        bail!(UsageError(what.into()));
-    }
     let mut chosen = vec![("precision", precision.to_string())];
     if let Some(metric) = metric {
         chosen.push(("metric", serde_json::to_string(&metric)?));
     }
     fit.checkpoints = checkpoints(args, fit.num_epochs, &chosen, termination, job)?;
     let checkpoints = fit.checkpoints.as_ref();
+    let continues = checkpoints.is_some_and(|checkpoints| checkpoints.resumed().is_some());
+    if new_embeddings.is_some() && !continues && load_model.is_none() && own.start().init_from.is_none() {
+        let what =
+            "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
+        bail!(UsageError(what.into()));
+    }
     let DataDescription { trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
     let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
     let mut reporter =
@@ -133,7 +134,8 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let init_from = own.start().init_from.as_deref();
     let paths = [("dataset-root-dir", own.dataset_root_dir()), ("init-from", init_from)];
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), paths, &run.output)?;
-    let warm_start = own.start().warm_start(job.world)?;
+    // The initial values of a run that continues are in the past.
+    let warm_start = if continues { None } else { own.start().warm_start(job.world)? };
     fit.warm_start = warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings));
     let mut reporter = TaskReporter { reporter, task: T::epoch_text(args) };
     let config = &mut config;

@@ -30,7 +30,7 @@ impl ConvSettings for GcnSettings {
         match form {
             LayerForm::Direct => None,
             LayerForm::Typed => Some(
-                "a GCN takes homogeneous graphs with features, without `encoder_decoder`, and classifies nodes only: \
+                "a GCN takes homogeneous graphs with features, without `encoder_decoder` and `node_embeddings`, and classifies nodes only: \
                  use sage, gat, gatv2 or rgcn",
             ),
         }
