@@ -177,6 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_that_is_not_finite_is_not_told() {
+        for (sum, mean) in [("3.0", Some(vec![3.0])), ("1e300", None)] {
+            let text = format!(
+                r#"{{"save":"1","tables":[{{"node_type":"user","num_nodes":1,"dim":1}}],
+                "shards":[{{"file":"1.rank_0-of-1.safetensors","rows":[1],"sums":[[{sum}]]}}]}}"#
+            );
+            assert_eq!(EmbeddingIndex::parse(&text, Path::new("m")).expect("an index").mean("user"), mean);
+        }
+    }
+
+    #[test]
     fn an_index_that_names_files_elsewhere_is_refused() {
         let path = Path::new("m");
         let text = |file: &str| format!(r#"{{"save":"1","tables":[],"shards":[{{"file":"{file}","rows":[]}}]}}"#);
