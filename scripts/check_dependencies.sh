@@ -37,7 +37,7 @@ for library in edgecut-settings edgecut-graph edgecut-partition edgecut-cluster 
     never "$library" 'clap.*' 'indicatif' 'parquet' 'edgecut-(cli|status|report|train|partition-graph)'
 done
 never edgecut-campaign 'metis.*' 'burn.*' 'tokio.*' 'edgecut-(cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
-never edgecut-fuzz 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|gpu|trainer|launch)'
+never edgecut-fuzz 'metis.*' 'edgecut-(partition|launch)'
 never edgecut-python 'burn.*' 'cubecl.*' 'edgecut-(gpu|trainer|launch)'
 if cargo tree --quiet --package edgecut --package edgecut-server --package edgecut-launch --edges normal --format '{p} {f}' | grep fuzzing; then
     echo "only edgecut-fuzz may enable the feature fuzzing" >&2

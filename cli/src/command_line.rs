@@ -45,7 +45,8 @@ pub struct Dialect {
 /// `--help` and `--version`.
 ///
 /// Flags may be spelled with underscores. Of a flag that is given several times the last counts, unless it is a list. A
-/// negative number after a flag is its value. Flags on the command line take precedence over those in a file.
+/// negative number after a flag is its value. Flags on the command line take precedence over flags in a file, and replace the
+/// flags in the file that conflict with them.
 pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
     parse_words(std::env::args_os(), dialect).unwrap_or_else(|error| error.exit())
 }
@@ -83,21 +84,29 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<Ve
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
     let mut flags = flags.map_err(|why| command.clone().error(ErrorKind::InvalidValue, why))?;
     // A list on the command line replaces that of the file: the parser would join them.
-    flags.retain(|flag| !is_given(flag, &texts[..own], of_flags));
+    flags.retain(|flag| !is_replaced(flag, &texts[..own], of_flags));
     args.splice(first..first, flags);
     Ok(args)
 }
 
-/// Returns true if the arguments contain a flag under any of its names. The flag is `--name` or `--name=value`.
-fn is_given(flag: &OsString, arguments: &[String], command: &Command) -> bool {
-    let name_of = |text: &str| text.strip_prefix("--").map(|text| text.split('=').next().unwrap_or(text).to_owned());
+/// Returns true if the arguments contain a flag of a file, or a flag that the flag of the file conflicts with. The flag is
+/// `--name` or `--name=value`.
+fn is_replaced(flag: &OsString, arguments: &[String], command: &Command) -> bool {
     let Some(wanted) = flag.to_str().and_then(name_of) else { return false };
-    let names_of = |arg: &clap::Arg| {
-        let long = arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
-        long.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let names = command.get_arguments().map(names_of).find(|names| names.contains(&wanted)).unwrap_or_default();
-    arguments.iter().filter_map(|argument| name_of(argument)).any(|given| names.contains(&given))
+    let Some(arg) = command.get_arguments().find(|arg| names_of(arg).any(|name| name == wanted)) else { return false };
+    let conflicts = command.get_arg_conflicts_with(arg);
+    let replacing: Vec<&str> = std::iter::once(arg).chain(conflicts).flat_map(names_of).collect();
+    arguments.iter().filter_map(|argument| name_of(argument)).any(|given| replacing.contains(&given))
+}
+
+/// Returns the name of a flag, `--name` or `--name=value`.
+fn name_of(flag: &str) -> Option<&str> {
+    flag.strip_prefix("--")?.split('=').next()
+}
+
+/// Returns all names of a flag.
+fn names_of(arg: &clap::Arg) -> impl Iterator<Item = &str> {
+    arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default())
 }
 
 /// Parses the arguments of a program, the first of which is its name.
@@ -255,6 +264,35 @@ mod tests {
             assert_eq!((lists.num_neighbors, lists.edge_types), (vec![5], vec!["a".to_owned(), "b".to_owned()]));
             assert!(lists.config.ends_with(&*file.path().to_string_lossy()));
         }
+    }
+
+    #[test]
+    fn flags_of_the_file_give_way_to_flags_of_the_command_line_that_they_conflict_with() {
+        #[derive(Debug, Parser)]
+        struct Run {
+            #[arg(long, conflicts_with = "load_model")]
+            num_epochs: Option<u32>,
+            #[arg(long)]
+            seed: Option<u32>,
+            #[arg(long)]
+            load_model: Option<String>,
+            #[arg(long)]
+            config: String,
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "num_epochs: 7\nseed: 3\n").unwrap();
+        let config = format!("--config={}", file.path().display());
+        let parse = |line: &[&str]| {
+            let words = ["x", &config].into_iter().chain(line.iter().copied()).map(OsString::from).collect();
+            parse_from::<Run>(with_file::<Run>(words, &[]).unwrap(), &[])
+        };
+        let run = parse(&[]).unwrap();
+        assert_eq!((run.num_epochs, run.seed), (Some(7), Some(3)));
+        let run = parse(&["--load-model", "m"]).unwrap();
+        assert_eq!((run.num_epochs, run.seed, run.load_model.as_deref()), (None, Some(3), Some("m")));
+        assert!(run.config.ends_with(&*file.path().to_string_lossy()));
+        // Both on the command line remain an error.
+        assert!(parse(&["--load-model", "m", "--num-epochs", "2"]).is_err());
     }
 
     #[test]

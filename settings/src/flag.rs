@@ -17,6 +17,8 @@ pub struct Flag {
     pub shows_default: bool,
     /// True if a run may continue from a checkpoint with another value.
     pub may_change: bool,
+    /// True if the setting has no effect on the evaluation of a saved model, so that the flag is an error there.
+    pub is_training_only: bool,
 }
 
 impl Flag {
@@ -30,6 +32,7 @@ impl Flag {
             requires: None,
             shows_default: true,
             may_change: false,
+            is_training_only: false,
         }
     }
 
@@ -66,5 +69,10 @@ impl Flag {
     /// Allows a run to continue from a checkpoint with another value.
     pub const fn may_change(self) -> Self {
         Self { may_change: true, ..self }
+    }
+
+    /// Refuses the flag where a saved model is evaluated.
+    pub const fn training_only(self) -> Self {
+        Self { is_training_only: true, ..self }
     }
 }

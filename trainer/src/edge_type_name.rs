@@ -1,12 +1,11 @@
 //! Names of edge types.
 
 use crate::error::TrainError;
-use edgecut_graph::{EdgeTypeId, Meta};
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 
 /// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
 pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
-    let all: Vec<String> =
-        meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
+    let all: Vec<String> = meta.edge_types.iter().map(EdgeTypeMeta::full_name).collect();
     let found: Vec<usize> = match all.iter().position(|triple| triple == name) {
         Some(exact) => vec![exact],
         None => (0..all.len()).filter(|&e| meta.edge_types[e].relation == name).collect(),

@@ -66,11 +66,11 @@ settings! {
         /// --init-from random]
         pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|random");
         /// Learning rate of the embeddings, which node types without features have [default: --lr]
-        pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative);
+        pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative).training_only();
         /// Dropout probability between layers
-        pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1);
+        pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
         /// Dropout probability of the input features
-        pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1);
+        pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
         /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
         pub no_edge_features: bool = false => Flag::switch();
         /// Divide each feature row by its sum

@@ -211,7 +211,20 @@ fn damaged_files_are_named() {
     let mut infinite = whole.clone();
     let end = infinite.len();
     infinite[end - 4..].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    assert!(error_of(&infinite).contains("the file was changed, copy it again"));
+    let mut other_id = whole.clone();
+    let start = 8 + u64::from_le_bytes(whole[..8].try_into().expect("8 bytes")) as usize;
+    other_id[start] ^= 1;
+    assert!(error_of(&other_id).contains("the file was changed, copy it again"));
+    // A file of an earlier version has no checksums.
+    let model = scratch.0.path().join("model.safetensors");
+    let listed = std::fs::read(&model).expect("the model");
+    let at = listed.windows(4).position(|word| word == b"xxh3").expect("a checksum");
+    std::fs::write(&model, [&listed[..at], b"none", &listed[at + 4..]].concat()).expect("the model");
     assert!(error_of(&infinite).contains("row 199 of its embeddings holds inf"));
+    std::fs::write(&shard, &whole).expect("the shard");
+    assert!(scratch.load(1, 1).remove(0).is_ok());
+    std::fs::write(&model, listed).expect("the model");
     // The shard of another save under the name of this save's shard.
     scratch.save(1, 1, &Save::of(0, "a", 2, 0.5));
     let other = std::fs::read(scratch.shards().remove(0)).expect("the shard");

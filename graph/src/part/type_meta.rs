@@ -131,6 +131,11 @@ fn are_none(negatives: &[Option<NegativesMeta>; 2]) -> bool {
 }
 
 impl EdgeTypeMeta {
+    /// Returns the names of the source type, the relation and the destination type, such as `author__writes__paper`.
+    pub fn full_name(&self) -> String {
+        [&self.src_type[..], &self.relation, &self.dst_type].join("__")
+    }
+
     /// Returns the size of a stored row of features in bytes, 0 without features.
     pub fn feature_bytes(&self) -> usize {
         self.feature_dtype.row_bytes(self.feature_dim)

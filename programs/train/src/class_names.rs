@@ -13,7 +13,7 @@ pub(crate) fn of_nodes(root: Option<&Path>, meta: &Meta, node_type: NodeTypeId) 
 /// Returns the names of the classes of edges.
 pub(crate) fn of_edges(root: Option<&Path>, meta: &Meta, edge_type: EdgeTypeId) -> anyhow::Result<Option<Vec<String>>> {
     let edges = &meta.edge_types[edge_type.index()];
-    let name = format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type);
+    let name = edges.full_name();
     read(root, meta, "edge_types", &name)
 }
 

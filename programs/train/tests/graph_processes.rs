@@ -2,7 +2,7 @@
 
 use crate::programs;
 
-use programs::{error_of, json_of, program, run, stderr};
+use programs::{assert_same, error_of, json_of, program, stderr, train_or_evaluate};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use std::process::Output;
 fn graph(nproc: u32, scratch: &Path, flags: &[&str]) -> Output {
     let mut command = program();
     command.env("TMPDIR", scratch);
-    run(command.args(["graph", "--nproc-per-node", &nproc.to_string(), "--hidden-channels", "16"]).args(flags))
+    train_or_evaluate(
+        command.args(["graph", "--nproc-per-node", &nproc.to_string(), "--hidden-channels", "16"]).args(flags),
+    )
 }
 
 fn text(path: &Path) -> &str {
@@ -41,14 +43,12 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
         // 301 graphs minus 30 validation and 30 test graphs, on any number of processes.
         assert!(lines[..15].iter().all(|line| line["graphs"] == 241 && line["seconds"].as_f64() > Some(0.0)));
         let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;
-        assert_eq!(lines[best - 1]["valid_acc"], trained["valid_acc"], "the best epoch was taken");
+        assert_same(&lines[best - 1], &trained, &["valid_acc"]);
         // The saved model gives the same results on any number of processes and with any batch size.
         for (nproc, packing) in [(1, ["--batch-size", "7"]), (2, ["--max-nodes", "64"])] {
             let load = ["--json", "--load-model", text(&model)];
             let loaded = json_of(graph(nproc, &scratch, &[&FAKE[..], &packing, &load].concat()));
-            for score in ["valid_acc", "test_acc"] {
-                assert_eq!(loaded[score], trained[score]);
-            }
+            assert_same(&loaded, &trained, &["valid_acc", "test_acc"]);
         }
         assert_eq!(fs::read_dir(&scratch).expect("the folder").count(), 0, "nothing is left behind");
     }

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
-use programs::{ENDS_WITHIN, TRAIN, end, error_of, node, parts, run, stderr, unplace};
+use programs::{ENDS_WITHIN, TRAIN, end, error_of, node, parts, run, stderr, train_or_evaluate, unplace};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::Path;
@@ -263,7 +263,7 @@ fn threads_are_limited_by_flags_alone() {
         let train = |flags: &[&str]| {
             let mut command = node(&parts.path);
             command.args(["--num-epochs", "1", "--model", kind]).args(flags).arg(&model);
-            let output = run(command.env("MATMUL_NUM_THREADS", "many"));
+            let output = train_or_evaluate(command.env("MATMUL_NUM_THREADS", "many"));
             assert!(output.status.success(), "{}", stderr(&output));
             assert!(!stderr(&output).contains("MATMUL_NUM_THREADS"), "{}", stderr(&output));
         };

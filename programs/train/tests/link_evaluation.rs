@@ -5,7 +5,7 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
-use programs::{error_of, json_of, program, run, stderr, succeeded, written_by};
+use programs::{assert_same, error_of, json_of, program, run, stderr, succeeded, train_or_evaluate, written_by};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn link(dataset: &Path, processes: u32, flags: &[&str]) -> Output {
     let mut command = program();
     command.args(["link", "--dataset-root-dir"]).arg(dataset).args(["--nproc-per-node", &processes.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
-    run(command.args(flags))
+    train_or_evaluate(command.args(flags))
 }
 
 fn text(path: &Path) -> &str {
@@ -153,7 +153,7 @@ fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
             for (parts, processes) in [(&two, 2), (&three, 3), (&two, 4)] {
                 let found = evaluate(&parts.path, processes, &model, &[flags, &layer_wise].concat());
                 for split in ["valid", "test"] {
-                    assert_eq!(found[split]["edges"], expected[split]["edges"]);
+                    assert_same(&found, &expected, &[&format!("{split}.edges")]);
                     let edges = found[split]["edges"].as_u64().expect("edges") as usize;
                     assert_near(score(&found, split, "mrr"), score(&expected, split, "mrr"), edges, negatives);
                 }
@@ -316,7 +316,7 @@ fn edge_types_do_not_share_their_negatives() {
     graph.edge_types[1].held_out.valid.negatives = None;
     let some = written_by(&graph, 2);
     let found = evaluate(&some.path, 2, &model, &["--eval", "layer-wise"]);
-    assert_eq!(found["test"]["edges"], both["test"]["edges"]);
+    assert_same(&found, &both, &["test.edges"]);
     assert!(found["test"]["roc_auc"].is_null(), "sampled negatives: {found}");
 }
 

@@ -2,10 +2,11 @@
 
 use crate::programs;
 
-use edgecut_graph::HoldOut;
 use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
 use programs::{
-    error_of, json_of, link_parts, node, predict, program, run, stderr, succeeded, train, typed_link_parts, written_by,
+    assert_same, entry, error_of, json_of, link_parts, node, number_of, predict, program, run, stderr, succeeded,
+    train, train_or_evaluate, typed_link_parts, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
     let mut command = program();
     command.args(["link", "--dataset-root-dir"]).arg(parts).args(["--nproc-per-node", &nproc.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
-    run(command.args(flags))
+    train_or_evaluate(command.args(flags))
 }
 
 fn text(path: &Path) -> &str {
@@ -47,11 +48,11 @@ fn two_processes_train_links_and_say_how_it_went() {
     assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "histogram", "result"]);
     assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
     let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;
-    assert_eq!(lines[best - 1]["valid"], trained["valid"], "the best epoch was taken");
+    assert_same(&lines[best - 1], &trained, &["valid"]);
     assert!(lines[..4].iter().all(|line| score(line, "valid", "roc_auc") <= score(&trained, "valid", "roc_auc")));
     let load = [&shape[..], &["--load-model", text(&model)]].concat();
     let loaded = json_of(link(&parts.path, 2, &[&load[..], &["--json"]].concat()));
-    assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
+    assert_same(&loaded, &trained, &["valid", "test"]);
     let output = link(&parts.path, 2, &load);
     let said = String::from_utf8_lossy(&output.stdout);
     let expected =
@@ -65,14 +66,16 @@ fn two_processes_train_links_and_say_how_it_went() {
     };
     let (two, four) = (all(2), all(4));
     for split in ["valid", "test"] {
-        assert_eq!([&two[split]["edges"], &four[split]["edges"]], [&trained[split]["edges"]; 2]);
+        let edges = format!("{split}.edges");
+        assert_same(&two, &trained, &[&edges]);
+        assert_same(&four, &trained, &[&edges]);
         // Batches of other sizes may round the last bit of a score differently, which may swap two almost equal ones.
         let one_swap = 1.0 / trained[split]["edges"].as_f64().expect("a number of edges");
         assert!((score(&two, split, "mrr") - score(&four, split, "mrr")).abs() <= one_swap, "{two} and {four}");
     }
     assert!(two["test"]["roc_auc"].is_null() && score(&two, "test", "mrr") < score(&trained, "test", "mrr"), "{two}");
 
-    let output = run(node(&parts.path).args(["--nproc-per-node", "2", "--load-model"]).arg(&model));
+    let output = train_or_evaluate(node(&parts.path).args(["--nproc-per-node", "2", "--load-model"]).arg(&model));
     assert_each_says(&output, &format!("model {}: ", text(&model)));
     assert_each_says(&output, "it describes a model for links: use it with `train link`");
     let output = link(&parts.path, 2, &["--num-neighbors", "5", "--load-model", text(&model)]);
@@ -115,7 +118,7 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
         let mrr = trained["test"]["mrr"].as_f64().expect("a score");
         assert!(mrr > 0.015 && mrr < 0.15, "{trained}");
         let loaded = json_of(link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
-        assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
+        assert_same(&loaded, &trained, &["valid", "test"]);
     }
 }
 
@@ -134,7 +137,9 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--num-negatives", "0"], "num-negatives"),
         (&["--prefetch-bytes", "much"], "is not a number of bytes"),
         (&["--hold-out-edges", "0"], "give --num-epochs"),
-        (&["--hold-out-edges", "0", "--num-epochs", "2", "--metric", "mrr"], "no edges to evaluate on"),
+        (&["--hold-out-edges", "0", "--num-epochs", "2", "--eval-every", "2"], "no edges to validate on"),
+        (&["--hold-out-edges", "0", "--num-epochs", "2", "--lr-schedule", "plateau"], "no edges to validate on"),
+        (&["--hold-out-edges", "0", "--load-model", "m"], "--load-model evaluates: leave out --hold-out-edges"),
         (&["--decoder", "cosine"], "expected dot, distmult, complex, bilinear, transe, rotate or mlp"),
         (&["--decoder", "rotate:gamma=2"], "rotate has no setting \"gamma\": use margin"),
         (&["--loss", "margin:margin=0"], "margin 0 is not a number above 0 within the range of f32"),
@@ -159,7 +164,8 @@ fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     let result = json_of(&output);
     assert_eq!(result["best_epoch"], 3, "{result}");
     for split in ["valid", "test"] {
-        assert_eq!((&result[split]["edges"], &result[split]["mrr"]), (&Value::from(0), &Value::Null), "{result}");
+        let found = ["edges", "mrr"].map(|name| entry(&result, &format!("{split}.{name}")));
+        assert_eq!(found, [&Value::from(0), &Value::Null], "{result}");
     }
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
     let output = predict(&whole.path, &model, &out, &top);
@@ -207,9 +213,126 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let output = succeeded(predict(&timed.path, &saved, &timed.path.join("../out"), &["--output", "embedding"]));
     let note = "was trained with --time-attr edge_time, but neighbors of all times are read here";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    // Lists of all times are not compared with test edges, which their rows may foresee.
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "3"];
+    let output = succeeded(predict(&timed.path, &saved, &timed.path.join("../top"), &top));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
+    assert!(said.contains(note) && !said.contains("recall"), "{said}");
+    for more in [&["--time-attr", "edge_time"][..], &["--seed-time", "3"], &["--batch-size", "3"], &["--seed", "3"]] {
+        let output = predict(&timed.path, &saved, &timed.path.join("../none"), &[&top[..], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        assert!(error_of(&output).contains(&format!("{} applies to rows of nodes", more[0])), "{}", stderr(&output));
+    }
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
     assert!(error.contains("the neighbors of a node depend on the time of the edge"), "{error}");
     let error =
         error_of(&run(train("link", &timed.path).args(["--num-nodes", "1", "--load-model", "absent.safetensors"])));
     assert!(error.contains("absent.safetensors"), "{error}");
+}
+
+/// Returns purchases of items by users, and the reverse edges under a name that does not tell it. The sources have the degrees
+/// of the destinations.
+fn shop(held_out: &[EdgeTypeId]) -> Dataset {
+    const NUM: usize = 60;
+    let nodes = |name: &str| NodeData { name: name.into(), num_nodes: NUM, ..NodeData::default() };
+    let src: Vec<u32> = (0..6 * NUM as u32).map(|edge| edge % NUM as u32).collect();
+    let dst: Vec<u32> = (0..6 * NUM as u32).map(|edge| (edge * 7 + edge / NUM as u32) % NUM as u32).collect();
+    let [user, item] = [NodeTypeId(0), NodeTypeId(1)];
+    let mut graph = Dataset {
+        name: "shop".into(),
+        node_types: vec![nodes("user"), nodes("item")],
+        edge_types: vec![
+            EdgeData::new(user, "buys", item, src.clone().into(), dst.clone().into()),
+            EdgeData::new(item, "of", user, dst.into(), src.into()),
+        ],
+    };
+    graph.hold_out_edges(held_out, &HoldOut::random(0.1, 0.1, 0)).expect("held-out edges");
+    graph
+}
+
+const BUYS: EdgeTypeId = EdgeTypeId(0);
+const OF: EdgeTypeId = EdgeTypeId(1);
+
+#[test]
+fn a_saved_model_is_evaluated_on_the_edge_types_that_it_was_trained_to_predict() {
+    let both = written_by(&shop(&[BUYS, OF]), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model", "out"].map(|name| folder.path().join(name));
+    let shape = ["--model", "embedding", "--decoder", "distmult", "--json"];
+    let training = ["--num-epochs", "2", "--edge-types", "buys", "--save-model", text(&model)];
+    let output = link(&both.path, 2, &[&shape[..], &training].concat());
+    assert!(stderr(&output).contains("edge types to predict: user__buys__item\n"), "{}", stderr(&output));
+    let trained = json_of(output);
+    let load = [&shape[..], &["--load-model", text(&model)]].concat();
+    assert_same(&json_of(link(&both.path, 2, &load)), &trained, &["valid", "test"]);
+    for (flags, why) in [
+        (&["--edge-types", "of"][..], "--edge-types: the model"),
+        (&["--edge-types", "buys,of"], "was trained to predict user__buys__item, but not item__of__user"),
+        (&["--loss", "softmax"], "--loss softmax: the model"),
+    ] {
+        let error = error_of(&link(&both.path, 1, &[&load[..], flags].concat()));
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
+    let top = ["--output", "top-k", "--sources", "all", "--top-k", "3", "--edge-type"];
+    let error = error_of(&predict(&both.path, &model, &out, &[&top[..], &["of"]].concat()));
+    assert!(
+        error.contains("--edge-type item__of__user: the model") && error.contains("predict user__buys__item"),
+        "{error}"
+    );
+    succeeded(predict(&both.path, &model, &out, &[&top[..], &["buys"]].concat()));
+    // A dot product has no vector of the edge type.
+    let training = ["--model", "embedding", "--num-epochs", "1", "--edge-types", "buys", "--save-model", text(&model)];
+    succeeded(link(&both.path, 2, &training));
+    succeeded(predict(&both.path, &model, &out, &[&top[..], &["of", "--overwrite"]].concat()));
+}
+
+#[test]
+fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edges() {
+    let whole = written_by(&shop(&[]), 1);
+    let held_out = written_by(&shop(&[BUYS]), 1);
+    let mut test_alone = shop(&[BUYS]);
+    test_alone.edge_types[0].held_out.valid = EdgeList::default();
+    let test_alone = written_by(&test_alone, 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, tested] = ["model", "tested"].map(|name| folder.path().join(name));
+    let all = ["--model", "embedding", "--hold-out-edges", "0", "--num-epochs", "1", "--json"];
+    let error = error_of(&link(&whole.path, 1, &all));
+    assert!(error.contains("must be named: choose from user__buys__item, item__of__user (--edge-types)"), "{error}");
+    let paired = succeeded(link(&whole.path, 1, &[&all[..], &["--reverse-types", "buys=of"]].concat()));
+    assert!(stderr(&paired).contains("edge types to predict: user__buys__item\n"), "{}", stderr(&paired));
+    for flag in [&["--metric", "mrr"][..], &["--eval-negatives", "all"], &["--eval", "layer-wise"]] {
+        let output = link(&whole.path, 1, &[&all[..], &["--edge-types", "buys"], flag].concat());
+        assert_eq!(output.status.code(), Some(2), "{flag:?}: {}", stderr(&output));
+        assert!(error_of(&output).contains("no edges to evaluate on"), "{}", stderr(&output));
+    }
+    let save = ["--edge-types", "buys", "--save-model", text(&model)];
+    succeeded(link(&whole.path, 1, &[&all[..], &save].concat()));
+    let load = ["--model", "embedding", "--json", "--load-model", text(&model)];
+    let error = error_of(&link(&held_out.path, 1, &load));
+    assert!(error.contains("was trained on all edges of type user__buys__item"), "{error}");
+    let error = error_of(&link(&whole.path, 1, &load));
+    assert!(error.contains("it has no held-out edges to evaluate on"), "{error}");
+    // Test edges alone are ranked in both ways.
+    let save = ["--eval-negatives", "all", "--save-model", text(&tested)];
+    let trained = json_of(link(&test_alone.path, 1, &[&all[..], &save].concat()));
+    assert!(number_of(&trained, "test.edges") > 10.0, "{trained}");
+    let load = ["--model", "embedding", "--json", "--eval-negatives", "all", "--load-model", text(&tested)];
+    let output = link(&test_alone.path, 1, &load);
+    assert!(!stderr(&output).contains("held-out edges"), "{}", stderr(&output));
+    assert_same(&json_of(output), &trained, &["valid", "test"]);
+    let output = succeeded(link(&held_out.path, 1, &load));
+    assert!(stderr(&output).contains("are not those of the training"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_log_q_correction_needs_in_degrees_in_proportion_to_the_predicted_edges() {
+    let softmax = ["--loss", "softmax", "--shared-negatives", "--in-batch-negatives", "--log-q-correction"];
+    let flags = [&["--model", "embedding", "--num-epochs", "1", "--edge-types", "buys"], &softmax[..]].concat();
+    let mut graph = shop(&[BUYS]);
+    succeeded(link(&written_by(&graph, 2).path, 2, &flags));
+    // Other edges lead to a few items.
+    let ends: Vec<u32> = vec![0, 1, 2];
+    graph.edge_types.push(EdgeData::new(NodeTypeId(0), "views", NodeTypeId(1), ends.clone().into(), ends.into()));
+    let output = link(&written_by(&graph, 2).path, 2, &flags);
+    assert_each_says(&output, "a node of type item in a batch in proportion to its in-degree");
 }

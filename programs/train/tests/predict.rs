@@ -9,8 +9,8 @@ use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
-    TRAIN, assert_close, error_of, fake_parts, json_of, link_parts, parts, predict, predicted, program, run, stderr,
-    succeeded, trained, typed_parts, unplace,
+    TRAIN, assert_close, assert_same, error_of, fake_parts, json_of, link_parts, parts, predict, predicted, program,
+    run, stderr, succeeded, train_or_evaluate, trained, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -479,16 +479,17 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
         let ours = predicted(&two.path, &model, &out, &["--output", "logit"]);
         let expected = numbers(&out).1;
         // The evaluation has read all neighbors that the flags allow, and so does the prediction.
-        assert_eq!([&ours["valid_acc"], &ours["test_acc"]], [&result["valid_acc"], &result["test_acc"]], "{flags:?}");
+        assert_same(&ours, &result, &["valid_acc", "test_acc"]);
         for (parts, more) in [(&one, &[][..]), (&three, &["--nproc-per-node", "2"]), (&three, &["--batch-size", "7"])] {
             predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
             assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
         }
         // Evaluations take the flags from the file too.
         let load = ["--load-model", model.to_str().expect("a path"), "--json"];
-        let output = succeeded(run(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"])));
+        let evaluation = train_or_evaluate(programs::node(&three.path).args(load).args(["--nproc-per-node", "3"]));
+        let output = succeeded(evaluation);
         let evaluated: Value = serde_json::from_slice(&output.stdout).expect("a result");
-        assert_eq!(evaluated["test_acc"], result["test_acc"], "{flags:?}: {}", stderr(&output));
+        assert_same(&evaluated, &result, &["test_acc"]);
     }
     trained("node", &two.path, &model, &["--time-attr", "edge_time"]);
     let logits = |flags: &[&str]| {

@@ -7,8 +7,8 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, json_of, node, parts, program, random_graph, rank, run,
-    stderr, succeeded, train, typed_parts,
+    ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, parts, program,
+    random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
 };
 use serde_json::Value;
 use std::io::Read;
@@ -25,7 +25,7 @@ fn two_processes_train_and_say_how_it_went() {
     let result = |extra: &[&str]| -> Value {
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", "2", "--json", "--metrics"]).arg(&metrics).args(extra);
-        json_of(run(&mut command))
+        json_of(train_or_evaluate(&command))
     };
     let trained = result(&["--num-epochs", "4", "--save-model", model.to_str().expect("a UTF-8 path")]);
     // There are ten classes, and the features alone allow an accuracy of about 40 %.
@@ -47,10 +47,10 @@ fn two_processes_train_and_say_how_it_went() {
         assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
     }
     assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
-    assert_eq!(lines[6]["test_acc"], trained["test_acc"]);
+    assert_same(&lines[6], &trained, &["test_acc"]);
     assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
     let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
-    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
+    assert_same(&loaded, &trained, &["test_acc", "valid_acc"]);
 }
 
 /// Both processes run on one machine, so they share one cache.
@@ -332,7 +332,7 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
     let result_of = |processes: &str, extra: &[&str]| -> Value {
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", processes, "--json"]).args(extra);
-        json_of(run(&mut command))
+        json_of(train_or_evaluate(&command))
     };
     let result = |extra: &[&str]| result_of("2", extra);
     let model_path = model.to_str().expect("a UTF-8 path");
@@ -350,18 +350,18 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
     assert!(shards.iter().all(|shard| rows(shard)[1] == 16));
     assert_eq!(shards.iter().map(|shard| rows(shard)[0]).sum::<usize>(), 300);
     let loaded = result(&["--load-model", model_path]);
-    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
+    assert_same(&loaded, &trained, &["test_acc", "valid_acc"]);
     // One process holds both parts, and stores its rows in another order than it writes them.
     let alone = parts.path.join("../alone.safetensors");
     let alone = alone.to_str().expect("a UTF-8 path");
     let loaded = result_of("1", &["--load-model", model_path]);
-    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
+    assert_same(&loaded, &trained, &["test_acc", "valid_acc"]);
     let trained_alone = result_of("1", &["--num-epochs", "6", "--embedding-lr", "0.02", "--save-model", alone]);
     let loaded = result_of("2", &["--load-model", alone]);
-    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained_alone["test_acc"], &trained_alone["valid_acc"]));
+    assert_same(&loaded, &trained_alone, &["test_acc", "valid_acc"]);
     // The embeddings matter: with untrained ones the same model has another accuracy.
     let untrained = result(&["--num-epochs", "6", "--embedding-lr", "0"]);
-    assert_ne!(untrained["test_acc"], trained["test_acc"]);
+    assert_ne!(entry(&untrained, "test_acc"), entry(&trained, "test_acc"));
 }
 
 #[test]
@@ -648,7 +648,7 @@ fn the_commands_of_pygs_and_dgls_tutorials_train() {
         };
         assert!(expected.iter().all(|flag| has_note(flag)), "{said}");
         assert_eq!(said.matches("note: --").count(), expected.len(), "{said}");
-        serde_json::from_slice::<Value>(&first.stdout).expect("--json prints one JSON object")["valid_acc"].clone()
+        entry(&json_of(&first), "valid_acc").clone()
     });
     assert_eq!(losses[0], losses[1], "both commands mean the same");
 }

@@ -4,7 +4,7 @@ use crate::programs;
 
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, error_of, fake_parts, link_parts, program, run, stderr, succeeded, written_by};
+use programs::{TRAIN, entry, error_of, fake_parts, link_parts, program, run, stderr, succeeded, written_by};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -34,7 +34,9 @@ fn a_grid_is_trained_and_ranked() {
     let number = runs[0]["number"].as_u64().expect("a number");
     let metrics = std::fs::read_to_string(out.join(format!("run-{number}.jsonl"))).expect("the metrics");
     let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
-    assert_eq!((&last["valid_metric"], &last["test_metric"]), (&runs[0]["valid"], &runs[0]["test"]));
+    for (of_run, of_sweep) in [("valid_metric", "valid"), ("test_metric", "test")] {
+        assert_eq!(entry(&last, of_run), entry(&runs[0], of_sweep));
+    }
 }
 
 #[test]
@@ -121,6 +123,21 @@ fn wrong_sweeps_are_refused() {
     refused(&["--set", "lr"], "FLAG=VALUES");
     refused(&["--set", "lr=0.1..0.2"], "--random");
     refused(&["--set", "lr=0.1 0.2", "--set", "lr=1"], "twice");
+    // No run starts, since its result would have no score.
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model");
+    for (set, flag) in [("lr=0.1", "--hold-out-edges=0"), ("hold-out-edges=0.1,0.1 0", "--quiet")] {
+        let mut command = program();
+        command.args(["sweep", "--set", set, "--", "link", flag, "--num-epochs", "1", "--dataset-root-dir"]);
+        let output = run(command.arg(&parts.path).arg("--save-model").arg(&model));
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(
+            error_of(&output).contains("no validation edges whose metric could be compared"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "a run was started");
     let mut command = Command::new(TRAIN);
     command.args(["sweep", "--set", "lr=1", "--", "sample"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     assert!(error_of(&run(&mut command)).contains("'sample' cannot be swept"));

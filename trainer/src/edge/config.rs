@@ -10,7 +10,7 @@ use crate::models::{EdgeModelConfig, GraphSchema, TargetEdges};
 use crate::objective::Objective;
 use crate::training_config::TrainingConfig;
 use edgecut_gnn::nn::EdgeDecoderKind;
-use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
+use edgecut_graph::{EdgeTypeId, Meta};
 use edgecut_settings::{Flag, settings};
 
 settings! {
@@ -67,7 +67,7 @@ impl EdgeTrainingConfig {
 pub fn labeled_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     let labeled: Vec<usize> = (0..meta.edge_types.len()).filter(|&e| meta.edge_types[e].labels.is_some()).collect();
-    let names = || labeled.iter().map(|&e| full_name(&meta.edge_types[e])).collect::<Vec<_>>().join(", ");
+    let names = || labeled.iter().map(|&e| meta.edge_types[e].full_name()).collect::<Vec<_>>().join(", ");
     if labeled.is_empty() {
         return fail("no edge type has labels, which train edge needs".into());
     }
@@ -84,11 +84,6 @@ pub fn labeled_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, 
     }
 }
 
-/// Returns the name of an edge type, such as `user__pays__shop`.
-fn full_name(edges: &EdgeTypeMeta) -> String {
-    format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)
-}
-
 /// Returns the loss and the metric of a configuration, which fit the labels of the edges.
 ///
 /// # Errors
@@ -96,7 +91,7 @@ fn full_name(edges: &EdgeTypeMeta) -> String {
 pub(super) fn objective(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Objective, TrainError> {
     let edges = &meta.edge_types[labeled_edge_type(meta, config.edge_type.as_deref())?.index()];
     let Some(targets) = OutputKind::of_edges(edges) else {
-        let what = format!("dataset {}: no edge of type {} has a label", meta.dataset, full_name(edges));
+        let what = format!("dataset {}: no edge of type {} has a label", meta.dataset, edges.full_name());
         return Err(TrainError::Config { what });
     };
     Objective::new(config.training.step.loss.as_ref(), config.metric, targets, &meta.dataset)
@@ -159,7 +154,7 @@ pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize)
         return fail(format!(
             "the model reads {} features of each edge, but edges of type {} have {}",
             model.edge_feature_dim,
-            full_name(edges),
+            edges.full_name(),
             edges.feature_dim
         ));
     }

@@ -19,41 +19,41 @@ settings! {
     pub struct FitConfig {
         /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]
         pub num_epochs: u64 = 10
-            => Flag::new("N").aliases(&["epochs"]).checked(at_least_1_long).default_later().may_change();
+            => Flag::new("N").aliases(&["epochs"]).checked(at_least_1_long).default_later().may_change().training_only();
         /// Stop after N validations in a row without a better metric; 0 never stops early [default: 20 without
         /// --num-epochs, 0 with it]
-        pub patience: Option<u64> = None => Flag::new("N").may_change();
+        pub patience: Option<u64> = None => Flag::new("N").may_change().training_only();
         /// Learning rate
-        pub lr: f64 = 0.003 => Flag::new("X").aliases(&["learning-rate"]).checked(not_negative);
+        pub lr: f64 = 0.003 => Flag::new("X").aliases(&["learning-rate"]).checked(not_negative).training_only();
         /// Optimizer of all parameters. Embeddings of nodes have a sparse Adam
-        pub optimizer: OptimizerKind = OptimizerKind::Adam => Flag::new("OPTIMIZER");
+        pub optimizer: OptimizerKind = OptimizerKind::Adam => Flag::new("OPTIMIZER").training_only();
         /// Momentum of sgd [default: 0.9]
-        pub momentum: Option<f64> = None => Flag::new("X").checked(not_negative);
+        pub momentum: Option<f64> = None => Flag::new("X").checked(not_negative).training_only();
         /// Change of --lr from epoch to epoch [default: step for train graph, otherwise constant]
-        pub lr_schedule: LrSchedule = LrSchedule::Constant => Flag::new("LR_SCHEDULE").default_later();
+        pub lr_schedule: LrSchedule = LrSchedule::Constant => Flag::new("LR_SCHEDULE").default_later().training_only();
         /// Epochs between two changes of a step schedule; 0 keeps the learning rate constant [default: 50]
-        pub lr_step: Option<u64> = None => Flag::new("N");
+        pub lr_step: Option<u64> = None => Flag::new("N").training_only();
         /// Factor of each change of a step schedule or on a plateau [default: 0.5, on a plateau 0.1]
-        pub lr_gamma: Option<f64> = None => Flag::new("G").checked(not_negative);
+        pub lr_gamma: Option<f64> = None => Flag::new("G").checked(not_negative).training_only();
         /// Validations without a better metric before the learning rate falls on a plateau [default: 10]
-        pub lr_patience: Option<u64> = None => Flag::new("N");
+        pub lr_patience: Option<u64> = None => Flag::new("N").training_only();
         /// Steps over which the learning rate rises linearly at the start
-        pub warmup_steps: u64 = 0 => Flag::new("N");
+        pub warmup_steps: u64 = 0 => Flag::new("N").training_only();
         /// Largest norm of the gradients of all parameters together; longer ones are scaled down [default: no limit]
-        pub grad_clip: Option<f64> = None => Flag::new("NORM").checked(positive);
+        pub grad_clip: Option<f64> = None => Flag::new("NORM").checked(positive).training_only();
         /// Average the gradients of N steps before the optimizer takes one step, as with batches N times larger. Not for
         /// models with embeddings
         pub accumulate_steps: u64 = 1 => Flag::new("N")
-            .aliases(&["gradient-accumulation-steps", "gradient_accumulation_steps"]).checked(at_least_1_long);
+            .aliases(&["gradient-accumulation-steps", "gradient_accumulation_steps"]).checked(at_least_1_long).training_only();
         /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
-        pub weight_decay: f64 = 0.0 => Flag::new("X").checked(not_negative);
+        pub weight_decay: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
         /// Keep these parameters as they are, for example layers.0,encoders: names of tensors as in a saved model, or the
         /// first parts of their names. `embeddings` are the embeddings of nodes without features
-        pub freeze: Vec<String> = Vec::new() => Flag::new("LIST").checked(is_named).conflicts_with(&["load_model"]);
+        pub freeze: Vec<String> = Vec::new() => Flag::new("LIST").checked(is_named).training_only();
         /// Random seed
         pub seed: u64 = 0 => Flag::new("S");
         /// Evaluate on the validation set every N epochs, and after the last one
-        pub eval_every: u64 = 1 => Flag::new("N").checked(at_least_1_long);
+        pub eval_every: u64 = 1 => Flag::new("N").checked(at_least_1_long).training_only();
         /// The measure that lowers a rate with [`LrSchedule::Plateau`].
         pub plateau_on: PlateauOn = PlateauOn::ValidationMetric;
         /// The saved model to start from; `None` starts from the given model.

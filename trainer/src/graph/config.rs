@@ -44,11 +44,11 @@ settings! {
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
         /// Dropout probability of the pooled vectors
-        pub dropout: f64 = 0.5 => Flag::new("P").checked(below_1);
+        pub dropout: f64 = 0.5 => Flag::new("P").checked(below_1).training_only();
         /// The size of a rank's batch.
         pub packing: Packing = Packing::Graphs(32);
         /// Skip the last step of an epoch if its batches are not full
-        pub drop_last: bool = false => Flag::switch();
+        pub drop_last: bool = false => Flag::switch().training_only();
         /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on.
         pub fit: FitConfig =
             FitConfig { num_epochs: 100, lr: 0.01, lr_schedule: LrSchedule::Step, ..FitConfig::default() };

@@ -10,7 +10,7 @@ use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_gnn::nn::{EdgeEnd, LinkQueries};
 use edgecut_gnn::ops::{GnnBackend, consumed};
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta, NodeTypeId};
 use std::sync::Arc;
 
 /// The rows of the nodes that an edge type connects, computed by the encoder of a model for links.
@@ -62,8 +62,7 @@ pub fn link_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, Tra
         (None, [_]) => Ok(EdgeTypeId(0)),
         (None, []) => Err(TrainError::Config { what: "the graph has no edge types".into() }),
         (None, all) => {
-            let names: Vec<String> =
-                all.iter().map(|edges| format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)).collect();
+            let names: Vec<String> = all.iter().map(EdgeTypeMeta::full_name).collect();
             let what = format!("the graph has several edge types: choose one of {} (`edge_type`)", names.join(", "));
             Err(TrainError::Config { what })
         }

@@ -8,7 +8,7 @@ use crate::models::LinkModelConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_gnn::nn::{DecoderKind, Dot};
-use edgecut_graph::{EdgeTypeId, Meta};
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, Meta};
 use edgecut_settings::{Flag, in_range, not_negative, settings, text_value, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ settings! {
         /// The settings of the encoder and its training.
         pub training: TrainingConfig = TrainingConfig::default();
         /// Edge types to predict, separated by commas: relation names or SRC__REL__DST [default: all types with held-out
-        /// edges]
+        /// edges, and with --load-model those of the training]
         pub edge_types: Vec<String> = Vec::new() => Flag::new("LIST");
         /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
         /// always paired. Message passing excludes the seed edges of a batch and their reverses
@@ -43,25 +43,25 @@ settings! {
         /// Loss of an edge and its negatives, with settings as in NAME:SETTING=VALUE,SETTING=VALUE
         pub loss: LinkLoss = LinkLoss::Bce(Bce {}) => Flag::new("NAME[:SETTINGS]");
         /// Negative destinations per training edge
-        pub num_negatives: usize = 1 => Flag::new("N").checked(in_range::<1, 1_000_000>);
+        pub num_negatives: usize = 1 => Flag::new("N").checked(in_range::<1, 1_000_000>).training_only();
         /// Probability distribution of negative destinations
-        pub negatives: NegativeDistribution = NegativeDistribution::Uniform => Flag::new("NEGATIVES");
+        pub negatives: NegativeDistribution = NegativeDistribution::Uniform => Flag::new("NEGATIVES").training_only();
         /// Use the same negatives for all edges of a batch, which makes large --num-negatives cheap
-        pub shared_negatives: bool = false => Flag::switch();
+        pub shared_negatives: bool = false => Flag::switch().training_only();
         /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. The source of the
         /// edge and destinations that an edge of the batch connects it to are excluded
-        pub in_batch_negatives: bool = false => Flag::switch().requires("shared_negatives");
+        pub in_batch_negatives: bool = false => Flag::switch().requires("shared_negatives").training_only();
         // Yi et al., "Sampling-bias-corrected neural modeling for large corpus item recommendations", RecSys 2019.
         /// With --in-batch-negatives and --loss softmax: correct the scores of negatives by the probability that they are
         /// in the batch, which grows with their popularity. Otherwise popular nodes are negatives too often
-        pub log_q_correction: bool = false => Flag::switch().requires("in_batch_negatives");
+        pub log_q_correction: bool = false => Flag::switch().requires("in_batch_negatives").training_only();
         /// Weight each training edge in the loss by its stored weight
-        pub weighted_loss: bool = false => Flag::switch();
+        pub weighted_loss: bool = false => Flag::switch().training_only();
         /// Never sample an edge of the message-passing graph as a negative, nor the same negative twice for an edge
-        pub exclude_positives: bool = false => Flag::switch().conflicts_with(&["shared_negatives"]);
+        pub exclude_positives: bool = false => Flag::switch().conflicts_with(&["shared_negatives"]).training_only();
         // Lacroix, Usunier and Obozinski, "Canonical tensor decomposition for knowledge base completion", ICML 2018.
         /// Weight of the N3 regularization: the cubed entries of the source, destination and relation vectors
-        pub n3_weight: f64 = 0.0 => Flag::new("X").checked(not_negative);
+        pub n3_weight: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
         /// Negatives to rank each held-out edge against: N sampled destinations, all nodes, or those that the dataset gives
         /// (given). Destinations of known edges of the same source are excluded from the first two [default: given if the
         /// dataset has them, else 100]
@@ -86,6 +86,23 @@ impl LinkTrainingConfig {
             exclude: if self.exclude_positives { Exclude::Edges } else { Exclude::Nothing },
             shared: self.shared_negatives,
         }
+    }
+
+    /// Returns this configuration for the evaluation of a saved model, which needs validation or test edges.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the graph has neither, or for an unknown or ambiguous edge type.
+    pub fn for_evaluation(&self, meta: &Meta) -> Result<Self, TrainError> {
+        let [has_validation, has_test] = held_out_of(meta, &chosen_edge_types(meta, self)?);
+        if !has_validation && !has_test {
+            let what = format!(
+                "dataset {}: it has no held-out edges to evaluate on: hold out edges (`hold_out_edges=0.1,0.1`), or give it \
+                 validation or test edges",
+                meta.dataset
+            );
+            return Err(TrainError::Config { what });
+        }
+        Ok(Self { without_validation: !has_validation, ..self.clone() })
     }
 }
 
@@ -236,12 +253,12 @@ impl FromStr for LinkMetric {
     }
 }
 
-/// Returns the edge types that `config` names, or else all types with held-out edges. Without validation and held-out
-/// edges, these are all types.
+/// Returns the edge types that `config` names, or else all types with held-out edges. Without held-out edges, this is the only
+/// type that is not the reverse of another.
 ///
 /// # Errors
-/// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, or if the metric
-/// does not support the evaluation.
+/// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, if types must be named,
+/// or if the metric does not support the evaluation.
 pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     if config.metric.needs_all_scores() && config.eval_negatives == LinkEvaluation::Filtered {
@@ -251,20 +268,8 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
     if config.rank == RankedEnds::Both && config.eval_negatives != LinkEvaluation::Filtered {
         return fail("both ends are ranked among all nodes only: evaluate among all (`eval_negatives=all`)".into());
     }
-    let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
-        let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);
-        let all = 0..meta.edge_types.len();
-        if config.without_validation && !all.clone().any(|e| held_out(&e)) {
-            all.map(|e| EdgeTypeId(e as u16)).collect()
-        } else {
-            all.filter(held_out).map(|e| EdgeTypeId(e as u16)).collect()
-        }
-    } else {
-        // The set removes types that are named twice.
-        let named = config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<BTreeSet<_>, _>>()?;
-        named.into_iter().collect()
-    };
-    let has_validation = types.iter().any(|e| meta.edge_types[e.index()].held_out[0] > 0);
+    let types = chosen_edge_types(meta, config)?;
+    let [has_validation, _] = held_out_of(meta, &types);
     if config.without_validation && has_validation {
         return fail(
             "it has validation edges, which are not trained on: leave `hold_out_edges=0` out to validate on them, or \
@@ -280,6 +285,49 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
         );
     }
     Ok(types)
+}
+
+/// Returns the edge types to predict. Their held-out edges are not checked.
+fn chosen_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
+    if !config.edge_types.is_empty() {
+        // The set removes types that are named twice.
+        let named = config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<BTreeSet<_>, _>>()?;
+        return Ok(named.into_iter().collect());
+    }
+    let all = (0..meta.edge_types.len()).map(|e| EdgeTypeId(e as u16));
+    let held_out: Vec<EdgeTypeId> = all.clone().filter(|&e| held_out_of(meta, &[e]) != [false; 2]).collect();
+    if !config.without_validation || !held_out.is_empty() {
+        return Ok(held_out);
+    }
+    let pairs = reverse_edge_types(meta, config)?;
+    let forward: Vec<EdgeTypeId> = all.filter(|&e| !is_reverse(meta, e, &pairs)).collect();
+    if forward.len() > 1 {
+        // Without held-out edges, nothing tells the types to predict from those that only carry messages.
+        let names: Vec<String> = forward.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
+        let what = format!(
+            "dataset {}: it has several edge types and no held-out edges, so that the types to predict must be named: \
+             choose from {} (`edge_types`)",
+            meta.dataset,
+            names.join(", ")
+        );
+        return Err(TrainError::Config { what });
+    }
+    Ok(forward)
+}
+
+/// Returns true if an edge type is the second of a declared pair, or is named as the reverse of another type.
+fn is_reverse(meta: &Meta, edge_type: EdgeTypeId, pairs: &[(EdgeTypeId, EdgeTypeId)]) -> bool {
+    let edges = &meta.edge_types[edge_type.index()];
+    let is_of = |other: &EdgeTypeMeta| {
+        edges.relation.strip_prefix("rev_") == Some(&other.relation)
+            && (&edges.src_type, &edges.dst_type) == (&other.dst_type, &other.src_type)
+    };
+    pairs.iter().any(|(_, other)| *other == edge_type) || meta.edge_types.iter().any(is_of)
+}
+
+/// Returns true for validation edges if one of the types has some, and for test edges likewise.
+pub(super) fn held_out_of(meta: &Meta, edge_types: &[EdgeTypeId]) -> [bool; 2] {
+    [0, 1].map(|at| edge_types.iter().any(|e| meta.edge_types[e.index()].held_out[at] > 0))
 }
 
 /// Returns the pairs of edge types that `config` declares as the reverse of each other.

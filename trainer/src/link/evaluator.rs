@@ -1,7 +1,9 @@
 //! Evaluation of link prediction: ranks held-out edges against negatives.
 
 use super::batch::{LinkTensorBatch, NegativeChoice, NegativeRows};
-use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::config::{
+    LinkEvaluation, LinkMetric, LinkTrainingConfig, held_out_of, reverse_edge_types, target_edge_types,
+};
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
@@ -114,8 +116,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         };
         let device = device.clone();
         let meta = graph.part().meta();
-        let types = target_edge_types(meta, config)?;
-        let has_edges = [0, 1].map(|at| types.iter().any(|e| meta.edge_types[e.index()].held_out[at] > 0));
+        let has_edges = held_out_of(meta, &target_edge_types(meta, config)?);
         Ok(Self { ranking, negatives, has_edges, schema: Arc::clone(schema), options, metric: config.metric, device })
     }
 

@@ -91,8 +91,9 @@ pub fn evaluate_link<'a, B: GnnBackend>(
 ) -> Result<LinkResult, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
     let training = config.training.for_network(&model_config.encoder);
-    let config = &LinkTrainingConfig { training, ..config.clone() };
-    let asked = link_model_config(graph.part().meta(), config)?;
+    let meta = graph.part().meta();
+    let config = &LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
+    let asked = link_model_config(meta, config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));
     }

@@ -83,6 +83,7 @@ where
             );
             return Err(TrainError::Config { what });
         }
+        let popularity = Popularity::new(graph, config, world)?;
         let evaluation_options = batch_options(model_config, false);
         Ok(Self {
             evaluator: LinkEvaluator::new(graph, &schema, evaluation_options, config, device, world)?,
@@ -98,7 +99,7 @@ where
                     in_batch: config.in_batch_negatives,
                     self_pairs: config.decoder.is_relational(),
                 },
-                popularity: Popularity::new(graph.part().meta(), config),
+                popularity,
             },
             num_left_out: 0,
             device: device.clone(),
@@ -244,6 +245,10 @@ mod tests {
         let cluster = Cluster::join_local(1, |_| {}).expect("a job of one").remove(0);
         let part = share_dataset(&cluster, || {
             let mut graph = fake(&FakeOptions { avg_num_nodes: 200, num_channels: 0, ..FakeOptions::default() })?;
+            if log_q_correction {
+                // In-degrees are in proportion to the ends of edges only if each edge has its reverse.
+                graph.to_undirected();
+            }
             graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.1, 1))?;
             Ok::<_, edgecut_graph::GraphError>(graph)
         });

@@ -44,6 +44,9 @@ pub(super) struct ShardEntry {
     /// whose sum is not finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sums: Vec<Vec<f64>>,
+    /// The checksum of the file. Absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) xxh3: Option<String>,
 }
 
 impl ShardEntry {
@@ -92,7 +95,7 @@ impl EmbeddingIndex {
         kind
     }
 
-    /// Returns the mean of the rows of a node type, if the shards say their sums.
+    /// Returns the mean of the rows of a node type, if the shards say their sums and the mean is finite.
     pub(super) fn mean(&self, node_type: &str) -> Option<Vec<f32>> {
         let table = self.table(node_type)?;
         let TableEntry { num_nodes, dim, .. } = self.tables[table];
@@ -101,7 +104,8 @@ impl EmbeddingIndex {
             let sum = shard.sums.get(table).filter(|sum| sum.len() == dim)?;
             mean.iter_mut().zip(sum).for_each(|(mean, sum)| *mean += sum / num_nodes as f64);
         }
-        Some(mean.into_iter().map(|mean| mean as f32).collect())
+        let mean: Vec<f32> = mean.into_iter().map(|mean| mean as f32).collect();
+        mean.iter().all(|value| value.is_finite()).then_some(mean)
     }
 
     /// Returns the position of the table of a node type.
@@ -169,6 +173,17 @@ mod tests {
             ["model.safetensors", "a.rank_1.safetensors", "../a.rank_0-of-1.safetensors", "a.rank_x-of-1.safetensors"]
         {
             assert_eq!(save_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_mean_that_is_not_finite_is_not_told() {
+        for (sum, mean) in [("3.0", Some(vec![3.0])), ("1e300", None)] {
+            let text = format!(
+                r#"{{"save":"1","tables":[{{"node_type":"user","num_nodes":1,"dim":1}}],
+                "shards":[{{"file":"1.rank_0-of-1.safetensors","rows":[1],"sums":[[{sum}]]}}]}}"#
+            );
+            assert_eq!(EmbeddingIndex::parse(&text, Path::new("m")).expect("an index").mean("user"), mean);
         }
     }
 

@@ -9,9 +9,12 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The number of bytes of the length field before the header.
 const LENGTH_BYTES: u64 = 8;
+/// The number of bytes that are hashed at a time.
+const PIECE_BYTES: usize = 1 << 20;
 /// The maximum length of a header. A longer one is rejected before memory is allocated for it.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
@@ -116,6 +119,32 @@ impl<'a> FileHeader<'a> {
             .map_err(|source| ModelFileError::Read { path: self.path.to_owned(), source })
     }
 
+    /// Compares the bytes of the file with their checksum.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Shard`] for another checksum.
+    pub(super) fn check(&self, expected: &str) -> Result<(), ModelFileError> {
+        let num_bytes = self.data_start + self.header.data_len() as u64;
+        let mut piece = vec![0; PIECE_BYTES.min(num_bytes as usize)];
+        let mut hash = Xxh3::new();
+        let mut start = 0;
+        while start < num_bytes {
+            let count = (num_bytes - start).min(piece.len() as u64) as usize;
+            let read = self.file.read_exact_at(&mut piece[..count], start);
+            read.map_err(|source| ModelFileError::Read { path: self.path.to_owned(), source })?;
+            hash.update(&piece[..count]);
+            start += count as u64;
+        }
+        let found = checksum_text(&hash);
+        if found == expected {
+            return Ok(());
+        }
+        let what = format!(
+            "its checksum is {found}, but the model file lists {expected}: the file was changed, copy it again"
+        );
+        Err(ModelFileError::Shard { path: self.path.to_owned(), what })
+    }
+
     /// Makes the bytes of a safetensors file with the tensors whose names `wanted` accepts, and with other metadata.
     ///
     /// # Errors
@@ -141,6 +170,11 @@ impl<'a> FileHeader<'a> {
         let views = views.collect::<Result<Vec<_>, SafeTensorError>>().map_err(format_error)?;
         serialize(views, Some(metadata)).map_err(format_error)
     }
+}
+
+/// Returns a checksum as the index of a model lists it.
+pub(super) fn checksum_text(hash: &Xxh3) -> String {
+    format!("{:016x}", hash.digest())
 }
 
 /// A tensor that the header lists before its data is written.

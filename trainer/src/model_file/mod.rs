@@ -34,6 +34,9 @@ mod best_model;
 mod embedding_index;
 mod embedding_table;
 mod file_header;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod model_origin;
 mod model_saver;
 mod new_embeddings;

@@ -19,8 +19,11 @@ pub(super) enum IdKind {
     /// The file does not say which ids the nodes had. Files of earlier versions do not.
     #[default]
     Unknown,
-    /// The row numbers of the dataset.
+    /// The row numbers of arrays.
     Rows,
+    /// Ids of a table that are its row numbers.
+    #[serde(rename = "table_rows")]
+    TableRows,
     /// Whole numbers of a table.
     Numbers,
     /// Texts of a table.
@@ -32,7 +35,7 @@ pub(super) enum IdKind {
 pub(crate) type PositionsById = HashMap<u128, u32>;
 
 /// Returns the positions of the nodes of a type that a process holds, in ascending order of their original ids, by the ids
-/// of their table. A node type whose ids are row numbers has these as ids. Returns `None` if the ids cannot be read,
+/// of their table. A table whose ids are its row numbers has these as ids. Returns `None` if the ids cannot be read,
 /// because the graph has no reader for them.
 ///
 /// # Errors
@@ -95,7 +98,7 @@ impl SavedIds {
         let name = table_ids_name(node_type);
         let mut ends = None;
         let ids = match kind {
-            IdKind::Unknown | IdKind::Rows => {
+            IdKind::Unknown | IdKind::Rows | IdKind::TableRows => {
                 header.expect(&super::original_ids_name(node_type), Dtype::U32, &[num_rows])?
             }
             IdKind::Numbers => header.expect(&name, Dtype::I64, &[num_rows])?,
@@ -114,7 +117,7 @@ impl SavedIds {
     /// [`ModelFileError`] if the file cannot be read, or if the texts do not follow each other.
     pub(super) fn hashes(&mut self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<Vec<u128>, ModelFileError> {
         match self.kind {
-            IdKind::Unknown | IdKind::Rows => {
+            IdKind::Unknown | IdKind::Rows | IdKind::TableRows => {
                 let words = header.words::<4>(&self.ids, rows)?;
                 Ok(words.iter().map(|&word| self.hasher.of_number(i64::from(u32::from_le_bytes(word)))).collect())
             }

@@ -1,7 +1,7 @@
 //! The reader of the embeddings of a saved model, row by row.
 
 use super::EmbeddingTable;
-use super::embedding_index::{EmbeddingIndex, TableEntry, shard_folder};
+use super::embedding_index::{EmbeddingIndex, ShardEntry, TableEntry, shard_folder};
 use super::file_header::FileHeader;
 use super::new_embeddings::{MatchedRows, NewEmbeddings};
 use super::row_ids::{IdKind, PositionsById, SavedIds};
@@ -11,8 +11,10 @@ use edgecut_dist_sampler::SetRow;
 use edgecut_graph::Meta;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The approximate number of bytes of a table that are in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -35,8 +37,11 @@ pub struct SavedEmbeddings {
 #[derive(Clone, Debug)]
 enum Contents {
     InMemory(Vec<EmbeddingTable>),
-    InFiles { model: PathBuf, index: EmbeddingIndex },
+    InFiles { model: PathBuf, index: EmbeddingIndex, checked: CheckedShards },
 }
+
+/// The names of the shards whose checksums were compared, so that each file is hashed once.
+type CheckedShards = Arc<Mutex<BTreeSet<String>>>;
 
 /// The size of the embeddings of a node type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +76,7 @@ impl SavedEmbeddings {
     }
 
     pub(super) fn in_files(model: &Path, index: EmbeddingIndex) -> Self {
-        Self::new(Contents::InFiles { model: model.to_owned(), index })
+        Self::new(Contents::InFiles { model: model.to_owned(), index, checked: CheckedShards::default() })
     }
 
     fn new(contents: Contents) -> Self {
@@ -134,15 +139,21 @@ impl SavedEmbeddings {
     /// the ids, or the table of the training had the same ids in the same order.
     ///
     /// # Errors
-    /// [`ModelFileError::OtherData`] if the nodes have other ids than in the training, and the file does not say which.
+    /// [`ModelFileError::OtherData`] if the nodes have other ids than in the training, and the file does not say which, or if
+    /// the ids are of a table on one side and row numbers of arrays on the other.
     pub(crate) fn is_matched_by_ids(&self, meta: &Meta, node_type: &str) -> Result<bool, ModelFileError> {
         let kind = self.id_kind(node_type);
         if kind == IdKind::Unknown {
             return self.check_nodes(meta, node_type).map(|()| false);
         }
         let has_id_map = meta.node_types.iter().any(|nodes| nodes.name == node_type && nodes.has_id_map);
-        if kind == IdKind::Rows && !has_id_map {
-            return Ok(false);
+        match kind {
+            IdKind::Rows if has_id_map => return Err(self.ids_of_arrays(node_type, "here", "in its training")),
+            IdKind::Numbers | IdKind::Texts if !has_id_map && !meta.has_transforms => {
+                return Err(self.ids_of_arrays(node_type, "in its training", "here"));
+            }
+            IdKind::Rows | IdKind::TableRows if !has_id_map => return Ok(false),
+            IdKind::Unknown | IdKind::Rows | IdKind::TableRows | IdKind::Numbers | IdKind::Texts => {}
         }
         Ok(!self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_same_nodes(meta, node_type)))
     }
@@ -150,8 +161,21 @@ impl SavedEmbeddings {
     /// Returns true if rows can be matched with a graph that has another number of nodes.
     pub(crate) fn may_differ(&self, meta: &Meta, node_type: &str) -> bool {
         // The rows of a table without other ids are the ids of its edges. Arrays may be of any other graph.
-        let is_known = self.id_kind(node_type) != IdKind::Unknown;
-        is_known && (meta.has_transforms || self.new_embeddings.is_some())
+        match self.id_kind(node_type) {
+            IdKind::Unknown => false,
+            IdKind::Rows => self.new_embeddings.is_some(),
+            IdKind::TableRows | IdKind::Numbers | IdKind::Texts => meta.has_transforms || self.new_embeddings.is_some(),
+        }
+    }
+
+    /// Returns the error of nodes that have ids of a table on one side, and row numbers of arrays on the other. A number is
+    /// another node on each side.
+    fn ids_of_arrays(&self, node_type: &str, of_table: &str, of_arrays: &str) -> ModelFileError {
+        let what = format!(
+            "the nodes of type {node_type} have ids of a table {of_table}, and are row numbers of arrays {of_arrays}, so that \
+             no saved row is known to be of a node: load the model for parts of the same kind, or train a model for this graph"
+        );
+        ModelFileError::OtherData { path: self.path(), what }
     }
 
     /// Returns the error of a graph none of whose nodes has a saved row.
@@ -303,7 +327,7 @@ impl SavedEmbeddings {
     pub(crate) fn read_rows(&self, wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<Vec<usize>, ModelFileError> {
         match &self.contents {
             Contents::InMemory(tables) => read_from_memory(tables, wanted, set).map(|()| Vec::new()),
-            Contents::InFiles { model, index } => Files { model, index, wanted }.read(set),
+            Contents::InFiles { model, index, checked } => Files { model, index, checked, wanted }.read(set),
         }
     }
 }
@@ -329,6 +353,7 @@ fn read_from_memory(tables: &[EmbeddingTable], wanted: &WantedRows<'_>, set: Set
 struct Files<'a> {
     model: &'a Path,
     index: &'a EmbeddingIndex,
+    checked: &'a Mutex<BTreeSet<String>>,
     wanted: &'a WantedRows<'a>,
 }
 
@@ -365,7 +390,7 @@ impl Files<'_> {
         let lookup = self.wanted.ids.as_ref().map_or(Lookup::OriginalIds(known), Lookup::TableIds);
         let mut rows = Rows { lookup, found: vec![false; num_known], left: num_known };
         if self.index.save.is_empty() {
-            let held = HeldRows { num_rows: num_nodes, ids: IdKind::Unknown };
+            let held = HeldRows { num_rows: num_nodes, ids: IdKind::Unknown, shard: None };
             self.read_shard(self.model, held, &mut rows, set)?;
         }
         // Shards that are missing are only an error if the others do not hold all wanted rows: a process does not need
@@ -378,7 +403,7 @@ impl Files<'_> {
                 continue;
             }
             let path = folder.join(&shard.file);
-            let held = HeldRows { num_rows: shard.rows[number], ids: shard.id_kind(number) };
+            let held = HeldRows { num_rows: shard.rows[number], ids: shard.id_kind(number), shard: Some(shard) };
             match self.read_shard(&path, held, &mut rows, set) {
                 Err(ModelFileError::Read { path, source }) if source.kind() == ErrorKind::NotFound => {
                     missing.push(path)
@@ -407,11 +432,22 @@ impl Files<'_> {
         })
     }
 
+    /// Compares a shard with its checksum, if the index lists one and this was not done before.
+    fn check(&self, header: &FileHeader<'_>, shard: &ShardEntry) -> Result<(), ModelFileError> {
+        let Some(expected) = &shard.xxh3 else { return Ok(()) };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if !checked.contains(&shard.file) {
+            header.check(expected)?;
+            checked.insert(shard.file.clone());
+        }
+        Ok(())
+    }
+
     /// Reads the wanted rows of one file.
     fn read_shard(
         &self,
         path: &Path,
-        held: HeldRows,
+        held: HeldRows<'_>,
         rows: &mut Rows<'_>,
         set: SetRow<'_>,
     ) -> Result<(), ModelFileError> {
@@ -419,7 +455,6 @@ impl Files<'_> {
         let WantedRows { node_type, dim, .. } = *self.wanted;
         let num_rows = held.num_rows;
         let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
-        let values = header.expect(&embedding_name(node_type), Dtype::F32, &[num_rows, dim])?;
         let is_whole = self.index.save.is_empty();
         if !is_whole {
             let metadata = header.metadata();
@@ -428,6 +463,10 @@ impl Files<'_> {
                 return Err(wrong("it does not hold embeddings of this model".into()));
             }
         }
+        if let Some(shard) = held.shard {
+            self.check(&header, shard)?;
+        }
+        let values = header.expect(&embedding_name(node_type), Dtype::F32, &[num_rows, dim])?;
         let ids_name = original_ids_name(node_type);
         let ids = (!is_whole).then(|| header.expect(&ids_name, Dtype::U32, &[num_rows])).transpose()?;
         let mut table_ids = match rows.lookup {
@@ -465,9 +504,11 @@ impl Files<'_> {
 }
 
 /// The rows of a table in a file.
-struct HeldRows {
+struct HeldRows<'a> {
     num_rows: usize,
     ids: IdKind,
+    /// The entry of the file in the index; `None` if the model file itself has the rows.
+    shard: Option<&'a ShardEntry>,
 }
 
 /// The wanted rows, and which of them were found.

@@ -2,7 +2,7 @@
 
 use super::NamedTable;
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
-use super::file_header::{Announced, FileHeader, header_bytes};
+use super::file_header::{Announced, FileHeader, checksum_text, header_bytes};
 use super::row_ids::IdKind;
 use super::{ModelFileError, embedding_name, original_ids_name, table_id_ends_name, table_ids_name};
 use edgecut_dist_sampler::DistEmbedding;
@@ -12,9 +12,10 @@ use safetensors::Dtype;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
 
 /// The value of `format` in the metadata of a shard.
 pub(super) const SHARD_FORMAT: &str = "edgecut-embeddings";
@@ -73,22 +74,43 @@ pub(super) fn write_shard(
     // memory.
     let header = header_bytes(metadata, announced(&tables))
         .map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
-    let write = || -> io::Result<Vec<Vec<f64>>> {
+    let write = || -> io::Result<(Vec<Vec<f64>>, String)> {
         let output = OutputFile::create(&path)?;
+        let mut hashed = HashedFile { file: output.file(), hash: Xxh3::new() };
         let mut sums = Vec::new();
-        output.file().write_all(&header)?;
-        tables.iter().try_for_each(|table| table.write_wide_ids(&mut output.file()))?;
+        hashed.write_all(&header)?;
+        tables.iter().try_for_each(|table| table.write_wide_ids(&mut hashed))?;
         for table in &tables {
-            output.file().write_all(bytemuck::cast_slice::<u32, u8>(&table.nodes[..]))?;
-            sums.push(table.write_rows(&mut output.file())?);
+            hashed.write_all(bytemuck::cast_slice::<u32, u8>(&table.nodes[..]))?;
+            sums.push(table.write_rows(&mut hashed)?);
         }
-        tables.iter().try_for_each(|table| table.write_texts(&mut output.file()))?;
+        tables.iter().try_for_each(|table| table.write_texts(&mut hashed))?;
+        let checksum = checksum_text(&hashed.hash);
         output.commit()?;
-        Ok(sums)
+        Ok((sums, checksum))
     };
-    let sums = write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
+    let (sums, checksum) = write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
     let rows = tables.iter().map(|table| table.nodes.len()).collect();
-    Ok(Some(ShardEntry { file, rows, ids: tables.iter().map(HeldTable::id_kind).collect(), sums }))
+    let ids = tables.iter().map(HeldTable::id_kind).collect();
+    Ok(Some(ShardEntry { file, rows, ids, sums, xxh3: Some(checksum) }))
+}
+
+/// A file, and the hash of the bytes that were written to it.
+struct HashedFile<'a> {
+    file: &'a File,
+    hash: Xxh3,
+}
+
+impl Write for HashedFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// A table, and the rows of it that this process holds.
@@ -134,6 +156,7 @@ impl HeldTable<'_> {
             Some(TableIds::Texts(_)) => IdKind::Texts,
             // The graph has no reader for the ids.
             None if meta.node_types[self.table.node_type().index()].has_id_map => IdKind::Unknown,
+            None if meta.has_transforms => IdKind::TableRows,
             None => IdKind::Rows,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ModelFileError;
 use edgecut_dist_sampler::SamplerConfig;
-use edgecut_graph::{AttributeRows, GraphDataset, Meta, TypeDigests, checksum};
+use edgecut_graph::{AttributeRows, EdgeTypeId, EdgeTypeMeta, GraphDataset, Meta, TypeDigests, checksum};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -52,6 +52,21 @@ pub struct TrainedOn {
     /// The sampler of the evaluation. Files of earlier versions lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<SamplerConfig>,
+    /// The edge types that a model for links predicts, by their full names. Files of earlier versions lack them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    targets: BTreeMap<String, TargetEdges>,
+}
+
+/// The edges of a type that a model for links predicts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TargetEdges {
+    /// The number of training edges.
+    training: u64,
+    /// The numbers of held-out validation and test edges.
+    held_out: [u64; 2],
+    /// The digest of the edges, which tells the held-out ones. Parts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
 }
 
 /// The identity of a node type or edge type. An entry is absent if the parts of the training did not tell it.
@@ -115,8 +130,7 @@ impl TrainedOn {
         let edge_types = meta.edge_types.iter().map(|e| {
             let transforms = fingerprint(&e.digests.transforms, false);
             let classes = fingerprint(&e.digests.classes, is_told && e.labels.is_some());
-            let name = [&e.src_type[..], &e.relation, &e.dst_type].join("__");
-            (name, TypeIdentity { transforms, classes, ..TypeIdentity::default() })
+            (e.full_name(), TypeIdentity { transforms, classes, ..TypeIdentity::default() })
         });
         Self { node_types: node_types.collect(), edge_types: edge_types.collect(), ..Self::default() }
     }
@@ -160,6 +174,70 @@ impl TrainedOn {
     pub fn with_sampler(self, sampler: SamplerConfig) -> Self {
         let time_attr = sampler.temporal.map(|temporal| temporal.attr.to_string());
         Self { time_attr, weighted: sampler.weighted, sampler: Some(sampler), ..self }
+    }
+
+    /// Adds the edge types that a model for links predicts.
+    pub fn with_targets(mut self, meta: &Meta, targets: &[EdgeTypeId]) -> Self {
+        for edge_type in targets {
+            let edges = &meta.edge_types[edge_type.index()];
+            self.targets.insert(edges.full_name(), TargetEdges::of(edges));
+        }
+        self
+    }
+
+    /// Returns the edge types of a graph that a model for links predicts, with their edges in the training. Returns none if the
+    /// file does not tell them.
+    fn targets_in<'a>(&'a self, meta: &'a Meta) -> Vec<(&'a EdgeTypeMeta, &'a TargetEdges)> {
+        // The only types of two graphs belong together whatever their names are.
+        if let ([only], 1, Some(target)) = (&meta.edge_types[..], self.edge_types.len(), self.targets.values().next()) {
+            return vec![(only, target)];
+        }
+        let mut found = Vec::new();
+        for edges in &meta.edge_types {
+            found.extend(self.targets.get(&edges.full_name()).map(|target| (edges, target)));
+        }
+        found
+    }
+
+    /// Returns the full names of the edge types of a graph that a model for links predicts. Returns none if the file does not
+    /// tell them.
+    pub fn target_names(&self, meta: &Meta) -> Vec<String> {
+        self.targets_in(meta).into_iter().map(|(edges, _)| edges.full_name()).collect()
+    }
+
+    /// Returns true if a model for links was trained to score pairs of an edge type, or if the file does not tell it. A
+    /// decoder that is not relational scores a pair equally for all edge types, so that a type between the same node types as
+    /// a target is one too.
+    pub fn is_trained_to_score(&self, meta: &Meta, edge_type: EdgeTypeId, is_relational: bool) -> bool {
+        let edges = &meta.edge_types[edge_type.index()];
+        let targets = self.targets_in(meta);
+        let connects_same_types = |target: &EdgeTypeMeta| {
+            let ends = [&target.src_type, &target.dst_type];
+            ends == [&edges.src_type, &edges.dst_type] || ends == [&edges.dst_type, &edges.src_type]
+        };
+        self.targets.is_empty()
+            || targets.iter().any(|(target, _)| {
+                target.full_name() == edges.full_name() || (!is_relational && connects_same_types(target))
+            })
+    }
+
+    /// Returns an edge type whose held-out edges in a graph were trained on, because the training held out none and the graph
+    /// has no more edges of the type.
+    pub fn trained_on_held_out(&self, meta: &Meta) -> Option<String> {
+        let targets = self.targets_in(meta);
+        let found = targets.into_iter().find(|(edges, trained)| {
+            let here = TargetEdges::of(edges);
+            trained.held_out == [0; 2] && here.held_out != [0; 2] && here.total() <= trained.total()
+        });
+        found.map(|(edges, _)| edges.full_name())
+    }
+
+    /// Returns an edge type whose edges in a graph, or the held-out edges among them, are not those of the training, so that
+    /// held-out edges may be among the training edges.
+    pub fn other_held_out(&self, meta: &Meta) -> Option<String> {
+        let targets = self.targets_in(meta);
+        let found = targets.into_iter().find(|(edges, trained)| TargetEdges::of(edges).differs_from(trained));
+        found.map(|(edges, _)| edges.full_name())
     }
 
     /// Reads the description from the bytes of a model file; `None` if the file has none. `path` is the file for errors.
@@ -246,6 +324,23 @@ impl TrainedOn {
     pub fn is_told_by(meta: &Meta) -> bool {
         let has_ids = meta.node_types.iter().all(|t| !t.has_id_map || t.digests.ids.is_some());
         has_ids && tells_tables(meta)
+    }
+}
+
+impl TargetEdges {
+    fn of(edges: &EdgeTypeMeta) -> Self {
+        let content = edges.digests.content.clone();
+        Self { training: edges.num_edges, held_out: edges.held_out, content }
+    }
+
+    fn total(&self) -> u64 {
+        self.training + self.held_out[0] + self.held_out[1]
+    }
+
+    /// Returns true if the edges, or the held-out edges among them, are known to be others.
+    fn differs_from(&self, other: &Self) -> bool {
+        let has_other_content = self.content.is_some() && other.content.is_some() && self.content != other.content;
+        has_other_content || (self.training, self.held_out) != (other.training, other.held_out)
     }
 }
 
@@ -364,6 +459,38 @@ mod tests {
         let trained = TrainedOn::new(&one);
         assert_eq!(trained.difference(&relabeled, ReadData { edge_classes: true, ..NOTHING }), None);
         assert!(trained.difference(&relabeled, CLASSES).is_some_and(|what| what.contains("classes")));
+    }
+
+    #[test]
+    fn held_out_edges_of_a_graph_are_compared_with_the_edges_of_the_training() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
+        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
+        let all = Meta::read(dir.path()).expect("META.json");
+        let mut split = all.clone();
+        split.edge_types[0].num_edges -= 20;
+        split.edge_types[0].held_out = [10, 10];
+        let mut grown = split.clone();
+        grown.edge_types[0].num_edges += 20;
+        let mut other_split = split.clone();
+        other_split.edge_types[0].digests.content = Some("other".into());
+        let target = EdgeTypeId(0);
+        let trained = |meta: &Meta| TrainedOn::new(meta).with_targets(meta, &[target]);
+        let name = all.edge_types[0].full_name();
+        let text = serde_json::to_string(&trained(&all)).expect("JSON");
+        assert_eq!(serde_json::from_str::<TrainedOn>(&text).expect("a description"), trained(&all));
+        assert_eq!(trained(&all).trained_on_held_out(&split), Some(name.clone()));
+        // The edges that were added since the training may be the held-out ones.
+        assert_eq!(trained(&all).trained_on_held_out(&grown), None);
+        assert_eq!(trained(&all).other_held_out(&grown), Some(name.clone()));
+        assert_eq!(trained(&split).trained_on_held_out(&split), None);
+        assert_eq!(trained(&split).other_held_out(&split), None);
+        assert_eq!(trained(&split).other_held_out(&other_split), Some(name.clone()));
+        assert_eq!(trained(&split).target_names(&split), [name]);
+        // A file of an earlier version tells nothing.
+        let old = TrainedOn::new(&all);
+        assert_eq!((old.trained_on_held_out(&split), old.other_held_out(&split)), (None, None));
+        assert!(old.is_trained_to_score(&all, target, true));
     }
 
     /// Returns two graphs of two nodes each, which have these labels.

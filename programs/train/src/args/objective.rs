@@ -26,11 +26,11 @@ pub(crate) struct ObjectiveArgs {
     /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; NAME=WEIGHT,… by
     /// the names of classes in the tables, 1 for others; balanced, for weights in inverse proportion to the number of
     /// training labels; or equal
-    #[arg(long, value_name = "LIST|balanced", default_value_t)]
+    #[arg(long, value_name = "LIST|balanced", default_value_t, conflicts_with = "load_model")]
     #[serde(serialize_with = "as_text")]
     class_weights: ClassWeights,
     /// Share of each training target that is spread evenly over all classes
-    #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share)]
+    #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share, conflicts_with = "load_model")]
     label_smoothing: f64,
 }
 

@@ -26,6 +26,11 @@ pub(crate) trait JobCommand {
     /// Checks flags that contradict each other. The parent checks them too, so that an error is printed once.
     fn check(&self) -> anyhow::Result<()>;
 
+    /// Returns the reason if the command has no score that a sweep could compare, with the remedy.
+    fn why_no_score(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Runs a rank of the job.
     fn run(&self, rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()>;
 }

@@ -1,5 +1,6 @@
 //! Checks of the flags of `train predict` against each other.
 
+use edgecut_trainer::model_file::NewEmbeddings;
 use super::args::{Format, PredictArgs, Rows};
 use super::request::Request::{self, Edges, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
@@ -25,6 +26,8 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--layer selects the layer of embeddings: add --output embedding"
     } else if args.output == Rows::Embedding && args.num_neighbors.is_some() {
         "--output embedding reads all neighbors: leave out --num-neighbors"
+    } else if args.output == Rows::Embedding && samples_neighbors(args) {
+        "--output embedding reads all neighbors at all times: leave out --time-attr, --seed-time, --batch-size and --seed"
     } else if request == Edges && args.output == Rows::Embedding {
         "--edges: a model for edges has embeddings of nodes and none of edges: use --output prediction, probability or logit"
     } else if request == Edges && args.format == Format::Npy {
@@ -64,6 +67,13 @@ fn reads_parts(args: &PredictArgs) -> bool {
     TASKS.iter().any(|task| task.model == saved.task && task.reads_parts)
 }
 
+/// Returns true if a flag of sampled neighbors is given.
+fn samples_neighbors(args: &PredictArgs) -> bool {
+    let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
+    let samples_by_seed = args.seed.is_some() && !is_random_start;
+    args.time_attr.is_some() || args.seed_time.is_some() || args.batch_size.is_some() || samples_by_seed
+}
+
 /// Returns true if a flag names a file of node ids.
 fn names_a_file(args: &PredictArgs) -> bool {
     args.pairs.is_some() || is_file(&args.nodes) || args.sources.as_deref().is_some_and(is_file)
@@ -84,6 +94,10 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
         ("--layer", args.layer.is_some(), &[Nodes]),
         ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges]),
+        ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges]),
+        ("--seed-time", args.seed_time.is_some(), &[Nodes, Edges]),
+        ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges]),
+        ("--seed", args.seed.is_some(), READ_PARTS),
         ("--graphs", args.graphs.is_some(), &[Graphs]),
         ("--edges", args.edges.is_some(), &[Edges]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),

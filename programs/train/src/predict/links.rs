@@ -6,10 +6,11 @@ use super::model::open_link;
 use super::node_names::{FoundNames, NodeNames};
 use super::progress::Progress;
 use super::request::Request;
+use crate::exit::UsageError;
 use crate::job::graph_session::GraphSession;
 use crate::tasks::Open;
 use crate::user_ids::UserColumn;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
@@ -92,7 +93,18 @@ impl FoundEndNames {
     }
 }
 
+/// A model for links, and the rows of the nodes that an edge type connects.
+pub(super) struct Encoded<B: TrainingBackend> {
+    pub(super) model: LinkModel<B>,
+    pub(super) ends: LinkEnds,
+    /// True if the training read no later neighbors, while the rows are computed with all of them.
+    pub(super) reads_later_neighbors: bool,
+}
+
 /// Opens the model and computes the rows of the nodes that an edge type connects. Every rank must call this.
+///
+/// # Errors
+/// An edge type that the model was not trained to score.
 pub(super) fn encode<B: TrainingBackend>(
     args: &PredictArgs,
     edge_type: EdgeTypeId,
@@ -100,12 +112,24 @@ pub(super) fn encode<B: TrainingBackend>(
     progress: &Progress,
     job: &mut GraphSession<'_>,
     device: &B::Device,
-) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
+) -> anyhow::Result<Encoded<B>> {
     let meta = job.graph.part().meta();
-    let Open { model, config, embeddings, .. } =
+    let (Open { model, config, embeddings, .. }, trained_on) =
         open_link::<B>(args, Request::of(args).flags(), Some(meta), job.world, device)?;
+    if let Some(trained_on) = &trained_on
+        && !trained_on.is_trained_to_score(meta, edge_type, config.decoder.is_relational())
+    {
+        let name = meta.edge_types[edge_type.index()].full_name();
+        bail!(UsageError(format!(
+            "--edge-type {name}: the model {} was trained to predict {}, and has learned nothing of other edge types: choose \
+             one of these",
+            args.load_model.display(),
+            trained_on.target_names(meta).join(", ")
+        )));
+    }
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let prediction = PredictionJob { graph: &job.graph, world: job.world, device, progress };
     let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;
-    Ok((model, ends))
+    let reads_later_neighbors = trained_on.is_some_and(|trained_on| trained_on.time_attr.is_some());
+    Ok(Encoded { model, ends, reads_later_neighbors })
 }

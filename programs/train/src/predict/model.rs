@@ -69,8 +69,7 @@ fn sampler(
             sampler.temporal = Some(Temporal { attr, strategy });
         }
         (Some(TimeLimit::Attr(_)), None) => bail!(UsageError(format!(
-            "--time-attr: {} does not say the fan-outs of its evaluation, or --output is no prediction: add \
-             --num-neighbors",
+            "--time-attr: {} does not say the fan-outs of its evaluation: add --num-neighbors",
             args.load_model.display()
         ))),
         (None, _) | (Some(TimeLimit::None), None) => {}
@@ -94,20 +93,21 @@ fn sampler(
 
 const NOT_SAMPLED: &str = "all neighbors are read, layer by layer: add --num-neighbors";
 
-/// Opens a model for links. `flag` is the flag that needs one.
+/// Opens a model for links, and returns the description of its training. `flag` is the flag that needs the model.
 pub(super) fn open_link<B: TrainingBackend>(
     args: &PredictArgs,
     flag: &str,
     graph: Option<&Meta>,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> anyhow::Result<Open<LinkTask, B>> {
-    let Some(model) = model_of(open::<B>(args, graph, world, device)?.model) else {
+) -> anyhow::Result<(Open<LinkTask, B>, Option<TrainedOn>)> {
+    let Opened { saved, model, .. } = open::<B>(args, graph, world, device)?;
+    let Some(model) = model_of(model) else {
         bail!(UsageError(format!(
             "{flag} needs a model for links, which {} is not: load a model of train link, or use --output prediction, \
              probability, logit or embedding",
             args.load_model.display()
         )));
     };
-    Ok(model)
+    Ok((model, saved.trained_on))
 }

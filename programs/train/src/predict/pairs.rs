@@ -2,7 +2,7 @@
 
 use super::args::PredictArgs;
 use super::files::Columns;
-use super::links::{EndNames, encode, relation};
+use super::links::{Encoded, EndNames, encode, relation};
 use super::ordered_rows::OrderedRows;
 use super::progress::Progress;
 use super::{PredictFlags, prepare_out, print, scratch_dir};
@@ -40,7 +40,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let ends = file.find(&relation.ends, root, &job.graph, job.world)?;
         let [sources, destinations] = &ends[..] else { bail!("--pairs {}: it has no pairs", path.display()) };
         let progress = Progress::new(&args.job, job.world.rank());
-        let (model, rows_of_ends) = encode::<B>(args, relation.edge_type, scratch_dir, &progress, job, device)?;
+        let Encoded { model, ends: rows_of_ends, .. } =
+            encode::<B>(args, relation.edge_type, scratch_dir, &progress, job, device)?;
         progress.finish();
         // A pair holds the rows of both nodes, as they arrive and as tensors, the query and a product.
         let of_pair = 6 * rows_of_ends.dim() * size_of::<f32>();

@@ -98,7 +98,7 @@ fn write_relations<B: TrainingBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> anyhow::Result<usize> {
-    let Open { model, config, .. } = open_link::<B>(args, "--output relation", None, world, device)?;
+    let (Open { model, config, .. }, _) = open_link::<B>(args, "--output relation", None, world, device)?;
     let schema = &config.encoder.graph;
     let num_types = schema.edge_types.len();
     let types: Vec<u16> = (0..num_types).map(|edge_type| edge_type as u16).collect();

@@ -4,6 +4,7 @@ use crate::progress::reporter::Reporter;
 use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, EdgeTraffic, FeatureTraffic, PeerTraffic};
+use edgecut_graph::EdgeTypeMeta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,7 +32,7 @@ struct TrafficLine<'a> {
 pub(crate) fn report(reporter: &mut Reporter, graph: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<()> {
     let meta = graph.part().meta();
     let names = meta.node_types.iter().map(|node_type| node_type.name.clone());
-    let edge_names = meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type));
+    let edge_names = meta.edge_types.iter().map(EdgeTypeMeta::full_name);
     let traffic = graph.traffic();
     let mine = RankTraffic {
         rank: world.rank(),

@@ -226,7 +226,7 @@ fn add_batch(npz: &mut Npz<'_>, batch: &MiniBatch, meta: &Meta, seed_type: NodeT
         npz.nodes(&before(t.name.clone()), nodes)?;
     }
     for (edges, t) in batch.edges.iter().zip(&meta.edge_types) {
-        npz.edges(&before(format!("{}__{}__{}", t.src_type, t.relation, t.dst_type)), edges)?;
+        npz.edges(&before(t.full_name()), edges)?;
     }
     if !batch.labels.is_empty() {
         npz.array("y", &[batch.labels.len()], &batch.labels)?;

@@ -69,6 +69,9 @@ fn arg<S: Settings, P: Profile<S>>(field: &Field<'_>) -> Arg {
     if let Some(required) = field.flag.requires {
         arg = arg.requires(required);
     }
+    if field.flag.is_training_only {
+        arg = arg.conflicts_with("load_model");
+    }
     if field.value.shape() == Shape::Switch {
         return arg.action(ArgAction::SetTrue);
     }
@@ -175,6 +178,13 @@ mod tests {
             ("link --reverse-types a", "\"a\" is not a pair of edge types"),
             ("link --in-batch-negatives", "--shared-negatives"),
             ("link --exclude-positives --shared-negatives", "cannot be used with '--shared-negatives'"),
+            (
+                "link --load-model m --num-negatives 7",
+                "'--num-negatives <N>' cannot be used with '--load-model <FILE>'",
+            ),
+            ("link --load-model m --n3-weight 1", "cannot be used with '--load-model <FILE>'"),
+            ("node --load-model m --class-weights balanced", "cannot be used with '--load-model <FILE>'"),
+            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--load-model <FILE>'"),
             ("graph --dataset a --patience 3", "unexpected argument '--patience'"),
         ] {
             let error = parse(line).expect_err(line).to_string();

@@ -9,7 +9,7 @@ use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
 use edgecut_cli::{message, result};
-use outputs::RunOutputs;
+use outputs::{RunOutputs, task_of};
 use serde::Serialize;
 use settings::{Setting, combinations};
 use std::ffi::OsString;
@@ -98,6 +98,12 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir).with_context(|| format!("--out: make the folder {}", dir.display()))?;
     }
+    // A run without a score would train to its end before it fails.
+    for flags in &flags {
+        if let Some(why) = task_of(&words_of(args, flags)).and_then(|task| task.args().why_no_score()) {
+            return Err(UsageError(why.into()).into());
+        }
+    }
     let num_runs = flags.len();
     let mut runs = Vec::with_capacity(num_runs);
     for (run_number, flags) in (1..).zip(flags) {
@@ -128,6 +134,13 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the words of a run: the command, and the flags that differ between runs.
+fn words_of(args: &SweepArgs, flags: &[(String, String)]) -> Vec<OsString> {
+    let mut words: Vec<OsString> = args.command.iter().map(Into::into).collect();
+    words.extend(flags.iter().map(|(flag, value)| format!("--{flag}={value}").into()));
+    words
+}
+
 /// Trains with some flags, and reads the result that the process prints.
 fn train(
     args: &SweepArgs,
@@ -137,8 +150,7 @@ fn train(
     flags: Vec<(String, String)>,
 ) -> anyhow::Result<Run> {
     let program = std::env::current_exe().context("find this program's file")?;
-    let mut own_words: Vec<OsString> = args.command.iter().map(Into::into).collect();
-    own_words.extend(flags.iter().map(|(flag, value)| format!("--{flag}={value}").into()));
+    let mut own_words = words_of(args, &flags);
     own_words.extend(["--quiet".into(), "--json".into()]);
     let metrics = args.out.as_ref().map(|dir| dir.join(format!("run-{number}.jsonl")));
     let outputs = RunOutputs::new(&own_words, number, metrics);

@@ -24,15 +24,21 @@ pub(super) struct RunOutputs {
     pub(super) model: Option<PathBuf>,
 }
 
+/// Parses the flags of a run, the first of which is the name of a task. Returns `None` if they cannot be parsed: the run itself
+/// reports the error.
+pub(super) fn task_of(words: &[OsString]) -> Option<TaskCommand> {
+    let words = std::iter::once("train".into()).chain(words.iter().cloned());
+    Some(parse_words::<TaskLine>(words, &DIALECT).ok()?.args.task)
+}
+
 impl RunOutputs {
     /// Returns the flags for run `number` with the flags `words`, the first of which is the name of a task. Files get
     /// the number in their names, and folders become folders of runs. `metrics` replaces `--metrics`.
     ///
-    /// Flags that cannot be parsed give no files. The run itself reports the error.
+    /// Flags that cannot be parsed give no files.
     pub(super) fn new(words: &[OsString], number: usize, metrics: Option<PathBuf>) -> Self {
-        let words = std::iter::once("train".into()).chain(words.iter().cloned());
-        let Ok(line) = parse_words::<TaskLine>(words, &DIALECT) else { return Self::default() };
-        let Some(RunArgs { output, checkpoints, .. }) = line.args.task.args().flags().training else {
+        let Some(task) = task_of(words) else { return Self::default() };
+        let Some(RunArgs { output, checkpoints, .. }) = task.args().flags().training else {
             return Self::default();
         };
         let model = numbered_file(output.save_model.as_deref(), number);

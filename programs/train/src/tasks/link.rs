@@ -5,13 +5,13 @@ use crate::exit::UsageError;
 use crate::progress::reporter::{EpochText, Reporter, cost, number, percent};
 use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
-use crate::settings::given_flags::GivenFlags;
 use crate::settings::model_settings::{Setting, check_flags};
 use crate::tasks::outcome::no_score;
 use crate::tasks::part_flags::PartFlags;
 use crate::tasks::{CommonConfig, Open, Outcome, Scores, TaskArgs, TaskProgram, TaskRun};
 use anyhow::bail;
-use edgecut_cli::result;
+use edgecut_cli::{message, result};
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::HoldOut;
 use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
@@ -19,9 +19,9 @@ use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, target_edge_types,
 };
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::ModelTask;
+use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
-use edgecut_trainer::{EpochReport, TrainingBackend};
+use edgecut_trainer::{EpochReport, LrSchedule, TrainingBackend};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -53,25 +53,37 @@ impl TaskProgram for LinkTask {
     type Model<B: TrainingBackend> = LinkModel<B>;
     type ModelConfig = LinkModelConfig;
 
-    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
+    fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
         let links = &args.own.task.settings;
         let is_filtered = links.eval_negatives == LinkEvaluation::Filtered;
         if matches!(links.metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) && is_filtered {
-            bail!(UsageError(format!(
+            return Err(UsageError(format!(
                 "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number \
                  or given",
                 links.metric
             )));
         }
         if links.rank == RankedEnds::Both && !is_filtered {
-            bail!(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
+            return Err(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
         }
+        if holds_out_nothing(args) { check_without_validation(args) } else { Ok(()) }
+    }
+
+    fn why_no_score(args: &TaskArgs<Self>) -> Option<&'static str> {
+        let why = "--hold-out-edges 0 leaves no validation edges whose metric could be compared: hold out edges for the \
+                   sweep, and train the best settings on all edges afterwards";
+        holds_out_nothing(args).then_some(why)
+    }
+
+    fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
         let training = args.training_config(num_workers)?;
-        let without_validation = args.own.part.whole.hold_out_edges == Some(HoldOut::NOTHING);
-        if without_validation {
-            check_without_validation(&args.given)?;
-        }
-        Ok(LinkTrainingConfig { training, without_validation, ..links.clone() })
+        let without_validation = holds_out_nothing(args);
+        Ok(LinkTrainingConfig { training, without_validation, ..args.own.task.settings.clone() })
+    }
+
+    fn describe(config: &LinkTrainingConfig, graph: &DistGraph, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+        let meta = graph.part().meta();
+        Ok(trained_on.with_targets(meta, &target_edge_types(meta, config)?))
     }
 
     fn common(config: &mut LinkTrainingConfig) -> CommonConfig<'_> {
@@ -83,17 +95,27 @@ impl TaskProgram for LinkTask {
         config: &mut LinkTrainingConfig,
         graph: &Arc<DistGraph>,
     ) -> anyhow::Result<Option<String>> {
-        // A saved model has times of its own, which decide.
-        if args.run.output.load_model.is_none() {
-            choose_negatives(args, config, graph)?;
+        // A saved model has times and edge types of its own, which decide.
+        if args.run.output.load_model.is_some() {
+            return Ok(None);
         }
-        let num_epochs = config.training.fit.num_epochs;
-        Ok(config.without_validation.then(|| {
-            format!(
+        choose_negatives(args, config, graph)?;
+        let mut lines = Vec::new();
+        if config.without_validation {
+            check_without_evaluation(args, config, graph)?;
+            let num_epochs = config.training.fit.num_epochs;
+            lines.push(format!(
                 "note: training uses all edges: there is no validation, and the model of epoch {num_epochs}, the last one, is \
                  kept"
-            )
-        }))
+            ));
+        }
+        let meta = graph.part().meta();
+        if meta.edge_types.len() > 1 {
+            let targets = target_edge_types(meta, config)?;
+            let names: Vec<String> = targets.iter().map(|e| meta.edge_types[e.index()].full_name()).collect();
+            lines.push(format!("edge types to predict: {}", names.join(", ")));
+        }
+        Ok(Some(lines.join("\n")).filter(|text| !text.is_empty()))
     }
 
     fn metric(_config: &LinkTrainingConfig, _graph: &DistGraph) -> anyhow::Result<Option<Metric>> {
@@ -123,9 +145,15 @@ impl TaskProgram for LinkTask {
         let Open { model, config: model_config, embeddings, .. } = open;
         let mut settings =
             args.own.training.settings_of(&model_config.encoder, model_config.encoder.graph.has_edge_features());
-        settings.push(Setting::new("decoder", args.own.task.settings.decoder, model_config.decoder));
+        let own = &args.own.task.settings;
+        settings.push(Setting::new("decoder", own.decoder, model_config.decoder));
+        if let Some(loss) = &saved.task.loss {
+            settings.push(Setting::new("loss", own.loss, loss));
+        }
         check_flags(&args.given, saved.path, &settings)?;
         args.adopt_sampler(saved, None, &mut config.training, data, world)?;
+        adopt_targets(saved, config, data, world)?;
+        *config = config.for_evaluation(data.part().meta())?;
         choose_negatives(args, config, data)?;
         Ok(B::evaluate_link(data, config, model, model_config, embeddings.into(), world, device)?)
     }
@@ -175,20 +203,102 @@ impl Outcome for LinkResult {
     }
 }
 
-/// Rejects flags of an evaluation, which training on all edges does not have.
-fn check_without_validation(given: &GivenFlags) -> anyhow::Result<()> {
-    for flag in ["patience", "metric", "eval_negatives", "rank"] {
-        if given.is_given(flag) {
-            let flag = flag.replace('_', "-");
-            bail!(UsageError(format!(
-                "--{flag} has no effect with --hold-out-edges 0, which leaves no edges to evaluate on: leave one of them \
-                 out"
+/// Returns true if the flags ask for a training on all edges.
+fn holds_out_nothing(args: &TaskArgs<LinkTask>) -> bool {
+    args.own.part.whole.hold_out_edges == Some(HoldOut::NOTHING)
+}
+
+/// Rejects flags that need validation edges, which a training on all edges does not have.
+fn check_without_validation(args: &TaskArgs<LinkTask>) -> Result<(), UsageError> {
+    if args.run.output.load_model.is_some() {
+        let what = "--hold-out-edges 0 trains on all edges, but --load-model evaluates: leave out --hold-out-edges for parts \
+                    with held-out edges, or hold out edges that the model was not trained on";
+        return Err(UsageError(what.into()));
+    }
+    let is_plateau = args.own.training.fit.settings.lr_schedule == LrSchedule::Plateau;
+    for (flag, is_given) in [
+        ("--patience", args.given.is_given("patience")),
+        ("--eval-every", args.given.is_given("eval_every")),
+        ("--lr-schedule plateau", is_plateau),
+    ] {
+        if is_given {
+            return Err(UsageError(format!(
+                "{flag} has no effect with --hold-out-edges 0, which leaves no edges to validate on: leave one of them out"
             )));
         }
     }
-    if !given.is_given("num_epochs") {
+    if !args.given.is_given("num_epochs") {
         let what = "--hold-out-edges 0 leaves no edges whose metric could end the training: give --num-epochs";
-        bail!(UsageError(what.into()));
+        return Err(UsageError(what.into()));
+    }
+    Ok(())
+}
+
+/// Rejects flags of the evaluation for a graph without validation and test edges.
+fn check_without_evaluation(
+    args: &TaskArgs<LinkTask>,
+    config: &LinkTrainingConfig,
+    graph: &DistGraph,
+) -> anyhow::Result<()> {
+    if config.for_evaluation(graph.part().meta()).is_ok() {
+        return Ok(());
+    }
+    for flag in ["metric", "eval_negatives", "rank", "eval", "eval_num_neighbors"] {
+        if args.given.is_given(flag) {
+            let flag = flag.replace('_', "-");
+            bail!(UsageError(format!(
+                "--{flag} has no effect with --hold-out-edges 0 on a graph without test edges, which leaves no edges to \
+                 evaluate on: leave one of them out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Gives an evaluation the edge types that a saved model predicts, and compares the held-out edges with those of the training.
+/// Files of earlier versions do not tell them.
+///
+/// # Errors
+/// Other edge types than in the training, or held-out edges that the model was trained on.
+fn adopt_targets(
+    saved: &SavedModel<'_>,
+    config: &mut LinkTrainingConfig,
+    graph: &DistGraph,
+    world: &ProcessGroup,
+) -> anyhow::Result<()> {
+    let Some(trained_on) = &saved.trained_on else { return Ok(()) };
+    let meta = graph.part().meta();
+    let targets = trained_on.target_names(meta);
+    if targets.is_empty() {
+        return Ok(());
+    }
+    let path = saved.path.display();
+    if config.edge_types.is_empty() {
+        config.edge_types = targets;
+    } else {
+        let asked = config.for_evaluation(meta).and_then(|config| target_edge_types(meta, &config))?;
+        let mut asked = asked.into_iter().map(|e| meta.edge_types[e.index()].full_name());
+        if let Some(other) = asked.find(|asked| !targets.contains(asked)) {
+            bail!(UsageError(format!(
+                "--edge-types: the model {path} was trained to predict {}, but not {other}: leave the flag out, or load \
+                 another model",
+                targets.join(", ")
+            )));
+        }
+    }
+    if let Some(edge_type) = trained_on.trained_on_held_out(meta) {
+        bail!(
+            "the model {path} was trained on all edges of type {edge_type}, so that the held-out edges of this graph are among \
+             its training edges: evaluate a model that was trained with held-out edges"
+        );
+    }
+    if let Some(edge_type) = trained_on.other_held_out(meta)
+        && world.rank() == 0
+    {
+        message!(
+            "note: the edges of type {edge_type}, or the held-out edges among them, are not those of the training of {path}, so \
+             that held-out edges may be among the training edges of the model"
+        );
     }
     Ok(())
 }

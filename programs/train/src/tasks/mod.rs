@@ -72,6 +72,19 @@ pub(crate) trait TaskProgram: Debug + Sized + 'static {
         Ok(())
     }
 
+    /// Returns the reason if a run has no score that a sweep could compare, with the remedy.
+    fn why_no_score(_args: &TaskArgs<Self>) -> Option<&'static str> {
+        None
+    }
+
+    /// Adds what a saved model tells of its training beyond the data and the sampler.
+    ///
+    /// # Errors
+    /// Settings that do not fit the data.
+    fn describe(_: &Self::Config, _: &DataOf<Self>, trained_on: TrainedOn) -> anyhow::Result<TrainedOn> {
+        Ok(trained_on)
+    }
+
     /// Returns the flags of the loss, which the configuration lacks until the names of classes are known; `None` for a
     /// task with losses of its own.
     fn objective(_args: &TaskArgs<Self>) -> Option<&ObjectiveArgs> {

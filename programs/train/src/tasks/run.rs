@@ -51,6 +51,10 @@ impl<T: TaskProgram> JobCommand for TaskArgs<T> {
         Ok(T::check(self)?)
     }
 
+    fn why_no_score(&self) -> Option<&'static str> {
+        T::why_no_score(self)
+    }
+
     fn run(&self, mut rank: Rank, termination: Option<&Termination>) -> anyhow::Result<()> {
         on_device!(of_rank(&self.run.device, &mut rank)?, |B, device| run::<T, B>(self, &rank, termination, device))
     }
@@ -100,6 +104,10 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let precision = step.precision;
     *T::common(&mut config).step = step;
     let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
+    let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
+    if load_model.is_none() {
+        trained_on = T::describe(&config, &job.data, trained_on)?;
+    }
     let CommonConfig { fit, conv, eval_sampler, adds_embeddings, new_embeddings, .. } = T::common(&mut config);
     let mut chosen = vec![("precision", precision.to_string())];
     if let Some(metric) = metric {
@@ -113,7 +121,6 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
             "--new-embeddings has no effect without a saved model: give --init-from or --load-model, or leave it out";
         bail!(UsageError(what.into()));
     }
-    let DataDescription { trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
     let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
     let mut reporter =
         Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
@@ -127,10 +134,10 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     if let Some(line) = about_data {
         reporter.say(&line);
     }
-    reporter.describe_data(match eval_sampler {
-        Some(sampler) => trained_on.with_sampler(sampler),
-        None => trained_on,
-    });
+    if let Some(sampler) = eval_sampler {
+        trained_on = trained_on.with_sampler(sampler);
+    }
+    reporter.describe_data(trained_on);
     let init_from = own.start().init_from.as_deref();
     let paths = [("dataset-root-dir", own.dataset_root_dir()), ("init-from", init_from)];
     reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), paths, &run.output)?;

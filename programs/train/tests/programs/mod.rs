@@ -212,6 +212,55 @@ pub fn json_of(output: impl Borrow<Output>) -> Value {
     serde_json::from_slice(&output.stdout).expect("a result as JSON")
 }
 
+/// Returns an entry of a result, such as `test_acc` or `test.mrr`. It must exist, so that two results cannot be equal because
+/// both lack it.
+#[track_caller]
+pub fn entry<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let mut found = result;
+    for key in name.split('.') {
+        found = found.get(key).unwrap_or_else(|| panic!("no {name} in {result}"));
+    }
+    found
+}
+
+/// Returns a number of a result. See [`entry`].
+#[track_caller]
+pub fn number_of(result: &Value, name: &str) -> f64 {
+    entry(result, name).as_f64().unwrap_or_else(|| panic!("{name} is not a number in {result}"))
+}
+
+/// Checks that two results have equal entries, which both must have.
+#[track_caller]
+pub fn assert_same(found: &Value, expected: &Value, names: &[&str]) {
+    for name in names {
+        assert_eq!(entry(found, name), entry(expected, name), "{name} of {found} and {expected}");
+    }
+}
+
+/// Runs a command that has flags of a training. If the command evaluates a saved model, these flags are left out.
+pub fn train_or_evaluate(command: &Command) -> Output {
+    const OF_TRAINING: [&str; 6] =
+        ["--num-epochs", "--lr", "--dropout", "--embedding-lr", "--num-negatives", "--n3-weight"];
+    const SWITCHES: [&str; 2] = ["--shared-negatives", "--in-batch-negatives"];
+    let is_evaluation = command.get_args().any(|word| word == "--load-model");
+    let mut started = Command::new(command.get_program());
+    let mut words = command.get_args();
+    while let Some(word) = words.next() {
+        if is_evaluation && OF_TRAINING.iter().any(|flag| word == *flag) {
+            words.next();
+        } else if !is_evaluation || SWITCHES.iter().all(|flag| word != *flag) {
+            started.arg(word);
+        }
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
+        };
+    }
+    run(started.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
