@@ -233,7 +233,7 @@ def test_hgt_checks_nodes_and_numbers():
 def test_loaders_of_a_shared_graph_can_be_pickled():
     data = random_hetero()
     graph = edgecut.from_pyg(data)
-    for load in (edgecut.HGTLoader, edgecut.NeighborLoader):
+    for load in (edgecut.NeighborLoader, edgecut.HGTLoader):
         loader = load(graph, [2, 2], "paper", batch_size=9, seed=3)
         again = pickle.loads(pickle.dumps(loader))
         for one, other in zip(loader, again):
