@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -34,6 +34,10 @@ class _Tasks(queue.SimpleQueue):  # type: ignore[type-arg]
     """The tasks of some threads. None ends a thread."""
 
 
+# The future result of a function, the function and its arguments.
+_Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+
 class Threads:
     """The threads that make the batches of a loader. Each has called `start` with its number.
 
@@ -45,17 +49,17 @@ class Threads:
         self._number = number
         _queues.add(self._tasks)
         if start is None:
-            self._start_all([None] * number)
+            self._start_all([[] for _ in range(number)])
             return
         with _same_random_numbers():
             started: list[Future[Any]] = [Future() for _ in range(number)]
-            self._start_all([(started[i], start, (i,)) for i in range(number)])
+            self._start_all([[(started[i], start, (i,))] for i in range(number)])
             wait(started)
         for of_thread in started:
             # After an error the object is dropped.
             of_thread.result()
 
-    def _start_all(self, first_tasks: list[Any]) -> None:
+    def _start_all(self, first_tasks: list[list[_Task]]) -> None:
         for i, first in enumerate(first_tasks):
             # The threads do not refer to this object, which ends them when it is dropped.
             thread = threading.Thread(target=_work, args=(self._tasks, first), name=f"edgecut batches {i}", daemon=True)
@@ -76,27 +80,25 @@ class Threads:
             self.close()
 
 
-def _work(tasks: _Tasks, task: Any) -> None:
-    """Run tasks of a queue until it has None. `task` comes first, if it is given."""
-    while True:
-        if task is not None:
-            _run(*task)
-        # A thread that waits must not keep the loader of its last batch.
-        task = None
-        task = tasks.get()
-        if task is None:
-            return
+def _work(tasks: _Tasks, first: list[_Task]) -> None:
+    """Run the first tasks, and then those of a queue until it has None."""
+    # A thread keeps no task that it has run, nor the loader of the task.
+    while first:
+        _run(*first.pop())
+    for task in iter(tasks.get, None):
+        _run(*task)
+        del task
 
 
 def _run(made: Future[Any], make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     if not made.set_running_or_notify_cancel():
         return
     try:
-        result = make(*arguments)
+        made.set_result(make(*arguments))
     except BaseException as error:
         made.set_exception(error)
-    else:
-        made.set_result(result)
+    # The error refers to this call.
+    del made, make, arguments
 
 
 @atexit.register
@@ -170,8 +172,13 @@ class Batches(Iterator[Any]):
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
         self._pending.popleft()
         self._submit_next(self._threads)
-        # The epoch goes on after an error, as without threads.
-        return self._loader._finished(waiting.result())
+        try:
+            # The epoch goes on after an error, as without threads.
+            made = waiting.result()
+        finally:
+            # The error refers to this call.
+            del waiting
+        return self._loader._finished(made)
 
     def _submit_next(self, threads: Threads) -> None:
         try:

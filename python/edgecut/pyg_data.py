@@ -157,7 +157,7 @@ class PygGraph:
         return structure.native
 
     def _by_destination(self, edge_type: int, times: Times) -> Edges:
-        """Group the edges of a type by destination. Those of a destination have the order of time, as in PyG, or of the graph."""
+        """Group the edges of a type by destination, and within a destination by time, as in PyG, if there are times."""
         name = self.edge_types[edge_type]
         src_type, dst_type = (self.node_types[end] for end in self.ends[edge_type])
         num_nodes = self.num_nodes[dst_type]
