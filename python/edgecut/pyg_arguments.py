@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from . import arguments
 from .pyg_data import PygGraph, integers
 
-__all__ = ["check_length", "edges_to_predict", "input_nodes", "labels"]
+__all__ = ["check_length", "edges_to_predict", "ids_of", "input_nodes", "labels"]
 
 
 def input_nodes(graph: PygGraph, given: Any, input_id: Any = None, argument: str = "input_nodes") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def input_nodes(graph: PygGraph, given: Any, input_id: Any = None, argument: str
     `given` has ids or a mask in any container, or None for all nodes; with types, a type, or a pair of a type and these.
     """
     node_type, nodes = _with_type(graph, given)
-    ids, positions = _ids_of(nodes, graph.num_nodes[node_type], argument)
+    ids, positions = ids_of(nodes, graph.num_nodes[node_type], argument)
     if input_id is not None:
         positions = integers(input_id, "input_id")
         check_length("input_id", positions, len(ids), "input nodes")
@@ -39,8 +39,11 @@ def _with_type(graph: PygGraph, given: Any) -> tuple[Any, Any]:
     return node_type, nodes
 
 
-def _ids_of(nodes: Any, num_nodes: int, argument: str) -> tuple[Tensor, Tensor | None]:
-    """Return ids, and the number of each input node for its batch if that is not its position among the ids."""
+def ids_of(nodes: Any, num_nodes: int, argument: str) -> tuple[Tensor, Tensor | None]:
+    """Return the ids of nodes that are given as ids, as a mask, or as None for all nodes.
+
+    The second result has the number of each node for the batch, if that is not its position among the ids.
+    """
     if nodes is None:
         return torch.arange(num_nodes), None
     if isinstance(nodes, Tensor):
