@@ -96,6 +96,8 @@ def _pairs(edges: Any) -> Tensor:
         edges = arguments.array(edges, "edge_label_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"`edge_label_index` has the shape {tuple(edges.shape)}, expected (2, number of edges)")
+    if isinstance(edges, Tensor) and edges.dtype == torch.int64:
+        return edges
     return torch.stack([integers(end, "edge_label_index") for end in edges])
 
 

@@ -267,7 +267,8 @@ class NeighborSampler(GraphSampler):
         reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
         found = [(name[-1], reverse, name[0])]
         back = [key for key in self.graph.edge_types if (key[0], key[-1]) == (name[-1], name[0])]
-        if self.subgraph_type == SubgraphType.bidirectional and len(back) == 1:
+        is_bidirectional = self.subgraph_type == SubgraphType.bidirectional and name in self.graph.edge_types
+        if is_bidirectional and len(back) == 1:
             # PyG adds the reverses of these edges, whatever their name.
             found += back
         return found
