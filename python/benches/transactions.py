@@ -26,7 +26,8 @@ def generate(num_accounts, num_transactions, seed):
     draw = np.random.default_rng(seed)
     age = draw.normal(size=num_accounts)
     risk = draw.beta(1, 4, size=num_accounts)
-    src, dst = draw.integers(0, num_accounts, (2, num_transactions))
+    # Scores name a transaction by its accounts, so no two transactions have the same ones.
+    src, dst = np.divmod(draw.choice(num_accounts**2, num_transactions, replace=False), num_accounts)
     amount = draw.normal(size=num_transactions)
     category = draw.integers(0, NUM_CATEGORIES - 1, num_transactions)
     # The last category is frequent among the transactions that a risky account receives.
@@ -109,12 +110,14 @@ def run_edgecut(folder, programs, model, epochs, data):
     run("train", "predict", "--dataset-root-dir", parts, "--load-model", saved, "--edges", "test",
         "--output", "probability", "--format", "csv", "--out", folder / "scores", "--overwrite", "--quiet")
     row_of = {pair: row for row, pair in enumerate(zip(data["src"].tolist(), data["dst"].tolist()))}
+    assert len(row_of) == len(data["src"])
     rows, scores = [], []
     for path in sorted((folder / "scores").glob("*.csv")):
         with open(path, newline="") as file:
             for line in csv.DictReader(file):
                 rows.append(row_of[int(line["src"][1:]), int(line["dst"][1:])])
                 scores.append(float(line[FRAUD]))
+    assert len(set(rows)) == len(rows), "a transaction has two scores"
     labels = data["label"][rows]
     return roc_auc(np.array(scores), labels), roc_auc(data["probability"][rows], labels)
 

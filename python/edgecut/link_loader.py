@@ -48,7 +48,8 @@ class LinkNeighborLoader(Loader):
         The whole number of binary negatives per edge, in place of ``neg_sampling``.
     exclude_seed_edges : bool, default True
         Let no message flow over the edges of the batch and their reverses, which would tell the answer. PyG keeps them.
-        Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``.
+        Reverses are edges of the same type, and edges of the type ``rev_X`` for a type ``X``. With disjoint neighborhoods,
+        an edge is excluded from its own neighborhood only.
 
     Raises
     ------

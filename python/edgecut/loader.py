@@ -58,7 +58,8 @@ class Loader(EpochLoader):
 
         if not pyg_data.is_pyg_data(data):
             return super().__new__(cls)
-        if cls.__name__ != cls._OF_DATA:
+        # A subclass would lose its methods.
+        if "_OF_DATA" not in cls.__dict__:
             raise TypeError(f"{cls.__name__} cannot load PyG's data: derive it from edgecut.pyg_loaders.{cls._OF_DATA}")
         return getattr(pyg_loaders, cls._OF_DATA)(*args, **kwargs)
 

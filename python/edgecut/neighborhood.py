@@ -102,17 +102,28 @@ class Neighborhood:
                 edges.row = moved[edges.row]
 
 
-def induced(found: Neighborhood, ends: list[tuple[int, int]], edges_into: list[tuple[np.ndarray, np.ndarray]]) -> Neighborhood:
+def induced(
+    found: Neighborhood,
+    ends: list[tuple[int, int]],
+    edges_into: list[tuple[np.ndarray, np.ndarray]],
+    excluded: list[dict[str, Any]] | None = None,
+) -> Neighborhood:
     """Return the nodes of a neighborhood with all edges between them, or those within each disjoint neighborhood.
 
-    `edges_into` has the first edge of each destination of the graph, and the source of each edge, by edge type.
+    `edges_into` has the first edge of each destination of the graph, and the source of each edge, by edge type. `excluded`
+    has the edges to leave out, by edge type, as :meth:`Neighborhood.sample` gets them.
     """
     edges = []
-    for (src, dst), (starts, sources) in zip(ends, edges_into):
+    for number, ((src, dst), (starts, sources)) in enumerate(zip(ends, edges_into)):
         destinations = found.nodes[dst].ids
         counts = starts[destinations + 1] - starts[destinations]
         positions = ranges(starts[destinations], counts)
         col = np.repeat(np.arange(len(destinations)), counts)
+        if excluded:
+            batch = found.nodes[dst].batch
+            of_edges = None if batch is None else batch[col]
+            is_kept = ~_is_excluded(sources[positions], destinations[col], of_edges, excluded[number])
+            positions, col = positions[is_kept], col[is_kept]
         ids, wanted = found.nodes[src].ids, sources[positions]
         batch, batch_of_edges = found.nodes[src].batch, found.nodes[dst].batch
         if batch is not None and batch_of_edges is not None:
@@ -127,6 +138,23 @@ def induced(found: Neighborhood, ends: list[tuple[int, int]], edges_into: list[t
         edges.append(Edges(order[at[is_found]], col[is_found], positions[is_found], None))
     nodes = [Nodes(of_type.ids, of_type.batch, None) for of_type in found.nodes]
     return Neighborhood(nodes, edges)
+
+
+def _is_excluded(src: np.ndarray, dst: np.ndarray, batch: np.ndarray | None, excluded: dict[str, Any]) -> np.ndarray:
+    """Return whether each edge is one of the excluded edges, in its neighborhood if these are disjoint."""
+    # Few edges lead to the destination of an excluded one.
+    is_excluded = np.isin(dst, excluded["dst"])
+    at = np.flatnonzero(is_excluded)
+    edges, wanted = [src[at], dst[at]], [excluded["src"], excluded["dst"]]
+    if batch is not None:
+        edges.append(batch[at])
+        wanted.append(excluded["batch"])
+    distinct, numbers = np.unique(np.concatenate([np.stack(wanted, 1), np.stack(edges, 1)]), axis=0, return_inverse=True)
+    is_wanted = np.zeros(len(distinct), bool)
+    numbers = numbers.ravel()
+    is_wanted[numbers[: len(wanted[0])]] = True
+    is_excluded[at] = is_wanted[numbers[len(wanted[0]) :]]
+    return is_excluded
 
 
 def _repeated(seeds: list[np.ndarray]) -> dict[int, tuple[np.ndarray, np.ndarray]]:

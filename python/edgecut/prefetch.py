@@ -2,40 +2,140 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
-import concurrent.futures
-import itertools
+import contextlib
+import queue
+import random
 import threading
+import time
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from concurrent.futures import Future, wait
+from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
 import torch
 
 from .batch_keys import draw_seed, use_key
 
 __all__ = ["ThreadedLoading", "Threads"]
 
+# The most seconds that the end of a program waits for the batches that threads are making.
+SHUTDOWN_TIMEOUT = 5.0
+
+# All threads, which end before Python does: native code must not meet an interpreter that has ended.
+_running: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+_queues: weakref.WeakSet[_Tasks] = weakref.WeakSet()
+
+
+class _Tasks(queue.SimpleQueue):  # type: ignore[type-arg]
+    """The tasks of some threads. None ends a thread."""
+
+
+# The future result of a function, the function and its arguments.
+_Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
 
 class Threads:
-    """The threads that make the batches of a loader. Each calls `start` with its number first."""
+    """The threads that make the batches of a loader. Each has called `start` with its number.
+
+    They are daemons, so that a program can end while a transform waits for something that never comes.
+    """
 
     def __init__(self, number: int, start: Callable[[int], None] | None) -> None:
-        self._executor = concurrent.futures.ThreadPoolExecutor(number, thread_name_prefix="edgecut batches")
-        self._start = start
-        self._numbers = itertools.count()
-        self._local = threading.local()
+        self._tasks = _Tasks()
+        self._number = number
+        _queues.add(self._tasks)
+        if start is None:
+            self._start_all([[] for _ in range(number)])
+            return
+        with _same_random_numbers():
+            started: list[Future[Any]] = [Future() for _ in range(number)]
+            self._start_all([[(started[i], start, (i,))] for i in range(number)])
+            wait(started)
+        for of_thread in started:
+            # After an error the object is dropped.
+            of_thread.result()
 
-    def submit(self, make: Callable[..., Any], *arguments: Any) -> concurrent.futures.Future[Any]:
-        return self._executor.submit(self._run, make, *arguments)
+    def _start_all(self, first_tasks: list[list[_Task]]) -> None:
+        for i, first in enumerate(first_tasks):
+            # The threads do not refer to this object, which ends them when it is dropped.
+            thread = threading.Thread(target=_work, args=(self._tasks, first), name=f"edgecut batches {i}", daemon=True)
+            _running.add(thread)
+            thread.start()
 
-    def _run(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        if self._start is not None and not hasattr(self._local, "is_started"):
-            self._local.is_started = True
-            self._start(next(self._numbers))
-        return make(*arguments)
+    def submit(self, make: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        made: Future[Any] = Future()
+        self._tasks.put((made, make, arguments))
+        return made
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for _ in range(self._number):
+            self._tasks.put(None)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_number"):
+            self.close()
+
+
+def _work(tasks: _Tasks, first: list[_Task]) -> None:
+    """Run the first tasks, and then those of a queue until it has None."""
+    # A thread keeps no task that it has run, nor the loader of the task.
+    while first:
+        _run(*first.pop())
+    for task in iter(tasks.get, None):
+        _run(*task)
+        del task
+
+
+def _run(made: Future[Any], make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    if not made.set_running_or_notify_cancel():
+        return
+    try:
+        made.set_result(make(*arguments))
+    except BaseException as error:
+        made.set_exception(error)
+    # The error refers to this call.
+    del made, make, arguments
+
+
+@atexit.register
+def _end_threads() -> None:
+    """End all threads, apart from those that make a batch for too long."""
+    threads = list(_running)
+    for tasks in list(_queues):
+        with contextlib.suppress(queue.Empty):
+            while True:
+                tasks.get_nowait()
+        for _ in threads:
+            tasks.put(None)
+    deadline = time.monotonic() + SHUTDOWN_TIMEOUT
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Restore the random numbers of the program, and warn, if `worker_init_fn` has seeded them."""
+    states = _random_states()
+    yield
+    of_python, of_numpy, of_torch = _random_states()
+    is_numpy_same = all(map(np.array_equal, of_numpy, states[1]))
+    if of_python != states[0] or not is_numpy_same or not torch.equal(of_torch, states[2]):
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+        warnings.warn(
+            "`worker_init_fn` has seeded the random numbers of the whole program, since threads make the batches. They were "
+            "restored: use `seed` for the random choices of a loader, and a generator of your own in `transform`",
+            stacklevel=7,
+        )
+
+
+def _random_states() -> tuple[Any, Any, Any]:
+    return random.getstate(), np.random.get_state(), torch.get_rng_state()
 
 
 class Batches(Iterator[Any]):
@@ -43,18 +143,17 @@ class Batches(Iterator[Any]):
 
     def __init__(self, loader: ThreadedLoading) -> None:
         self._loader = loader
-        self._length = len(loader)
         # As in PyTorch, the seed is drawn before the order of the inputs, so that a program sees the same order as with PyG.
-        self._indices = enumerate(loader._input_indices())
+        self._indices: Iterator[tuple[int, Any]] = enumerate(loader._input_indices())
         self._seed = draw_seed(loader.generator)
         self._threads = loader._take_threads()
-        self._pending: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
+        self._pending: collections.deque[Future[Any]] = collections.deque()
         if self._threads is not None:
             for _ in range(loader.num_workers * (loader.prefetch_factor or 2)):
                 self._submit_next(self._threads)
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._loader)
 
     def __iter__(self) -> Batches:
         return self
@@ -62,25 +161,37 @@ class Batches(Iterator[Any]):
     def __next__(self) -> Any:
         if self._threads is None:
             number, index = next(self._indices)
-            return self._loader._finished(self._loader._made(index, self._seed, number))
+            return self._loader._finished(self._loader._made(index, self._seed, number, _grad_modes()))
         if not self._pending:
             self.close()
             raise StopIteration
-        waiting = self._pending.popleft()
-        try:
-            made = waiting.result(self._loader.timeout or None)
-        except concurrent.futures.TimeoutError:
-            self.close()
-            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds") from None
-        except BaseException:
-            self.close()
-            raise
+        # A batch that is late or interrupted stays the next one.
+        waiting = self._pending[0]
+        wait([waiting], self._loader.timeout or None)
+        if not waiting.done():
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
+        self._pending.popleft()
         self._submit_next(self._threads)
+        try:
+            # The epoch goes on after an error, as without threads.
+            made = waiting.result()
+        finally:
+            # The error refers to this call.
+            del waiting
         return self._loader._finished(made)
 
     def _submit_next(self, threads: Threads) -> None:
-        for number, index in itertools.islice(self._indices, 1):
-            self._pending.append(threads.submit(self._loader._made, index, self._seed, number))
+        try:
+            number, index = next(self._indices)
+        except StopIteration:
+            return
+        except Exception as error:
+            # The batches before it come first.
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            self._pending.append(failed)
+            return
+        self._pending.append(threads.submit(self._loader._made, index, self._seed, number, _grad_modes()))
 
     def close(self) -> None:
         """Drop the batches that are not made yet."""
@@ -89,18 +200,28 @@ class Batches(Iterator[Any]):
         self._pending.clear()
         if self._threads is not None and not self._loader.persistent_workers:
             self._threads.close()
+            self._threads = None
+            self._indices = iter(())
 
     def __del__(self) -> None:
         if hasattr(self, "_pending"):
             self.close()
 
 
+def _grad_modes() -> tuple[bool, bool]:
+    """Return the modes of PyTorch that a thread has for itself."""
+    return torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+
 class ThreadedLoading:
     """A ``DataLoader`` of PyG whose workers are threads.
 
     Batches need no copies between processes, and the graph is in memory once. The arguments of ``DataLoader`` keep their
-    meaning: ``num_workers``, ``prefetch_factor``, ``worker_init_fn`` (called in each thread), ``persistent_workers``,
-    ``timeout``, ``pin_memory``, ``generator``, ``sampler``, ``batch_sampler`` and ``drop_last``.
+    meaning: ``num_workers``, ``prefetch_factor``, ``worker_init_fn`` (called in each thread, before the first batch),
+    ``persistent_workers``, ``timeout``, ``pin_memory``, ``generator``, ``sampler``, ``batch_sampler`` and ``drop_last``.
+
+    The threads also call ``transform``, in the program's mode of gradients. A ``transform`` that draws from a generator of
+    the whole program gets its numbers in any order, so its batches repeat with ``num_workers=0`` only.
     """
 
     # Attributes of DataLoader and of PyG's loaders.
@@ -118,6 +239,11 @@ class ThreadedLoading:
     filter_fn: Callable[[Any], Any]
 
     _threads: Threads | None = None
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        # DataLoader keeps the method of this object, which would keep the object and its graph until Python collects cycles.
+        del self.collate_fn
 
     def __iter__(self) -> Batches:
         return Batches(self)
@@ -140,15 +266,16 @@ class ThreadedLoading:
             self._threads = Threads(self.num_workers, self.worker_init_fn)
         return self._threads
 
-    def _made(self, index: Any, seed: int, number: int) -> Any:
+    def _made(self, index: Any, seed: int, number: int, grad_modes: tuple[bool, bool]) -> Any:
         """Make a batch on any thread."""
-        with use_key(seed, number):
-            return self.collate_fn(index)
+        is_inference, has_grad = grad_modes
+        with use_key(seed, number), torch.inference_mode(is_inference), torch.set_grad_enabled(has_grad):
+            return _without_stop(self.collate_fn, index)
 
     def _finished(self, batch: Any) -> Any:
         """Finish a batch on the thread of the program."""
         if not self.filter_per_worker:
-            batch = self.filter_fn(batch)
+            batch = _without_stop(self.filter_fn, batch)
         if self.pin_memory and torch.cuda.is_available():
             batch = torch.utils.data._utils.pin_memory.pin_memory(batch)
         return batch
@@ -166,3 +293,11 @@ class ThreadedLoading:
         state = dict(self.__dict__)
         state.pop("_threads", None)
         return state
+
+
+def _without_stop(make: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a function. Its StopIteration, which would end the epoch, becomes an error, as in generators."""
+    try:
+        return make(argument)
+    except StopIteration as error:
+        raise RuntimeError("`transform` has raised StopIteration: leave the loop over the batches instead") from error

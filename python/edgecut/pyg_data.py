@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData, remote_backend_utils
-from torch_geometric.sampler.utils import to_csc, to_hetero_csc
+from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.sampler.utils import sort_csc, to_csc
+from torch_geometric.utils.sparse import index2ptr, ptr2index
 
+from . import arguments
 from ._edgecut import Graph, whole_edges
 
-__all__ = ["PygGraph", "as_graph", "is_pyg_data"]
+__all__ = ["PygGraph", "as_graph", "integers", "is_pyg_data"]
 
 # The time of edges without one: no time limits them.
 _ALWAYS = np.iinfo(np.int64).min
@@ -32,6 +35,16 @@ class Edges:
     colptr: Tensor
     row: Tensor | None
     perm: Tensor | None
+
+
+@dataclass
+class _Stored:
+    """The edges of a type as a graph has them: `col` has the start of each destination's edges if `is_csc`."""
+
+    row: Tensor
+    col: Tensor
+    is_csc: bool = False
+    is_sorted: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,9 @@ class Structure:
     def _sources(self, edge_type: int) -> np.ndarray:
         if self.native is not None:
             return whole_edges(self.native, edge_type)["row"]
-        return _integers(list(self.edges.values())[edge_type].row, "data")
+        row = list(self.edges.values())[edge_type].row
+        assert row is not None
+        return row.numpy()
 
 
 class PygGraph:
@@ -106,10 +121,12 @@ class PygGraph:
             self.node_types = [None]
             self.num_nodes = {None: _num_nodes(attrs[0].size, features)}
             return
+        if None in self.edge_types:
+            raise ValueError("`data`: some edges have a type and others have none: give all edges of the GraphStore a type")
         names = [attr.group_name for attr in features.get_all_tensor_attrs() if isinstance(attr.group_name, str)]
         names += [end for name in self.edge_types for end in (name[0], name[-1])]
         self.node_types = list(dict.fromkeys(names))
-        self.num_nodes = {name: remote_backend_utils.num_nodes(features, graph, name) for name in self.node_types}
+        self.num_nodes = {name: _num_nodes_of_type(features, graph, name) for name in self.node_types}
 
     @property
     def is_heterogeneous(self) -> bool:
@@ -127,9 +144,7 @@ class PygGraph:
         key = (time_attr, weight_attr)
         if key not in self._structures:
             times = self.times(time_attr)
-            edges = self._edges_by_destination(times)
-            for (_, dst), of_type in zip(self.ends, edges.values()):
-                of_type.colptr = self._starts(of_type.colptr, self.node_types[dst])
+            edges = {name: self._by_destination(number, times) for number, name in enumerate(self.edge_types)}
             self._structures[key] = Structure(edges, times, self._weights(weight_attr))
         return self._structures[key]
 
@@ -141,24 +156,71 @@ class PygGraph:
                 edges.row = None
         return structure.native
 
-    def _edges_by_destination(self, times: Times) -> dict[Any, Edges]:
-        """Group the edges by destination. Those of a destination have the order of time, as in PyG, or that of the graph."""
-        of_nodes, of_edges = times.of_nodes or {}, times.of_edges or {}
-        if isinstance(self.data, Data):
-            found = to_csc(self.data, "cpu", False, self._is_sorted, of_nodes.get(None), of_edges.get(None))
-            return {None: Edges(*found)}
-        if isinstance(self.data, HeteroData):
-            colptr, row, perm = to_hetero_csc(self.data, "cpu", False, self._is_sorted, times.of_nodes, times.of_edges)
-            return {name: Edges(colptr[name], row[name], perm[name]) for name in self.edge_types}
-        row, colptr, perm = self.data[1].csc()
-        if not self.is_heterogeneous:
-            return {None: Edges(colptr, row, perm)}
-        return {name: Edges(colptr[name], row[name], perm[name]) for name in self.edge_types}
+    def _by_destination(self, edge_type: int, times: Times) -> Edges:
+        """Group the edges of a type by destination, and within a destination by time, as in PyG, if there are times."""
+        name = self.edge_types[edge_type]
+        src_type, dst_type = (self.node_types[end] for end in self.ends[edge_type])
+        num_nodes = self.num_nodes[dst_type]
+        found = self._stored_edges(name)
+        _check_ends(found.row, self.num_nodes[src_type], "source", name)
+        if found.is_csc:
+            colptr = self._starts(found.col, dst_type)
+            _check_starts(colptr, len(found.row), name)
+            return Edges(colptr, found.row, None)
+        _check_ends(found.col, num_nodes, "destination", name)
+        if len(found.row) != len(found.col):
+            raise ValueError(f"`data`: edges{_of(name)} have {len(found.row)} sources and {len(found.col)} destinations")
+        of_sources, of_edges = (times.of_nodes or {}).get(src_type), (times.of_edges or {}).get(name)
+        _check_times(of_edges, len(found.row), f"edges{_of(name)}")
+        row, col, perm = found.row, found.col, None
+        if found.is_sorted:
+            _check_order(col)
+        else:
+            row, col, perm = sort_csc(row, col, of_sources, of_edges)
+        return Edges(index2ptr(col, num_nodes), row, perm)
+
+    def _stored_edges(self, name: Any) -> _Stored:
+        """Return the edges of a type as the graph has them."""
+        if _is_store_pair(self.data):
+            return self._edges_in_store(name)
+        store = self.data if name is None else self.data[name]
+        if "adj" in store or "adj_t" in store:
+            colptr, row, _ = to_csc(store, "cpu")
+            return _Stored(_numbers(row), _numbers(colptr), is_csc=True)
+        edge_index = store["edge_index"] if "edge_index" in store else None
+        if edge_index is None:
+            edge_index = torch.empty((2, 0), dtype=torch.int64)
+        if edge_index.dim() != 2 or edge_index.size(0) != 2:
+            shape = tuple(edge_index.shape)
+            raise ValueError(f"`data`: `edge_index`{_of(name)} has the shape {shape}, expected (2, number of edges)")
+        return _Stored(_numbers(edge_index[0]), _numbers(edge_index[1]), is_sorted=self._is_sorted)
+
+    def _edges_in_store(self, name: Any) -> _Stored:
+        graph = self.data[1]
+        layouts = {attr.layout: attr for attr in graph.get_all_edge_attrs() if attr.edge_type == name}
+        # In the order of the work that they take.
+        attr = next(layouts[layout] for layout in (EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR) if layout in layouts)
+        row, col = (_numbers(end) for end in graph.get_edge_index(attr))
+        if attr.layout == EdgeLayout.CSR:
+            _check_starts(row, len(col), name)
+            row = ptr2index(row)
+        is_sorted = self._is_sorted or (attr.layout == EdgeLayout.COO and attr.is_sorted)
+        return _Stored(row, col, is_csc=attr.layout == EdgeLayout.CSC, is_sorted=is_sorted)
 
     def times(self, name: str | None) -> Times:
-        """Return the attribute of nodes or edges of this name."""
+        """Return the attribute of nodes or edges of this name as vectors."""
         if name is None:
             return Times()
+        found = self._times_as_given(name)
+        of_nodes, of_edges = (
+            None if values is None else {key: integers(value, "time_attr") for key, value in values.items()}
+            for values in (found.of_nodes, found.of_edges)
+        )
+        for key, values in (of_nodes or {}).items():
+            _check_times(values, self.num_nodes[key], f"nodes{_of(key)}")
+        return Times(of_nodes, of_edges)
+
+    def _times_as_given(self, name: str) -> Times:
         if _is_store_pair(self.data):
             return self._times_in_store(name)
         if isinstance(self.data, Data):
@@ -206,17 +268,17 @@ class PygGraph:
 
     def _make_native(self, edges: Mapping[Any, Edges], times: Times, weights: Mapping[Any, Tensor]) -> Graph:
         nodes = [
-            {"num_nodes": self.num_nodes[name], "times": _integers((times.of_nodes or {}).get(name), "time_attr")}
+            {"num_nodes": self.num_nodes[name], "times": _array((times.of_nodes or {}).get(name))}
             for name in self.node_types
         ]
         arrays = []
         for (src, dst), (name, of_type) in zip(self.ends, edges.items()):
-            row = _integers(of_type.row, "data")
+            row = _array(of_type.row)
             num_edges = len(row)
-            of_edges = _in_order(of_type, _integers((times.of_edges or {}).get(name), "time_attr"), "time_attr")
+            of_edges = _in_order(of_type, _array((times.of_edges or {}).get(name)), "time_attr")
             if times.of_edges is not None and of_edges is None:
                 of_edges = np.full(num_edges, _ALWAYS)
-            weight = _in_order(of_type, _floats(weights.get(name)), "weight_attr")
+            weight = _in_order(of_type, _weights_of(weights.get(name)), "weight_attr")
             if weights and weight is None:
                 weight = np.ones(num_edges, np.float32)
             arrays.append(
@@ -241,7 +303,6 @@ class PygGraph:
         if missing < 0:
             of_type = _of(node_type)
             raise ValueError(f"`data`: edges have {len(colptr) - 1} destinations, but there are {num_nodes} nodes{of_type}")
-        colptr = colptr.long().cpu().contiguous()
         return torch.cat([colptr, colptr[-1:].expand(missing)]) if missing else colptr
 
     def __getstate__(self) -> dict[str, Any]:
@@ -271,36 +332,125 @@ def _is_store_pair(data: Any) -> bool:
     return is_pair and isinstance(data[0], FeatureStore) and isinstance(data[1], GraphStore)
 
 
-def _num_nodes(size: tuple[int, int] | None, features: FeatureStore) -> int | None:
+def _num_nodes(size: tuple[int | None, int | None] | None, features: FeatureStore) -> int | None:
     """Return the number of nodes of a graph without types, from the size of its edges or the features."""
-    if size is not None:
-        return max(size)
+    if size is not None and size[0] is not None and size[1] is not None:
+        return max(size[0], size[1])
     sizes = (features.get_tensor_size(attr) for attr in features.get_all_tensor_attrs())
     return next((size[0] for size in sizes if size is not None), None)
 
 
-def _of(node_type: Any) -> str:
-    return "" if node_type is None else f" of type {node_type!r}"
+def _num_nodes_of_type(features: FeatureStore, graph: GraphStore, name: str) -> int | None:
+    try:
+        return int(remote_backend_utils.num_nodes(features, graph, name))
+    except (TypeError, ValueError):
+        # It is known from neither features nor sizes of edges.
+        return None
 
 
-def _integers(values: Any, name: str) -> Any:
-    """Return a vector of whole numbers, or None for None."""
+def _of(name: Any) -> str:
+    return "" if name is None else f" of type {name!r}"
+
+
+def integers(values: Any, name: str) -> Tensor:
+    """Return a vector of whole numbers, which may have a second dimension of 1."""
+    vector: Any
+    dtype: Any
+    if isinstance(values, Tensor):
+        dtype, vector = values.dtype, values.detach().cpu()
+        is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    else:
+        vector = arguments.array(values, name)
+        dtype, is_whole = vector.dtype, np.issubdtype(vector.dtype, np.integer)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector.reshape(-1)
+    # Empty lists become floats.
+    if vector.ndim != 1 or (len(vector) > 0 and not is_whole):
+        raise ValueError(
+            f"`{name}` must be a vector of whole numbers, not {vector.ndim} dimensions of {dtype}: convert it with `.long()`"
+        )
+    if isinstance(vector, Tensor):
+        return vector.long().contiguous()
+    whole = arguments.integers(vector, name)
+    # PyTorch warns of arrays that it must not change.
+    return torch.from_numpy(whole if whole.flags.writeable else whole.copy())
+
+
+def _numbers(values: Tensor) -> Tensor:
+    """Return numbers of nodes or edges that the graph itself has."""
+    return integers(values, "edge_index")
+
+
+def _array(values: Tensor | None) -> Any:
+    return None if values is None else values.numpy()
+
+
+def _weights_of(values: Any) -> Any:
+    """Return weights in the type of the native graph, or None for None."""
     if values is None:
         return None
-    vector = torch.as_tensor(values).detach().cpu()
-    if vector.dim() == 2 and vector.size(1) == 1:
-        vector = vector.flatten()
-    if vector.dim() != 1 or vector.is_floating_point() or vector.is_complex():
-        shape = f"{vector.dim()} dimensions of {vector.dtype}"
-        raise ValueError(f"`{name}` must name a vector of whole numbers, not {shape}: convert it with `.long()`")
-    return np.ascontiguousarray(vector.numpy(), np.int64)
+    given = torch.as_tensor(values).detach().cpu().flatten()
+    if given.is_complex():
+        raise ValueError(f"`weight_attr` names weights of {given.dtype}: weights are real numbers")
+    weights = given.double().numpy()
+    with np.errstate(over="ignore"):
+        narrow = weights.astype(np.float32)
+    if given.dtype == torch.float32 or _fits(weights, narrow):
+        return narrow
+    # The probabilities depend on ratios of weights only.
+    scaled = weights / weights.max(where=np.isfinite(weights), initial=0)
+    narrow = scaled.astype(np.float32)
+    if not _fits(scaled, narrow):
+        raise ValueError(
+            f"`weight_attr`: the weights {weights[weights > 0].min()} and {weights.max()} differ by more than a factor of 1e38: "
+            "set the least ones to 0, or weight edges by their logarithms"
+        )
+    return narrow
 
 
-def _floats(values: Any) -> Any:
-    """Return a vector of numbers, or None for None."""
-    if values is None:
-        return None
-    return np.ascontiguousarray(torch.as_tensor(values).detach().cpu().flatten().numpy(), np.float32)
+def _fits(weights: np.ndarray, narrow: np.ndarray) -> bool:
+    """Return whether no weight was lost in a narrower type."""
+    has_vanished = (weights > 0) & (narrow < np.finfo(narrow.dtype).tiny)
+    has_overflowed = np.isfinite(weights) & ~np.isfinite(narrow)
+    return not (has_vanished | has_overflowed).any()
+
+
+def _check_ends(ids: Tensor, num_nodes: int, end: str, edge_type: Any) -> None:
+    """Check the ids of one end of edges. PyTorch writes out of bounds when it counts the edges of an id that is too large."""
+    if len(ids) == 0:
+        return
+    least, largest = ids.aminmax()
+    if 0 <= least and largest < num_nodes:
+        return
+    at = int(((ids < 0) | (ids >= num_nodes)).nonzero()[0])
+    raise ValueError(
+        f"`data`: edge {at}{_of(edge_type)} has the {end} {int(ids[at])}, which is not one of the {num_nodes} nodes: correct "
+        "`edge_index`, or set `num_nodes`, or `size` of the EdgeAttr"
+    )
+
+
+def _check_starts(starts: Tensor, num_edges: int, edge_type: Any) -> None:
+    """Check the first edge of each node."""
+    if starts[0] != 0 or starts[-1] != num_edges or (starts.diff() < 0).any():
+        raise ValueError(
+            f"`data`: the pointers of the edges{_of(edge_type)} must ascend from 0 to the number of edges, {num_edges}"
+        )
+
+
+def _check_order(destinations: Tensor) -> None:
+    """Check that edges are sorted by destination."""
+    descends = destinations.diff() < 0
+    if descends.any():
+        at = int(descends.nonzero()[0]) + 1
+        raise ValueError(
+            f"`is_sorted`: edge {at} leads to node {int(destinations[at])}, after an edge to node {int(destinations[at - 1])}: "
+            "sort the edges by destination, or leave `is_sorted` out"
+        )
+
+
+def _check_times(times: Tensor | None, number: int, of_what: str) -> None:
+    if times is not None and len(times) != number:
+        raise ValueError(f"`time_attr` has {len(times)} entries for {number} {of_what}")
 
 
 def _in_order(edges: Edges, values: Any, name: str) -> Any:

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 from torch_geometric.loader import NodeLoader
-from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, HeteroSamplerOutput, NodeSamplerInput
+from torch_geometric.sampler import EdgeSamplerInput, HeteroSamplerOutput, NodeSamplerInput
 
+from .arguments import whole_number
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, Nodes, induced, ranges
 from .prefetch import ThreadedLoading
-from .pyg_data import PygGraph, as_graph
+from .pyg_arguments import input_nodes as input_node_arguments
+from .pyg_data import as_graph, integers
 from .pyg_loaders import loader_arguments
-from .pyg_sampler import to_sampler_output
+from .pyg_sampler import GraphSampler, to_sampler_output
 
 __all__ = ["HGTLoader", "HGTSampler"]
 
 
-class HGTSampler(BaseSampler):
+class HGTSampler(GraphSampler):
     """A sampler of a fixed number of nodes per type and layer, from the paper `Heterogeneous Graph Transformer
     <https://arxiv.org/abs/2003.01332>`_, algorithm 1.
 
@@ -37,29 +39,30 @@ class HGTSampler(BaseSampler):
     """
 
     def __init__(self, data: Any, num_samples: Any, is_sorted: bool = False) -> None:
-        self.graph = as_graph(data, is_sorted)
-        if not self.graph.is_heterogeneous:
+        graph = as_graph(data, is_sorted)
+        if not graph.is_heterogeneous:
             raise ValueError("`data` has no types of nodes, which HGT needs: pass HeteroData, or use NeighborLoader")
         if not isinstance(num_samples, Mapping):
-            num_samples = {name: num_samples for name in self.graph.node_types}
+            num_samples = {name: num_samples for name in graph.node_types}
         for name in num_samples:
-            if name not in self.graph.node_types:
-                raise ValueError(f"`num_samples`: there is no node type {name!r}, only {', '.join(self.graph.node_types)}")
-        self.num_samples = [[int(n) for n in num_samples.get(name, [])] for name in self.graph.node_types]
+            if name not in graph.node_types:
+                raise ValueError(f"`num_samples`: there is no node type {name!r}, only {', '.join(graph.node_types)}")
+        self.num_samples = [
+            [whole_number(number, "num_samples") for number in num_samples.get(name, [])] for name in graph.node_types
+        ]
         self.num_layers = max(map(len, self.num_samples))
-        self._structure = self.graph.structure()
-
-    @property
-    def edge_permutation(self) -> Any:
-        return {name: edges.perm for name, edges in self._structure.edges.items()}
+        super().__init__(graph)
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
         inputs = NodeSamplerInput.cast(inputs)
+        if inputs.time is not None:
+            raise ValueError("`input_time`: HGT samples nodes of any time, so use NeighborLoader with `time_attr`")
         key, batch = current_key()
-        draw = np.random.default_rng([key, batch])
+        draw = np.random.default_rng([key % 2**64, batch])
         index = self.graph.node_types.index(inputs.input_type)
         sampled = [np.empty(0, np.int64) for _ in self.graph.node_types]
-        sampled[index] = inputs.node.numpy().astype(np.int64, copy=False)
+        sampled[index] = integers(inputs.node, "input_nodes").numpy()
+        self._check_seeds(sampled)
         added = list(sampled)
         budgets = [(np.empty(0, np.int64), np.empty(0)) for _ in self.graph.node_types]
         arrays = self._structure.arrays
@@ -112,12 +115,16 @@ class HGTLoader(ThreadedLoading, NodeLoader):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        sampler = HGTSampler(data, num_samples, is_sorted)
+        arguments = loader_arguments(type(self).__name__, kwargs, seed)
+        nodes = input_node_arguments(sampler.graph, input_nodes, arguments.pop("input_id", None))
         super().__init__(
-            data.data if isinstance(data, PygGraph) else data,
-            HGTSampler(data, num_samples, is_sorted),
-            input_nodes=input_nodes,
+            sampler.graph.data,
+            sampler,
+            **nodes,
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **loader_arguments(type(self).__name__, kwargs, seed),
+            **arguments,
         )
+        self.input_nodes = input_nodes

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch_geometric.loader
-from torch_geometric.data import HeteroData
+from torch_geometric.sampler import NumNeighbors
 
+from . import pyg_arguments
 from .batch_keys import SeededGenerator
 from .prefetch import ThreadedLoading
-from .pyg_data import PygGraph
+from .pyg_data import PygGraph, as_graph, integers
 from .pyg_sampler import NeighborSampler
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader", "loader_arguments"]
@@ -59,22 +60,24 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        whole = _plain(data)
-        _check_type("input_nodes", input_nodes, whole, getattr(whole, "node_types", []))
-        neighbor_sampler = _sampler(data, num_neighbors, locals())
+        graph = as_graph(data, is_sorted)
+        neighbor_sampler = _sampler(graph, num_neighbors, locals())
+        more = loader_arguments(type(self).__name__, kwargs, seed)
+        nodes = pyg_arguments.input_nodes(graph, input_nodes, more.pop("input_id", None))
         super().__init__(
-            whole,
+            graph.data,
             num_neighbors,
-            input_nodes=input_nodes,
-            input_time=input_time,
+            **nodes,
+            input_time=None if input_time is None else integers(input_time, "input_time"),
             time_attr=time_attr,
             neighbor_sampler=neighbor_sampler,
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **loader_arguments(type(self).__name__, kwargs, seed),
+            **more,
         )
-        _check_length("input_time", self.input_data.time, len(self.input_data.node), "input nodes")
+        self.input_nodes = input_nodes
+        pyg_arguments.check_length("input_time", self.input_data.time, len(self.input_data.node), "input nodes")
 
 
 class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoader):
@@ -106,65 +109,58 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        whole = _plain(data)
-        _check_type("edge_label_index", edge_label_index, whole, getattr(whole, "edge_types", []))
-        neighbor_sampler = _sampler(data, num_neighbors, locals(), exclude_seed_edges=exclude_seed_edges)
+        graph = as_graph(data, is_sorted)
+        neighbor_sampler = _sampler(graph, num_neighbors, locals(), exclude_seed_edges=exclude_seed_edges)
+        more = loader_arguments(type(self).__name__, kwargs, seed)
+        if more.get("input_id") is not None:
+            more["input_id"] = integers(more["input_id"], "input_id")
         super().__init__(
-            whole,
+            graph.data,
             num_neighbors,
-            edge_label_index=edge_label_index,
+            edge_label_index=pyg_arguments.edges_to_predict(graph, edge_label_index),
             time_attr=time_attr,
             neighbor_sampler=neighbor_sampler,
-            edge_label=edge_label,
-            edge_label_time=edge_label_time,
+            edge_label=pyg_arguments.labels(edge_label),
+            edge_label_time=None if edge_label_time is None else integers(edge_label_time, "edge_label_time"),
             neg_sampling=neg_sampling,
             neg_sampling_ratio=neg_sampling_ratio,
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **loader_arguments(type(self).__name__, kwargs, seed),
+            **more,
         )
-        for name, values in (("edge_label", self.input_data.label), ("edge_label_time", self.input_data.time)):
-            _check_length(name, values, len(self.input_data.row), "edges")
+        self.edge_label_index = edge_label_index
+        inputs = self.input_data
+        for name, values in (("edge_label", edge_label), ("edge_label_time", inputs.time), ("input_id", inputs.input_id)):
+            pyg_arguments.check_length(name, values, len(inputs.row), "edges")
 
 
-def _sampler(data: Any, num_neighbors: Any, arguments: Mapping[str, Any], **more: Any) -> Any:
+def _sampler(graph: PygGraph, num_neighbors: Any, arguments: Mapping[str, Any], **more: Any) -> Any:
     """Return the sampler of a loader: that given, or a new one with the arguments of the loader."""
     settings = {name: arguments[name] for name in _OF_SAMPLERS} | more
     settings["subgraph_type"] = _subgraph_type(settings["subgraph_type"], arguments["directed"])
-    given = arguments["neighbor_sampler"]
+    given, time_attr = arguments["neighbor_sampler"], arguments["time_attr"]
     if given is None:
-        return NeighborSampler(data, num_neighbors, time_attr=arguments["time_attr"], **settings)
+        # The graph knows whether its edges are sorted.
+        settings["is_sorted"] = False
+        return NeighborSampler(graph, num_neighbors, time_attr=time_attr, **settings)
     for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more)}.items():
         if settings[name] != default:
             raise ValueError(f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`")
+    if num_neighbors is not None:
+        numbers = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
+        if numbers != getattr(given, "num_neighbors", None):
+            raise ValueError("`num_neighbors` is a setting of the sampler: pass None with a `neighbor_sampler`")
+    if time_attr is not None and not _has_times(given, time_attr):
+        raise ValueError(f"`time_attr` is {time_attr!r}, but the `neighbor_sampler` has other times or none: pass it to the sampler")
     return given
 
 
-def _check_length(name: str, values: Any, expected: int, of_what: str) -> None:
-    if values is not None and len(values) != expected:
-        raise ValueError(f"`{name}` has {len(values)} entries for {expected} {of_what}")
-
-
-def _check_type(argument: str, given: Any, data: Any, types: list[Any]) -> None:
-    """Reject inputs of typed data that name no type, for which PyG has an assertion without a text."""
-    if not isinstance(data, HeteroData):
-        return
-    name = tuple(given) if isinstance(given, list) else given
-    if isinstance(name, tuple) and len(name) == 2 and not all(isinstance(part, str) for part in name):
-        # A type and its inputs. Edges to predict can have a type of their own.
-        name, ids = name
-        if isinstance(name, tuple) and ids is not None and {name[0], name[-1]} <= set(data.node_types):
-            return
-    # As in PyG, two names stand for the edge type between them.
-    if name in types or any(name == (key[0], key[-1]) for key in types if isinstance(key, tuple)):
-        return
-    raise ValueError(f"`{argument}` names none of the types {', '.join(map(str, types))}")
-
-
-def _plain(data: Any) -> Any:
-    """Return the graph as PyG has it."""
-    return data.data if isinstance(data, PygGraph) else data
+def _has_times(sampler: Any, time_attr: str) -> bool:
+    """Return whether a sampler has these times, as far as it tells."""
+    if isinstance(sampler, NeighborSampler):
+        return sampler.time_attr == time_attr
+    return getattr(sampler, "node_time", None) is not None or getattr(sampler, "edge_time", None) is not None
 
 
 def _subgraph_type(subgraph_type: Any, directed: bool) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,17 +23,93 @@ from torch_geometric.sampler import (
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 
-from . import _edgecut
+from . import _edgecut, arguments
 from .batch_keys import current_key
 from .neighborhood import Neighborhood, induced
-from .pyg_data import PygGraph, as_graph
+from .pyg_data import PygGraph, Structure, as_graph, integers
 
-__all__ = ["NeighborSampler", "to_sampler_output"]
+__all__ = ["GraphSampler", "NeighborSampler", "to_sampler_output"]
 
-_NO_EDGES = np.empty(0, np.int64)
+_NO_IDS = np.empty(0, np.int64)
 
 
-class NeighborSampler(BaseSampler):
+class GraphSampler(BaseSampler):
+    """A sampler of a PyG graph, which it shares with other samplers. It can be pickled."""
+
+    def __init__(self, graph: PygGraph, time_attr: str | None = None, weight_attr: str | None = None) -> None:
+        self.graph = graph
+        self.time_attr, self.weight_attr = time_attr, weight_attr
+        self._structure: Structure = graph.structure(time_attr, weight_attr)
+
+    @property
+    def edge_permutation(self) -> Any:
+        perms = {name: edges.perm for name, edges in self._structure.edges.items()}
+        return perms if self.graph.is_heterogeneous else perms[None]
+
+    def _check_seeds(self, seeds: list[np.ndarray]) -> None:
+        """Check that seeds, by node type, are nodes of the graph."""
+        for name, ids in zip(self.graph.node_types, seeds):
+            num_nodes = self.graph.num_nodes[name]
+            if len(ids) > 0 and not 0 <= ids.min() <= ids.max() < num_nodes:
+                wrong = ids.min() if ids.min() < 0 else ids.max()
+                of_type = "" if name is None else f" of type {name!r}"
+                raise ValueError(f"node {wrong} is not one of the {num_nodes} nodes{of_type}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The process that gets the sampler groups the edges and makes the native sampler itself.
+        return {**self.__dict__, "_structure": None, "_native": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._structure = self.graph.structure(self.time_attr, self.weight_attr)
+
+
+@dataclass
+class _SeedEdges:
+    """The seed edges of a batch.
+
+    The seeds of a neighborhood are sources with those of negative pairs, then destinations with those of negative pairs:
+    `num_pairs` of each. Negatives belong to the edges in turn.
+    """
+
+    src: np.ndarray
+    dst: np.ndarray
+    edge_type: Any
+    num_pairs: int
+
+    @classmethod
+    def new(cls, inputs: EdgeSamplerInput, negatives: NegativeSampling | None) -> _SeedEdges:
+        src, dst = _ids(inputs.row, "edge_label_index"), _ids(inputs.col, "edge_label_index")
+        num_pairs = len(src)
+        if negatives is not None and negatives.is_binary():
+            num_pairs += math.ceil(len(src) * negatives.amount)
+        return cls(src, dst, inputs.input_type, max(num_pairs, 1))
+
+    def excluded(self, graph: PygGraph, reverse_types: list[Any], num_seeds: int | None) -> list[dict[str, Any]]:
+        """Return the seed edges and their reverses by edge type.
+
+        With `num_seeds` disjoint neighborhoods, an edge is excluded from the neighborhoods of its own ends and negatives.
+        """
+        src, dst, batch = self.src, self.dst, None
+        if num_seeds is not None:
+            batch = np.arange(num_seeds)
+            edges = batch % self.num_pairs % max(len(src), 1)
+            src, dst = src[edges], dst[edges]
+        forth, back = {"src": src, "dst": dst, "batch": batch}, {"src": dst, "dst": src, "batch": batch}
+        of_types = {key: back for key in reverse_types}
+        of_types[self.edge_type] = forth
+        if self.edge_type is None or self.edge_type[0] == self.edge_type[-1]:
+            both = {
+                "src": np.concatenate([src, dst]),
+                "dst": np.concatenate([dst, src]),
+                "batch": None if batch is None else np.concatenate([batch, batch]),
+            }
+            of_types = dict.fromkeys(of_types, both)
+        none = {"src": _NO_IDS, "dst": _NO_IDS, "batch": None if batch is None else _NO_IDS}
+        return [of_types.get(key, none) for key in graph.edge_types]
+
+
+class NeighborSampler(GraphSampler):
     """A sampler of the neighborhoods of nodes and edges of a PyG graph, with the arguments of PyG's ``NeighborSampler``.
 
     It yields PyG's ``SamplerOutput``, or ``HeteroSamplerOutput`` if the graph has types. Threads may use it at the same time.
@@ -45,7 +123,8 @@ class NeighborSampler(BaseSampler):
         The number of neighbors per hop; -1 for all.
     exclude_seed_edges : bool, default False
         Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
-        and edges of the type ``rev_X`` for a type ``X``.
+        and edges of the type ``rev_X`` for a type ``X``. With disjoint neighborhoods, an edge is excluded from the
+        neighborhoods of its own ends and negatives only.
 
     The other parameters are those of :class:`edgecut.NeighborLoader`.
     """
@@ -64,10 +143,8 @@ class NeighborSampler(BaseSampler):
         *,
         exclude_seed_edges: bool | None = False,
     ) -> None:
-        self.graph = as_graph(data, is_sorted)
+        super().__init__(as_graph(data, is_sorted), time_attr, weight_attr)
         self.subgraph_type = SubgraphType(subgraph_type)
-        self._attrs = (time_attr, weight_attr)
-        self._structure = self.graph.structure(*self._attrs)
         times = self._structure.times
         self.is_temporal = time_attr is not None
         self.disjoint = disjoint or self.is_temporal
@@ -104,11 +181,6 @@ class NeighborSampler(BaseSampler):
         of_nodes = self._structure.times.of_nodes
         return of_nodes if of_nodes is None or self.graph.is_heterogeneous else of_nodes[None]
 
-    @property
-    def edge_permutation(self) -> Any:
-        perms = {name: edges.perm for name, edges in self._structure.edges.items()}
-        return perms if self.graph.is_heterogeneous else perms[None]
-
     def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> SamplerOutput | HeteroSamplerOutput:
         return self._converted(node_sample(NodeSamplerInput.cast(inputs), self._sample))
 
@@ -118,7 +190,7 @@ class NeighborSampler(BaseSampler):
         inputs = EdgeSamplerInput.cast(inputs)
         if neg_sampling is not None:
             neg_sampling = _KeyedNegatives(NegativeSampling.cast(neg_sampling))
-        sample = functools.partial(self._sample, seed_edges=inputs) if self.exclude_seed_edges else self._sample
+        sample = functools.partial(self._sample, seed_edges=_SeedEdges.new(inputs, neg_sampling))
         num_nodes = self.num_nodes
         return self._converted(edge_sample(inputs, sample, num_nodes, self.disjoint, self.node_time, neg_sampling))
 
@@ -127,37 +199,44 @@ class NeighborSampler(BaseSampler):
             return out.to_bidirectional()
         return out
 
-    def _sample(self, seed: Any, seed_time: Any = None, *, seed_edges: EdgeSamplerInput | None = None) -> Any:
+    def _sample(self, seed: Any, seed_time: Any = None, *, seed_edges: _SeedEdges | None = None) -> Any:
         """Sample the neighborhood of seeds, which are a dict if the graph has types."""
-        seeds = seed if isinstance(seed, Mapping) else {None: seed}
+        of_types = seed if isinstance(seed, Mapping) else {None: seed}
+        seeds = [_ids(of_types.get(name), "seeds") for name in self.graph.node_types]
         times = seed_time if isinstance(seed_time, Mapping) or seed_time is None else {None: seed_time}
-        found = self.neighborhood([_ids(seeds.get(name)) for name in self.graph.node_types], times, seed_edges)
+        excluded = []
+        if seed_edges is not None and self.exclude_seed_edges:
+            num_seeds = sum(map(len, seeds)) if self.disjoint else None
+            excluded = seed_edges.excluded(self.graph, self._reverse_types(seed_edges.edge_type), num_seeds)
+        found = self.neighborhood(seeds, times, excluded)
+        for nodes in found.nodes:
+            if seed_edges is not None and nodes.batch is not None:
+                # PyG takes the remainder by the number of edges, which is right for the position of a pair.
+                nodes.batch = nodes.batch % seed_edges.num_pairs
         return to_sampler_output(found, self.graph)
 
     def neighborhood(
         self,
         seeds: list[np.ndarray],
         times: Mapping[Any, Tensor] | None = None,
-        seed_edges: EdgeSamplerInput | None = None,
+        excluded: list[dict[str, Any]] | None = None,
     ) -> Neighborhood:
-        """Sample the neighborhood of seeds, by node type."""
+        """Sample the neighborhood of seeds, by node type, without edges that are excluded, by edge type."""
         graph = self.graph
-        for name, ids in zip(graph.node_types, seeds):
-            if len(ids) > 0 and not 0 <= ids.min() <= ids.max() < graph.num_nodes[name]:
-                wrong = ids.min() if ids.min() < 0 else ids.max()
-                of_type = "" if name is None else f" of type {name!r}"
-                raise ValueError(f"node {wrong} is not one of the {graph.num_nodes[name]} nodes{of_type}")
+        self._check_seeds(seeds)
+        if times is not None and not self.is_temporal:
+            raise ValueError("`input_time` and `edge_label_time` need a sampler with `time_attr`, and this one has none")
         key, batch = current_key()
         inputs = {
             "nodes": seeds,
             "times": self._seed_times(seeds, times) if self.is_temporal else None,
-            "excluded": self._excluded(seed_edges),
+            "excluded": excluded or [],
             "seed": key % 2**64,
             "batch": batch,
         }
         found = Neighborhood.sample(self._native, self.disjoint, inputs, graph.ends)
         if self.subgraph_type == SubgraphType.induced:
-            found = induced(found, graph.ends, self._structure.arrays)
+            found = induced(found, graph.ends, self._structure.arrays, excluded)
         return found
 
     def _seed_times(self, seeds: list[np.ndarray], times: Mapping[Any, Tensor] | None) -> np.ndarray:
@@ -169,37 +248,33 @@ class NeighborSampler(BaseSampler):
                 continue
             if times is not None:
                 given = times[name]
+                if len(given) != len(ids):
+                    raise ValueError(f"`input_time` has {len(given)} entries for {len(ids)} input nodes")
             elif name in of_nodes:
-                given = of_nodes[name].cpu()[torch.from_numpy(ids)]
+                given = of_nodes[name][torch.from_numpy(ids)]
             else:
                 raise ValueError(
                     f"`time_attr`: the input nodes have no times of their own, so pass `input_time` (type {name!r})"
                 )
-            all_times.append(_ids(given))
-        return np.concatenate([_NO_EDGES, *all_times])
+            all_times.append(_ids(given, "input_time"))
+        return np.concatenate([_NO_IDS, *all_times])
 
-    def _excluded(self, edges: EdgeSamplerInput | None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the edges that no message may flow over, by edge type."""
-        if edges is None:
+    def _reverse_types(self, name: Any) -> list[Any]:
+        """Return the edge types with the reverses of an edge type, besides the type itself."""
+        if name is None:
             return []
-        src, dst = _ids(edges.row), _ids(edges.col)
-        name = edges.input_type
-        of_types = {name: (src, dst)}
-        if name is None or name[0] == name[-1]:
-            of_types[name] = (np.concatenate([src, dst]), np.concatenate([dst, src]))
-        if name is not None:
-            relation = name[1]
-            reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
-            of_types[name[-1], reverse, name[0]] = (dst, src)
-        return [of_types.get(key, (_NO_EDGES, _NO_EDGES)) for key in self.graph.edge_types]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The process that gets the sampler makes the native one itself.
-        return {**self.__dict__, "_structure": None, "_native": None}
+        relation = name[1]
+        reverse = relation[4:] if relation.startswith("rev_") else f"rev_{relation}"
+        found = [(name[-1], reverse, name[0])]
+        back = [key for key in self.graph.edge_types if (key[0], key[-1]) == (name[-1], name[0])]
+        is_bidirectional = self.subgraph_type == SubgraphType.bidirectional and name in self.graph.edge_types
+        if is_bidirectional and len(back) == 1:
+            # PyG adds the reverses of these edges, whatever their name.
+            found += back
+        return found
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._structure = self.graph.structure(*self._attrs)
+        super().__setstate__(state)
         self._native = _edgecut.Sampler(self.graph.native(self._structure), self._settings)
 
 
@@ -222,14 +297,12 @@ class _KeyedNegatives(NegativeSampling):
         return torch.multinomial(weight.cpu(), num_samples, replacement=True, generator=self._generator)
 
 
-def _ids(values: Any) -> np.ndarray:
-    if values is None:
-        return _NO_EDGES
-    return np.ascontiguousarray(values.cpu().numpy(), np.int64)
+def _ids(values: Any, name: str) -> np.ndarray:
+    return _NO_IDS if values is None else integers(values, name).numpy()
 
 
 def _counts(numbers: Any) -> list[int]:
-    return [int(number) for number in numbers]
+    return arguments.integers(numbers, "num_neighbors").tolist()
 
 
 def to_sampler_output(found: Neighborhood, graph: PygGraph) -> SamplerOutput | HeteroSamplerOutput:

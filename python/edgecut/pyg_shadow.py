@@ -9,6 +9,8 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from .prefetch import ThreadedLoading
+from .pyg_arguments import input_nodes
+from .pyg_data import as_graph, integers
 from .pyg_loaders import loader_arguments
 from .pyg_sampler import NeighborSampler
 
@@ -52,28 +54,26 @@ class ShaDowKHopSampler(ThreadedLoading, torch.utils.data.DataLoader):  # type: 
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        sampler = NeighborSampler(data, [num_neighbors] * depth, "induced", replace=replace, disjoint=True)
-        if not isinstance(sampler.graph.data, Data) or sampler.graph.data.edge_index is None:
+        graph = as_graph(data)
+        if not isinstance(graph.data, Data) or graph.data.edge_index is None:
             raise ValueError("`data` must be `Data` with an `edge_index`: convert typed graphs with `to_homogeneous()`")
-        self.data, self.node_sampler = sampler.graph.data, sampler
+        self.data = graph.data
+        self.node_sampler = NeighborSampler(graph, [num_neighbors] * depth, "induced", replace=replace, disjoint=True)
         self.depth, self.num_neighbors, self.replace = depth, num_neighbors, replace
-        if node_idx is None:
-            node_idx = torch.arange(self.data.num_nodes)
-        elif node_idx.dtype == torch.bool:
-            node_idx = node_idx.nonzero().flatten()
-        self.node_idx = node_idx
+        self.node_idx = input_nodes(graph, node_idx, argument="node_idx")["input_nodes"]
         arguments = loader_arguments(type(self).__name__, kwargs, seed)
-        super().__init__(node_idx.tolist(), collate_fn=self._subgraphs, **arguments)
+        super().__init__(self.node_idx.tolist(), collate_fn=self.collate_fn, **arguments)
 
     def _input_indices(self) -> Any:
         return ([self.dataset[position] for position in positions] for positions in super()._input_indices())
 
     def __call__(self, nodes: Any) -> Batch:
         """Return the batch of these nodes."""
-        return self._subgraphs(nodes)
+        return self.collate_fn(nodes)
 
-    def _subgraphs(self, nodes: Any) -> Batch:
-        roots = np.asarray(nodes, np.int64)
+    def collate_fn(self, nodes: Any) -> Batch:
+        """Return the batch of these nodes."""
+        roots = integers(nodes, "nodes").numpy()
         found = self.node_sampler.neighborhood([roots])
         sampled, edges = found.nodes[0], found.edges[0]
         assert sampled.batch is not None
@@ -93,12 +93,13 @@ class ShaDowKHopSampler(ThreadedLoading, torch.utils.data.DataLoader):  # type: 
         for name, value in self.data:
             if name in _OF_BATCHES:
                 continue
-            if not isinstance(value, torch.Tensor) or value.dim() == 0:
+            if not isinstance(value, torch.Tensor):
                 batch[name] = value
-            elif value.size(0) == self.data.num_nodes:
-                batch[name] = value[n_id[batch.root_n_id]] if name == "y" else value[n_id]
-            elif value.size(0) == self.data.num_edges:
-                batch[name] = value[e_id]
+            elif self.data.is_node_attr(name):
+                rows = n_id[batch.root_n_id] if name == "y" else n_id
+                batch[name] = value.index_select(self.data.__cat_dim__(name, value), rows.to(value.device))
+            elif self.data.is_edge_attr(name):
+                batch[name] = value.index_select(self.data.__cat_dim__(name, value), e_id.to(value.device))
             else:
                 batch[name] = value
         return batch

@@ -10,6 +10,7 @@ from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
 from torch_geometric.data.graph_store import EdgeLayout
 
 from . import _edgecut
+from .pyg_arguments import ids_of
 from .store import Store
 
 __all__ = ["EdgecutFeatureStore", "EdgecutGraphStore"]
@@ -70,11 +71,9 @@ class EdgecutFeatureStore(FeatureStore):
             return torch.from_numpy(fetch(None))
         if isinstance(attr.index, slice):
             return torch.from_numpy(fetch(np.arange(num_nodes)[attr.index].copy()))
-        index = torch.as_tensor(attr.index)
-        if index.dtype == torch.bool:
-            index = index.nonzero().flatten()
+        index, _ = ids_of([attr.index] if isinstance(attr.index, int) else attr.index, num_nodes, "index")
         # Each row is fetched once.
-        ids, rows = np.unique(index.cpu().numpy().astype(np.int64, copy=False), return_inverse=True)
+        ids, rows = np.unique(index.numpy(), return_inverse=True)
         return torch.from_numpy(fetch(ids)[rows])
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:

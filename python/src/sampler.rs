@@ -38,11 +38,21 @@ struct BatchSeeds<'py> {
     nodes: Vec<PyReadonlyArray1<'py, i64>>,
     /// The time of each seed, type by type, in temporal sampling.
     times: Option<PyReadonlyArray1<'py, i64>>,
-    /// By edge type, the sources and destinations of edges that no hop follows.
-    excluded: Vec<(PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>)>,
+    /// The edges that no hop follows, by edge type.
+    excluded: Vec<ExcludedEdges<'py>>,
     /// The key of all random numbers.
     seed: u64,
     batch: u64,
+}
+
+/// Edges of a type that no hop follows.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ExcludedEdges<'py> {
+    src: PyReadonlyArray1<'py, i64>,
+    dst: PyReadonlyArray1<'py, i64>,
+    /// The seed in whose neighborhood each edge is excluded, numbered over all node types. All neighborhoods if not given.
+    batch: Option<PyReadonlyArray1<'py, i64>>,
 }
 
 /// A sampler of a graph in memory. Each seed has a neighborhood of its own if neighborhoods are disjoint.
@@ -113,14 +123,27 @@ impl BatchSeeds<'_> {
         if let Some(times) = &self.times {
             seeds.times = times.as_slice()?.to_vec();
         }
-        for (e, (src, dst)) in self.excluded.iter().enumerate() {
-            let edges = graph.node().part().edges(EdgeTypeId(e as u16));
-            let src = original_ids(src.as_slice()?, graph, edges.src_type)?;
-            let dst = original_ids(dst.as_slice()?, graph, edges.dst_type)?;
-            let edges = src.into_iter().zip(dst).map(|(src, dst)| ExcludedEdge { src, dst, batch: None });
-            seeds.excluded.push(edges.collect());
+        for (e, excluded) in self.excluded.iter().enumerate() {
+            seeds.excluded.push(excluded.of_type(graph, EdgeTypeId(e as u16))?);
         }
         Ok(seeds)
+    }
+}
+
+impl ExcludedEdges<'_> {
+    fn of_type(&self, graph: &OpenGraph, edge_type: EdgeTypeId) -> PyResult<Vec<ExcludedEdge>> {
+        let edges = graph.node().part().edges(edge_type);
+        let src = original_ids(self.src.as_slice()?, graph, edges.src_type)?;
+        let dst = original_ids(self.dst.as_slice()?, graph, edges.dst_type)?;
+        let batch = match &self.batch {
+            Some(batch) => batch.as_slice()?.iter().map(|&seed| Some(seed as u32)).collect(),
+            None => vec![None; src.len()],
+        };
+        if dst.len() != src.len() || batch.len() != src.len() {
+            return Err(invalid("`excluded` has arrays of different lengths"));
+        }
+        let ends = src.into_iter().zip(dst).zip(batch);
+        Ok(ends.map(|((src, dst), batch)| ExcludedEdge { src, dst, batch }).collect())
     }
 }
 

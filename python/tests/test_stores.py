@@ -52,6 +52,10 @@ def test_features_are_those_of_the_dataset(dataset):
                 assert np.array_equal(features.get_tensor(None, name, slice(5, 50, 3)), arrays[name][5:50:3])
                 mask = torch.arange(300) % 7 == 0
                 assert np.array_equal(features.get_tensor(None, name, mask), arrays[name][mask.numpy()])
+                with pytest.raises(ValueError, match="`index` must be a vector of whole numbers"):
+                    features.get_tensor(None, name, torch.tensor([7.5]))
+                with pytest.raises(ValueError, match=r"`index`: the mask has the shape \(299,\), but there are 300 nodes"):
+                    features.get_tensor(None, name, mask[1:])
             with pytest.raises(KeyError, match="no 'z' of nodes"):
                 features.get_tensor(None, "z", None)
             assert not features.put_tensor(torch.ones(3), group_name=None, attr_name="x", index=None)

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -430,6 +431,29 @@ def test_damaged_embeddings_are_value_errors(tmp_path):
     (tmp_path / "model.embeddings" / "part").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="part: not a valid safetensors file"):
         read_embeddings(tmp_path / "model", {"embeddings": json.dumps({"save": "1", "tables": [], "shards": [{"file": "part"}]})})
+
+
+def test_embeddings_of_other_nodes_are_refused(typed_graph, tmp_path):
+    file = trained("node", typed_graph, tmp_path / "model.safetensors", "--model", "rgcn")
+    with edgecut.open(typed_graph) as store:
+        assert edgecut.torch.load_model(file, store)
+        with safe_open(file, "numpy") as saved:
+            metadata, tensors = saved.metadata(), {name: saved.get_tensor(name) for name in saved.keys()}
+        trained_on = json.loads(metadata["trained_on"])
+        assert trained_on["node_types"]["item"]["ids"] == "none"
+        # As of a table with ids.
+        trained_on["node_types"]["item"]["ids"] = {"digest": "0123"}
+        save_file(tensors, file, {**metadata, "trained_on": json.dumps(trained_on)})
+        with pytest.raises(ValueError, match="the ids of the nodes of type item, or their order, are not those of the training"):
+            edgecut.torch.load_model(file, store)
+    with pytest.warns(UserWarning, match="the embeddings of item are found by row number: pass `store`"):
+        edgecut.torch.load_model(file)
+    save_file(tensors, file, metadata)
+    other = tmp_path / "other"
+    shutil.copytree(typed_graph, other)
+    np.save(other / "nodes" / "item" / "num_nodes.npy", np.array(71))
+    with edgecut.open(other) as store, pytest.raises(ValueError, match="has 70 embeddings of item, but other has 71 nodes"):
+        edgecut.torch.load_model(file, store)
 
 
 def test_a_missing_file_of_embeddings_is_named(typed_graph, tmp_path):

@@ -97,8 +97,7 @@ impl LabeledEdges {
             return Ok(SampledEdgeAttributes::default());
         }
         let destinations: Vec<u32> = edges.iter().map(|edge| edge.dst).collect();
-        // All edges have positions: labeled edges carry messages, and listed edges were checked.
-        let positions: Vec<u32> = edges.iter().filter_map(|edge| edge.position).collect();
+        let positions: Vec<u32> = edges.iter().map(SeedEdge::position_of_attributes).collect::<Result<_, _>>()?;
         self.node().fetch_edges(self.edge_type, &destinations, &positions, wanted).await
     }
 }

@@ -82,8 +82,8 @@ impl LinkBatches {
         let mut weights = vec![1.0; edges.len()];
         for (edge_type, at) in by_type {
             let destinations: Vec<u32> = at.iter().map(|&at| edges[at].dst).collect();
-            // Training edges have positions.
-            let positions: Vec<u32> = at.iter().filter_map(|&at| edges[at].position).collect();
+            let positions: Vec<u32> =
+                at.iter().map(|&at| edges[at].position_of_attributes()).collect::<Result<_, _>>()?;
             let found = self.node().fetch_edges(edge_type, &destinations, &positions, wanted).await?.weights;
             at.into_iter().zip(found).for_each(|(at, weight)| weights[at] = weight);
         }

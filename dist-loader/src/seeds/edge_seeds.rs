@@ -48,6 +48,18 @@ pub struct SeedEdge {
     pub position: Option<u32>,
 }
 
+impl SeedEdge {
+    /// Returns the position among the in-edges of the destination, which finds the attributes of the edge.
+    pub(crate) fn position_of_attributes(&self) -> Result<u32, SampleError> {
+        self.position.ok_or_else(|| SampleError::NoSuchNode {
+            what: format!(
+                "the edge from node {} to node {} carries no messages, so it has no attributes",
+                self.src, self.dst
+            ),
+        })
+    }
+}
+
 /// Seed edges by position.
 #[derive(Debug)]
 pub(crate) enum EdgeIndex {

@@ -59,25 +59,63 @@ impl DistGraph {
             SeedEdgeSet::Links(Split::Valid | Split::Test) => meta.held_out_has_times,
             SeedEdgeSet::Links(Split::Train) | SeedEdgeSet::Labeled(_) => meta.has_times,
         };
-        let num_src = self.num_nodes_of(&meta.src_type);
-        let num_dst = self.num_nodes_of(&meta.dst_type);
-        let mut edges = Vec::with_capacity(words.len() / WORDS_PER_EDGE);
-        for words in words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE) {
-            let src = words[0];
-            let dst = words[1];
-            if src >= num_src || dst >= num_dst {
-                let why = format!("the reply has edge {src} to {dst}, which the graph does not have");
-                return Err(peer.failed(&request, why));
-            }
-            let time = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
-            let position = if words[4] == NO_POSITION { None } else { Some(words[4]) };
-            edges.push(SeedEdgeEnds { src, dst, time: if has_times { Some(time) } else { None }, position });
-        }
-        Ok(edges)
+        let expected = Expected {
+            num_src: self.num_nodes_of(&meta.src_type),
+            num_dst: self.num_nodes_of(&meta.dst_type),
+            has_times,
+            has_positions: !matches!(set, SeedEdgeSet::Links(Split::Valid | Split::Test)),
+        };
+        let edges = words[WORDS_BEFORE..].chunks_exact(WORDS_PER_EDGE).map(|words| expected.edge(words));
+        edges.collect::<Result<_, _>>().map_err(|why| peer.failed(&request, why))
     }
 
     fn num_nodes_of(&self, node_type: &str) -> u32 {
         let of_type = self.part().meta().node_types.iter().find(|t| t.name == node_type);
         of_type.map_or(0, |t| t.book.num_nodes()) as u32
+    }
+}
+
+/// The properties of the seed edges in a reply.
+struct Expected {
+    num_src: u32,
+    num_dst: u32,
+    has_times: bool,
+    /// True for edges that carry messages.
+    has_positions: bool,
+}
+
+impl Expected {
+    /// Reads an edge of a reply.
+    fn edge(&self, words: &[u32]) -> Result<SeedEdgeEnds, String> {
+        let src = words[0];
+        let dst = words[1];
+        if src >= self.num_src || dst >= self.num_dst {
+            return Err(format!("the reply has edge {src} to {dst}, which the graph does not have"));
+        }
+        let position = if words[4] == NO_POSITION { None } else { Some(words[4]) };
+        // Positions find the weights and labels of edges, so a missing one would shift the values of the others.
+        if position.is_some() != self.has_positions {
+            let has = if self.has_positions { "no position" } else { "a position" };
+            return Err(format!("the reply has {has} for the edge from {src} to {dst}"));
+        }
+        let time = (u64::from(words[3]) << 32 | u64::from(words[2])) as i64;
+        Ok(SeedEdgeEnds { src, dst, time: if self.has_times { Some(time) } else { None }, position })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_with_missing_or_surplus_positions_are_refused() {
+        let mut expected = Expected { num_src: 5, num_dst: 5, has_times: false, has_positions: true };
+        assert_eq!(expected.edge(&[1, 2, 0, 0, 7]).unwrap().position, Some(7));
+        let why = expected.edge(&[1, 2, 0, 0, NO_POSITION]).unwrap_err();
+        assert!(why.contains("no position for the edge from 1 to 2"), "{why}");
+        expected.has_positions = false;
+        assert_eq!(expected.edge(&[1, 2, 0, 0, NO_POSITION]).unwrap().position, None);
+        assert!(expected.edge(&[1, 2, 0, 0, 7]).is_err());
+        assert!(expected.edge(&[1, 5, 0, 0, NO_POSITION]).is_err());
     }
 }

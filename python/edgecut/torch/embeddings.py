@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-__all__ = ["PREFIX", "read_embeddings"]
+from ..store import Store
+
+__all__ = ["PREFIX", "check_nodes", "read_embeddings"]
 
 # The names of tables in a model file begin with it.
 PREFIX = "embeddings."
@@ -59,6 +63,52 @@ def read_embeddings(path: str | os.PathLike[str], metadata: dict[str, str]) -> d
         if rows.any():
             raise ValueError(f"{folder} lacks the embeddings of {int(rows.sum())} nodes of type {node_type}")
     return tables
+
+
+def check_nodes(
+    path: str | os.PathLike[str], metadata: dict[str, str], num_nodes: Mapping[str, int], store: Store | None
+) -> None:
+    """Check that the row numbers of a graph's nodes find their embeddings. `num_nodes` has the rows of each table.
+
+    Raises
+    ------
+    ValueError
+        If the nodes, or their order, are not those of the training.
+    """
+    trained = json.loads(metadata.get("trained_on", "{}")).get("node_types", {})
+    if store is None:
+        with_ids = [name for name in num_nodes if trained.get(name, {}).get("ids", "none") != "none"]
+        if with_ids:
+            warnings.warn(
+                f"the embeddings of {', '.join(with_ids)} are found by row number: pass `store` to compare the ids of its "
+                "nodes with the training",
+                stacklevel=3,
+            )
+        return
+    of_store = {t["name"]: t for t in json.loads(store._graph.meta())["node_types"]}
+    for name, number in num_nodes.items():
+        if name not in of_store:
+            raise ValueError(f"model {os.fspath(path)} has embeddings of {name}, which is no node type of {store.name}")
+        found, identity = of_store[name], trained.get(name, {})
+        remedy = "predict with `train predict`, which matches embeddings by ids"
+        digests = found.get("digests", {})
+        # Ids that are row numbers have no digest, and parts of earlier versions have none of any ids.
+        ids = {"digest": digests["ids"]} if "ids" in digests else "none"
+        is_told = "ids" in digests or not found.get("has_id_map", False)
+        if is_told and "ids" in identity and identity["ids"] != ids:
+            raise ValueError(
+                f"model {os.fspath(path)}: the ids of the nodes of type {name}, or their order, are not those of the training: {remedy}"
+            )
+        if found["book"][-1] != number:
+            raise ValueError(
+                f"model {os.fspath(path)} has {number} embeddings of {name}, but {store.name} has {found['book'][-1]} nodes: {remedy}"
+            )
+        if identity.get("content") != digests.get("content") and "content" in identity:
+            warnings.warn(
+                f"the embeddings of {name} are found by row number, but the features, labels, splits or times of the nodes "
+                "are not those of the training",
+                stacklevel=3,
+            )
 
 
 def _table(described: dict[str, Any], num_bytes: int, folder: pathlib.Path) -> np.ndarray:

@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
-from .embeddings import PREFIX, read_embeddings
+from ..store import Store
+from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
 from .link_model import LinkModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
@@ -28,7 +29,7 @@ _FORMAT = {"format": "edgecut-model", "version": "1"}
 _PYG_LAYERS = "pyg_layers"
 
 
-def load_model(path: str | os.PathLike[str]) -> Model:
+def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Model:
     """Return the model of a file that ``train --save-model`` or :func:`save_model` has written.
 
     Its layers are those of PyG, and its outputs those of ``train predict --output logit``. It is in training mode like
@@ -38,6 +39,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     ----------
     path : path
         The file. The embeddings of node types without features are in a folder beside it.
+    store : Store, optional
+        The graph to use the model on. Embeddings are found by ``n_id``, so its nodes with embeddings must be those of the
+        training, in the same order.
 
     Returns
     -------
@@ -49,7 +53,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     FileNotFoundError
         If the file, or one with embeddings, does not exist.
     ValueError
-        If the file is damaged, or is not a model of this version.
+        If the file is damaged, or is not a model of this version, or if its embeddings belong to other nodes than those of
+        the store.
 
     Examples
     --------
@@ -94,6 +99,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         parameter.copy_(values)
     if tensors:
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
+    check_nodes(path, metadata, num_nodes, store)
     return model
 
 

@@ -186,6 +186,8 @@ class Network(torch.nn.Module):
             columns.append(normalized_rows(x[name]) if self.normalize_features else x[name])
         if str(number) in self.embeddings:
             table = self.embeddings[str(number)]
+            if name in n_id and n_id[name].is_floating_point():
+                raise ValueError(f"`n_id` of node type {name} has {n_id[name].dtype}, but ids are whole numbers")
             columns.append(table(n_id[name].long()) if name in n_id else table.weight)
             if str(number) not in self.encoders:
                 return F.dropout(columns[0], self.dropout, self.training)

@@ -1,0 +1,204 @@
+"""Threads that make the batches of PyG's data."""
+
+import gc
+import random
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+from conftest import PATIENCE
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from test_pyg_data import random_data, random_hetero  # noqa: E402
+
+import edgecut  # noqa: E402
+
+
+def load(data=None, **more):
+    return edgecut.NeighborLoader(random_data() if data is None else data, [2], **{"batch_size": 10, **more})
+
+
+def outcomes(batches):
+    """Return the first input of each batch, or the type of its error, until the epoch ends."""
+    found = []
+    while True:
+        try:
+            found.append(int(next(batches).input_id[0]))
+        except StopIteration:
+            return found
+        except Exception as error:
+            found.append(type(error))
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 3])
+def test_an_epoch_goes_on_after_an_error(num_workers):
+    def transform(batch):
+        if batch.input_id[0] == 20:
+            raise KeyError("not here")
+        if batch.input_id[0] == 30:
+            raise StopIteration
+        return batch
+
+    loader = load(num_workers=num_workers, transform=transform)
+    assert outcomes(iter(loader)) == [0, 10, KeyError, RuntimeError, 40, 50]
+    on_program = load(num_workers=num_workers, transform=transform, filter_per_worker=False)
+    assert outcomes(iter(on_program)) == [0, 10, KeyError, RuntimeError, 40, 50]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_error_of_a_sampler_comes_after_its_batches(num_workers):
+    class Fails(torch.utils.data.Sampler):
+        def __init__(self):
+            pass
+
+        def __iter__(self):
+            yield from range(30)
+            raise OSError("the list is lost")
+
+        def __len__(self):
+            return 60
+
+    assert outcomes(iter(load(num_workers=num_workers, sampler=Fails()))) == [0, 10, 20, OSError]
+
+
+def test_the_timeout_of_a_transform_is_not_that_of_the_loader():
+    def transform(batch):
+        raise TimeoutError("the server of features did not answer")
+
+    with pytest.raises(TimeoutError, match="the server of features did not answer"):
+        next(iter(load(num_workers=1, transform=transform)))
+
+
+def test_a_late_batch_stays_the_next_one():
+    import threading
+
+    released = threading.Event()
+    batches = iter(load(num_workers=1, timeout=0.01, transform=lambda batch: released.wait(PATIENCE) and batch))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="timed out after 0.01 seconds"):
+            next(batches)
+    released.set()
+    found = []
+    while len(found) < 6:
+        try:
+            found.append(int(next(batches).input_id[0]))
+        except RuntimeError:
+            continue
+    assert found == list(range(0, 60, 10))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_batch_sampler_needs_no_length(num_workers):
+    class Pairs:
+        def __iter__(self):
+            return iter([[1, 2], [3]])
+
+    loader = load(batch_sampler=Pairs(), num_workers=num_workers, batch_size=1)
+    assert [batch.input_id.tolist() for batch in loader] == [[1, 2], [3]]
+
+
+def test_threads_have_the_gradient_mode_of_the_program():
+    data = random_data()
+    data.x.requires_grad_(True)
+    for num_workers in (0, 2):
+        for mode in (torch.no_grad(), torch.inference_mode(), torch.enable_grad()):
+            with mode:
+                expected = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+                seen = []
+
+                def transform(batch):
+                    seen.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+                    return batch
+
+                for batch in load(data, num_workers=num_workers, transform=transform):
+                    assert batch.x.requires_grad == expected[0]
+            assert seen == [expected] * 6
+
+
+def test_workers_start_once_each_before_the_first_batch():
+    started = []
+    loader = load(num_workers=3, worker_init_fn=started.append, persistent_workers=True)
+    for _ in range(2):
+        assert len(list(loader)) == 6
+        assert sorted(started) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_a_worker_that_does_not_start_fails_every_epoch(persistent_workers):
+    def init(number):
+        raise OSError("no disk")
+
+    loader = load(num_workers=2, worker_init_fn=init, persistent_workers=persistent_workers)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no disk"):
+            list(loader)
+
+
+@pytest.mark.parametrize("seed", [random.seed, np.random.seed, torch.manual_seed])
+def test_workers_do_not_seed_the_program(seed):
+    def init(number):
+        seed(number)
+
+    drawn = lambda: (random.random(), np.random.random(), torch.rand(1).item())
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    loader = load(num_workers=2, worker_init_fn=init, generator=torch.Generator().manual_seed(1))
+    with pytest.warns(UserWarning, match="`worker_init_fn` has seeded the random numbers of the whole program") as warned:
+        list(loader)
+    assert warned[0].filename == __file__
+    found = drawn()
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+    assert found == drawn()
+
+
+def test_a_dropped_loader_is_freed_at_once():
+    """The copy of the edges must not wait for the collector of cycles."""
+    data, typed = random_data(), random_hetero()
+    gc.collect()
+    gc.disable()
+    try:
+        for make in (
+            lambda: load(data),
+            lambda: load(data, num_workers=2),
+            lambda: load(data, num_workers=2, persistent_workers=True),
+            lambda: edgecut.LinkNeighborLoader(data, [2], batch_size=100),
+            lambda: edgecut.HGTLoader(typed, [2], "paper", batch_size=20),
+            lambda: edgecut.ShaDowKHopSampler(data, 1, 2, batch_size=20),
+        ):
+            loader = make()
+            assert len(list(loader)) > 0
+            alive = weakref.ref(loader)
+            del loader
+            assert alive() is None
+    finally:
+        gc.enable()
+
+
+STUCK = """
+import os, signal, threading, torch, edgecut, edgecut.prefetch
+from torch_geometric.data import Data
+
+edgecut.prefetch.SHUTDOWN_TIMEOUT = 0.1
+data = Data(x=torch.randn(60, 3), edge_index=torch.randint(60, (2, 300)))
+
+def stuck(batch):
+    {when_stuck}
+    threading.Event().wait()
+
+next(iter(edgecut.NeighborLoader(data, [2], batch_size=10, num_workers=1, transform=stuck, timeout={timeout})))
+"""
+
+
+@pytest.mark.parametrize(
+    ("when_stuck", "timeout", "error"),
+    [("pass", 0.1, "RuntimeError: DataLoader timed out"), ("os.kill(os.getpid(), signal.SIGINT)", 0, "KeyboardInterrupt")],
+)
+def test_a_program_ends_although_a_transform_is_stuck(when_stuck, timeout, error):
+    program = STUCK.replace("{when_stuck}", when_stuck).replace("{timeout}", str(timeout))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode != 0 and error in done.stderr, done.stderr

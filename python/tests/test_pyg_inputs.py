@@ -1,0 +1,334 @@
+"""Arguments of loaders of PyG's data, in all the forms that programs give them, and wrong ones."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from test_pyg_data import check_batch, random_data, random_hetero  # noqa: E402
+from torch_geometric.data import Data, HeteroData  # noqa: E402
+from torch_geometric.testing.feature_store import MyFeatureStore  # noqa: E402
+from torch_geometric.testing.graph_store import MyGraphStore  # noqa: E402
+
+import edgecut  # noqa: E402
+import edgecut.pyg_loaders  # noqa: E402
+from edgecut.pyg_sampler import NeighborSampler  # noqa: E402
+
+
+def nodes_of(loader, node_type=None):
+    """Return the input nodes of all batches."""
+    found = [batch if node_type is None else batch[node_type] for batch in loader]
+    return torch.cat([nodes.n_id[: nodes.batch_size] for nodes in found]).tolist()
+
+
+CONTAINERS = [torch.as_tensor, np.asarray, list, lambda mask: torch.as_tensor(mask).view(-1, 1)]
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_masks_in_any_container_choose_nodes(container):
+    mask = np.arange(60) >= 50
+    chosen = list(range(50, 60))
+    data, typed = random_data(), random_hetero()
+    assert nodes_of(edgecut.NeighborLoader(data, [2], container(mask), batch_size=7)) == chosen
+    for load in (edgecut.NeighborLoader, edgecut.HGTLoader):
+        loader = load(typed, [2], ("paper", container(mask[20:])), batch_size=7)
+        assert nodes_of(loader, "paper") == list(range(30, 40))
+        assert torch.cat([batch["paper"].input_id for batch in loader]).tolist() == list(range(30, 40))
+    shadow = edgecut.ShaDowKHopSampler(data, 1, 2, container(mask), batch_size=7)
+    assert shadow.node_idx.tolist() == chosen and sum(len(batch.root_n_id) for batch in shadow) == 10
+
+
+def test_masks_of_another_length_are_refused():
+    data, typed = random_data(), random_hetero()
+    for argument, load in (
+        ("input_nodes", lambda mask: edgecut.NeighborLoader(data, [2], mask)),
+        ("input_nodes", lambda mask: edgecut.HGTLoader(typed, [2], ("paper", mask))),
+        ("node_idx", lambda mask: edgecut.ShaDowKHopSampler(data, 1, 2, mask)),
+    ):
+        for mask in (torch.tensor([True, False, True]), np.ones(61, bool)):
+            with pytest.raises(ValueError, match=f"`{argument}`: the mask has the shape .*, but there are [46]0 nodes"):
+                load(mask)
+
+
+def test_fractions_are_neither_ids_nor_times_nor_numbers():
+    data, typed = random_data(), random_hetero()
+    half, times = torch.tensor([3.5]), torch.full((60,), -0.5)
+    born = {"time_attr": "born"}
+    for argument, load in {
+        "input_nodes": lambda: edgecut.NeighborLoader(data, [2], half),
+        "input_nodes`": lambda: edgecut.NeighborLoader(data, [2], half.numpy()),
+        "input_id": lambda: edgecut.NeighborLoader(data, [2], [3], input_id=half),
+        "input_time": lambda: edgecut.NeighborLoader(data, [2], input_time=times, **born),
+        "num_neighbors": lambda: edgecut.NeighborLoader(data, [2.7]),
+        "edge_label_index": lambda: edgecut.LinkNeighborLoader(data, [2], data.edge_index + 0.5),
+        "edge_label_time": lambda: edgecut.LinkNeighborLoader(data, [2], edge_label_time=torch.rand(300), **born),
+        "node_idx": lambda: edgecut.ShaDowKHopSampler(data, 1, 2, half),
+        "input_nodes``": lambda: edgecut.HGTLoader(typed, [2], ("paper", half)),
+    }.items():
+        with pytest.raises(ValueError, match=f"`{argument.strip('`')}` must .*whole numbers"):
+            load()
+    # Samplers of programs get them as well.
+    from torch_geometric.sampler import NodeSamplerInput
+
+    with pytest.raises(ValueError, match="whole numbers"):
+        NeighborSampler(data, [2]).sample_from_nodes(NodeSamplerInput(None, half))
+
+
+def stores(data, layout, size, edge_index=None):
+    features, graph = MyFeatureStore(), MyGraphStore()
+    features.put_tensor(data.x, group_name=None, attr_name="x", index=None)
+    row, col = data.edge_index if edge_index is None else edge_index
+    if layout == "csr":
+        row, col = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(row, minlength=60).cumsum(0)]), col[row.argsort()]
+    graph.put_edge_index((row, col), edge_type=None, layout=layout, size=size)
+    return features, graph
+
+
+@pytest.mark.parametrize("wrong", [-1, 60, 10**12])
+def test_edges_out_of_range_are_named(wrong):
+    """PyTorch would write out of bounds."""
+    for end, name in ((0, "source"), (1, "destination")):
+        data = random_data()
+        data.edge_index[end, 17] = wrong
+        why = f"`data`: edge 17 has the {name} {wrong}, which is not one of the 60 nodes"
+        for load in (edgecut.NeighborLoader, edgecut.LinkNeighborLoader):
+            with pytest.raises(ValueError, match=why):
+                load(data, [2])
+        typed = random_hetero()
+        typed["paper", "cites", "paper"].edge_index[end, 3] = wrong
+        for load in (edgecut.NeighborLoader, edgecut.HGTLoader):
+            with pytest.raises(ValueError, match=f"edge 3 of type .*'cites'.* has the {name} {wrong}, which is not one of the 40"):
+                load(typed, [2], "paper")
+    data = random_data()
+    for layout, size in (("coo", (60, 60)), ("csr", (60, 60)), ("coo", (60, 30)), ("coo", None)):
+        edges = data.edge_index.clone()
+        edges[1, 17] = wrong
+        with pytest.raises(ValueError, match=f"edge .* has the destination {wrong}"):
+            edgecut.NeighborLoader(stores(data, layout, size, edges), [2], torch.arange(60))
+
+
+def test_edges_that_are_not_sorted_are_refused():
+    data = random_data()
+    data.edge_index = torch.tensor([[0, 1, 2], [3, 5, 4]])
+    data = Data(x=data.x, edge_index=data.edge_index)
+    for load in (lambda: edgecut.NeighborLoader(data, [2], is_sorted=True), lambda: edgecut.NeighborLoader(edgecut.from_pyg(data, is_sorted=True), [2])):
+        with pytest.raises(ValueError, match="`is_sorted`: edge 2 leads to node 4, after an edge to node 5: sort the edges"):
+            load()
+
+
+def test_settings_beside_a_given_sampler_are_refused():
+    data = random_data()
+    times = torch.full((60,), 50)
+    sampler = NeighborSampler(data, [-1])
+    with pytest.raises(ValueError, match="`num_neighbors` is a setting of the sampler"):
+        edgecut.NeighborLoader(data, [1], neighbor_sampler=sampler)
+    with pytest.raises(ValueError, match="`time_attr` is 'born', but the `neighbor_sampler` has other times or none"):
+        edgecut.NeighborLoader(data, None, time_attr="born", input_time=times, neighbor_sampler=sampler)
+    # PyG's own loader asks the sampler.
+    from torch_geometric.loader import NodeLoader
+
+    with pytest.raises(ValueError, match="`input_time` and `edge_label_time` need a sampler with `time_attr`"):
+        next(iter(NodeLoader(data, sampler, input_time=times)))
+    timed = NeighborSampler(data, [-1], time_attr="born")
+    loader = edgecut.NeighborLoader(data, [-1], time_attr="born", input_time=times, neighbor_sampler=timed, batch_size=60)
+    assert (next(iter(loader)).born[next(iter(loader)).edge_index[0]] <= 50).all()
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e-320, 1.0, 1e300])
+def test_weights_of_wide_types_keep_their_ratios(scale):
+    # Each node has one edge that is a thousand times as likely as the other.
+    edges = torch.tensor([[0, 1] * 500, [2] * 1000])
+    weights = torch.tensor([1.0, 1000.0] * 500, dtype=torch.float64) * scale
+    if scale == 1e-320:
+        weights = torch.tensor([1e-320, 1e-317] * 500, dtype=torch.float64)
+    data = Data(x=torch.zeros(3, 1), edge_index=edges, weight=weights)
+    batch = next(iter(edgecut.NeighborLoader(data, [300], [2], weight_attr="weight", seed=1)))
+    assert batch.num_edges == 300 and (batch.n_id[batch.edge_index[0]] == 1).sum() > 290
+
+
+def test_weights_are_real_numbers_of_any_type():
+    data = random_data()
+    count = lambda: next(iter(edgecut.NeighborLoader(data, [3], weight_attr="weight", batch_size=60))).num_edges
+    expected = count()
+    for convert in (torch.Tensor.bfloat16, torch.Tensor.half, lambda weight: (weight * 100).long()):
+        plain, data.weight = data.weight, convert(data.weight)
+        assert count() == expected
+        data.weight = plain
+    data.weight = torch.complex(data.weight, data.weight)
+    with pytest.raises(ValueError, match="`weight_attr` names weights of torch.complex64"):
+        count()
+    data.weight = torch.tensor([1e-50] + [1e20] * 299, dtype=torch.float64)
+    with pytest.raises(ValueError, match="differ by more than a factor of 1e38"):
+        count()
+
+
+def test_vectors_may_be_columns():
+    data = random_data()
+    data.born, data.created = data.born.view(-1, 1), data.created.view(-1, 1)
+    times = torch.full((300, 1), 50)
+    for name in ("born", "created"):
+        loader = edgecut.LinkNeighborLoader(
+            data, [2], edge_label_time=times, time_attr=name, neg_sampling="binary", batch_size=60
+        )
+        for batch in loader:
+            found = batch.created if name == "created" else batch.born[batch.edge_index[0]]
+            assert batch.num_edges > 0 and (found <= 50).all()
+    assert sum(batch.batch_size for batch in edgecut.NeighborLoader(data, [2], time_attr="born", batch_size=30)) == 60
+    data.born = data.born[:30]
+    with pytest.raises(ValueError, match="`time_attr`: 'born' is an attribute of neither|`time_attr` has 30 entries for 60 nodes"):
+        edgecut.NeighborLoader(data, [2], time_attr="born")
+
+
+def test_edges_to_predict_may_be_arrays():
+    data = random_data()
+    labels = np.arange(300) % 4
+    loader = edgecut.LinkNeighborLoader(data, [2], data.edge_index.numpy(), labels, neg_sampling="binary", batch_size=40)
+    for batch in loader:
+        check_batch(batch, data)
+        assert torch.equal(batch.edge_label[: len(batch.input_id)], torch.from_numpy(labels + 1)[batch.input_id])
+        assert torch.equal(batch.n_id[batch.edge_label_index[:, : len(batch.input_id)]], data.edge_index[:, batch.input_id])
+    empty = edgecut.LinkNeighborLoader(data, [2], np.empty((2, 0)), np.empty(0), neg_sampling="binary")
+    assert list(empty) == []
+    with pytest.raises(ValueError, match=r"`edge_label_index` has the shape \(300, 2\), expected \(2, number of edges\)"):
+        edgecut.LinkNeighborLoader(data, [2], data.edge_index.t())
+    with pytest.raises(ValueError, match="`input_id` has 3 entries for 300 edges"):
+        edgecut.LinkNeighborLoader(data, [2], input_id=torch.arange(3))
+    with pytest.raises(ValueError, match="`input_id` has 3 entries for 60 input nodes"):
+        edgecut.NeighborLoader(data, [2], input_id=torch.arange(3))
+
+
+def test_stores_need_neither_sizes_nor_input_nodes():
+    data = random_data()
+    for size in (None, (None, None), (60, 60)):
+        loader = edgecut.NeighborLoader(stores(data, "coo", size), [2], batch_size=7)
+        assert nodes_of(loader) == list(range(60))
+    pairs = edgecut.LinkNeighborLoader(stores(data, "coo", None), [2], data.edge_index, batch_size=50)
+    assert sum(batch.edge_label_index.shape[1] for batch in pairs) == 300
+    with pytest.raises(ValueError, match="`edge_label_index`: `data` has no `edge_index` with all edges, so pass the edges"):
+        edgecut.LinkNeighborLoader(stores(data, "coo", None), [2])
+    typed = random_hetero()
+    assert nodes_of(edgecut.NeighborLoader((typed, typed), [2], ("paper", None)), "paper") == list(range(40))
+    for nodes in (None, "book", torch.arange(3)):
+        with pytest.raises(ValueError, match="`input_nodes` names none of the types"):
+            edgecut.NeighborLoader((typed, typed), [2], nodes)
+
+
+def test_hgt_checks_nodes_and_numbers():
+    data = random_hetero()
+    for node in (-2, 40):
+        with pytest.raises(ValueError, match=f"node {node} is not one of the 40 nodes of type 'paper'"):
+            next(iter(edgecut.HGTLoader(data, [2], ("paper", [node]))))
+    for number in (-1, 2.5):
+        with pytest.raises((TypeError, ValueError), match="`num_samples` "):
+            edgecut.HGTLoader(data, [number], "paper")
+    with pytest.raises(ValueError, match="`input_nodes` names none of the types"):
+        edgecut.HGTLoader(data, [2], torch.arange(3))
+    with pytest.raises(ValueError, match="`input_time`: HGT samples nodes of any time"):
+        next(iter(edgecut.HGTLoader(data, [2], "paper", input_time=torch.arange(40))))
+
+
+def test_loaders_of_a_shared_graph_can_be_pickled():
+    data = random_hetero()
+    graph = edgecut.from_pyg(data)
+    for load in (edgecut.NeighborLoader, edgecut.HGTLoader):
+        loader = load(graph, [2, 2], "paper", batch_size=9, seed=3)
+        again = pickle.loads(pickle.dumps(loader))
+        for one, other in zip(loader, again):
+            assert torch.equal(one["paper"].n_id, other["paper"].n_id)
+
+
+def test_shadow_tells_attributes_of_edges_from_those_of_nodes():
+    ends = torch.arange(10)
+    data = Data(x=ends.clone(), edge_index=torch.stack([ends, ends.roll(3)]), edge_attr=ends.clone())
+    for batch in edgecut.ShaDowKHopSampler(data, 1, -1, batch_size=4):
+        # An edge has the number of its source.
+        assert torch.equal(batch.edge_attr, batch.x[batch.edge_index[0]])
+        assert len(batch.x) == batch.num_nodes
+
+
+def test_a_subclass_of_the_same_name_is_refused():
+    class NeighborLoader(edgecut.NeighborLoader):
+        def extra(self):
+            return 1
+
+    with pytest.raises(TypeError, match="derive it from edgecut.pyg_loaders.NeighborLoader"):
+        NeighborLoader(random_data(), [2])
+
+
+def ends_of(batch, data, edge_type, name="edge_index"):
+    """Return the ends of messages or seed edges as pairs of ids, and the neighborhoods of the messages."""
+    if edge_type is None:
+        row, col = batch[name]
+        src = dst = batch
+    else:
+        row, col = batch[edge_type][name]
+        src, dst = batch[edge_type[0]], batch[edge_type[2]]
+    pairs = list(zip(src.n_id[row].tolist(), dst.n_id[col].tolist()))
+    return pairs, dst.batch[col].tolist() if "batch" in dst and dst.batch is not None else [None] * len(pairs)
+
+
+@pytest.mark.parametrize("subgraph_type", ["directional", "induced", "bidirectional"])
+@pytest.mark.parametrize("graph", ["plain", "typed", "reverse of another name", "types of one node type"])
+@pytest.mark.parametrize("negatives", [{}, {"neg_sampling": {"mode": "binary", "amount": 0.3}}, {"neg_sampling": "triplet"}])
+def test_no_message_flows_over_seed_edges(subgraph_type, graph, negatives):
+    if graph == "plain":
+        data, edges, reverses = random_data(), None, [None]
+    elif graph == "types of one node type":
+        data, edges = random_hetero(), ("paper", "cites", "paper")
+        reverses = [edges, ("paper", "rev_cites", "paper")]
+        data[reverses[1]].edge_index = data[edges].edge_index.flip(0)
+    else:
+        data, edges = random_hetero(), ("author; x=1", "to", "paper")
+        back = data[edges].edge_index.flip(0)
+        del data["paper", "rev_to", "author; x=1"]
+        reverses = [("paper", "rev_to" if graph == "typed" else "from", "author; x=1")]
+        data[reverses[0]].edge_index = back
+    if graph == "reverse of another name" and subgraph_type != "bidirectional":
+        # Edges of this type are no reverses, unless PyG makes them so.
+        reverses = []
+    for disjoint in (False, True):
+        loader = edgecut.LinkNeighborLoader(
+            data, [-1, 3], edges, exclude_seed_edges=True, subgraph_type=subgraph_type, batch_size=20, disjoint=disjoint, **negatives
+        )
+        num_messages = 0
+        for batch in loader:
+            whole = data.edge_index if edges is None else data[edges].edge_index
+            ids = batch.input_id if edges is None else batch[edges].input_id
+            seeds = list(map(tuple, whole[:, ids].t().tolist()))
+            excluded = {(pair, number if disjoint else None) for number, pair in enumerate(seeds)}
+            back = {((dst, src), number) for (src, dst), number in excluded}
+            messages = set(zip(*ends_of(batch, data, edges)))
+            num_messages += len(messages)
+            assert not excluded & messages
+            for reverse in reverses:
+                assert not back & set(zip(*ends_of(batch, data, reverse)))
+        assert num_messages > 0
+
+
+def test_disjoint_neighborhoods_keep_the_seed_edges_of_others():
+    data = Data(x=torch.arange(4.0).view(-1, 1), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    for subgraph_type in ("directional", "induced"):
+        loader = edgecut.LinkNeighborLoader(
+            data, [-1, -1], exclude_seed_edges=True, disjoint=True, subgraph_type=subgraph_type, batch_size=3
+        )
+        (batch,) = loader
+        messages = set(zip(*ends_of(batch, data, None)))
+        # The edge from 0 to 1 is a message to the second edge, from 1 to 2.
+        assert {((0, 1), 1), ((1, 2), 2), ((0, 1), 2)} <= messages and not {((0, 1), 0), ((1, 2), 1)} & messages
+
+
+@pytest.mark.parametrize("amount", [0.3, 1, 1.7])
+def test_the_neighborhoods_of_an_edge_have_its_number(amount):
+    data, typed = random_data(), random_hetero()
+    edge_type = ("author; x=1", "to", "paper")
+    negatives = {"mode": "binary", "amount": amount}
+    for batch in edgecut.LinkNeighborLoader(data, [1], neg_sampling=negatives, disjoint=True, batch_size=10):
+        numbers = torch.arange(batch.edge_label_index.shape[1]) % 10
+        assert torch.equal(batch.batch[batch.edge_label_index], torch.stack([numbers, numbers]))
+    for batch in edgecut.LinkNeighborLoader(typed, [1], edge_type, neg_sampling=negatives, disjoint=True, batch_size=10):
+        row, col = batch[edge_type].edge_label_index
+        numbers = torch.arange(len(row)) % 10
+        assert torch.equal(batch[edge_type[0]].batch[row], numbers) and torch.equal(batch["paper"].batch[col], numbers)
