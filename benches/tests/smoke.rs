@@ -1,4 +1,7 @@
-//! Smoke tests of the program `bench` on a graph so small that each benchmark takes seconds.
+//! Smoke tests of the program `bench`, and of the scripts that measure with it, on graphs so small that each benchmark
+//! takes seconds.
+
+mod peers;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_partition::{Method, PartitionOptions, partition};
