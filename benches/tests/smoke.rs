@@ -70,6 +70,14 @@ fn sampling_is_compared_with_random_reads() {
 }
 
 #[test]
+fn layer_neighbor_sampling_has_fewer_nodes() {
+    let [labor, neighbor] = [&["--sampler=labor", "--batch-dependency=4"][..], &[]].map(|flags| {
+        batches("sampling", flags)[0]["details"]["input_nodes_per_batch"].as_f64().expect("a number of nodes")
+    });
+    assert!(labor < neighbor, "{labor} nodes instead of {neighbor}");
+}
+
+#[test]
 fn gathering_is_compared_with_copies() {
     let records = batches("gather", &[]);
     assert_eq!(records.len(), 2);
