@@ -4,8 +4,8 @@
     compare.py --bin target/release --envs ENVS --work DIR [--only sampling,gather]
 
 --bin holds `bench`, `train`, `partition-graph` and `examples/generate_npy`, --envs the environments that setup.sh made.
-The graph and the parts are made once and kept in --work. Every run waits until the machine is idle. Runs in network
-namespaces need root."""
+A rival that is not installed is named and left out; Edgecut then runs without it. The graph and the parts are made once
+and kept in --work. Every run waits until the machine is idle. Runs in network namespaces need root."""
 
 import argparse
 import datetime
@@ -45,7 +45,7 @@ COLUMNS = (
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, required=True, help="the folder of Edgecut's programs")
-    parser.add_argument("--envs", type=Path, required=True, help="the folder that setup.sh made")
+    parser.add_argument("--envs", type=Path, help="the folder that setup.sh made [default: envs in --work]")
     parser.add_argument("--work", type=Path, required=True, help="the folder for the graph, the parts and the results")
     parser.add_argument("--data", type=Path, help="a folder of .npy files [default: a generated graph]")
     parser.add_argument("--only", type=lambda text: text.split(","), help="paths, or prefixes of their names")
@@ -57,6 +57,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="threads on one machine; with two ranks, each has one")
     parser.add_argument("--patience", type=float, default=120, help="maximum seconds to wait for an idle machine")
     parser.add_argument("--timeout", type=float, default=900, help="maximum seconds of a run")
+    parser.add_argument("--array-mib", type=int, default=512, help="MiB of the arrays that `bench` compares with")
     parser.add_argument("--out", type=Path, help="the results as JSON [default: results.json in --work]")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands")
     return parser.parse_args()
@@ -66,13 +67,14 @@ def setting_of(args: argparse.Namespace) -> Setting:
     """Returns the setting with absolute folders, since ranks may run in other folders."""
     return Setting(
         bin=args.bin.absolute(),
-        envs=args.envs.absolute(),
+        envs=(args.envs or args.work / "envs").absolute(),
         work=args.work.absolute(),
         batch_size=args.batch_size,
         num_batches=args.num_batches,
         passes=args.passes,
         threads=args.threads,
         timeout_s=args.timeout,
+        array_mib=args.array_mib,
     )
 
 
@@ -89,6 +91,20 @@ def chosen(args: argparse.Namespace, setting: Setting) -> list[Comparison]:
     return kept
 
 
+def leave_out_missing(paths: list[Comparison]) -> list[str]:
+    """Leaves out the rivals that are not installed. Returns a line about each environment that lacks something."""
+    missing = {}
+    for comparison in paths:
+        for rival in comparison.rivals:
+            if not rival.is_installed():
+                missing.setdefault(rival.needs, set()).add(rival.name.split(",")[0])
+        comparison.rivals = [rival for rival in comparison.rivals if rival.is_installed()]
+    return [
+        f"without {', '.join(sorted(names))}: {python} cannot import {module}"
+        for (python, module), names in missing.items()
+    ]
+
+
 def named(comparison: Comparison, wanted: str) -> bool:
     """Returns whether `wanted` is the name of a comparison or a prefix of it: `ranks` for `ranks-gather` and so on."""
     return comparison.name == wanted or comparison.name.startswith(f"{wanted}-")
@@ -102,11 +118,11 @@ def generate_command(setting: Setting, out: Path) -> list[str]:
     return [str(setting.bin / "examples" / "generate_npy"), str(out), *flags]
 
 
-def prepare(args: argparse.Namespace, setting: Setting) -> None:
+def prepare(args: argparse.Namespace, setting: Setting, paths: list[Comparison]) -> None:
     """Makes missing files: the graph, with training nodes only, and the parts that the paths need."""
     source = args.data.absolute() if args.data else setting.work / "generated"
     generate = Preparation(source / "edge_index.npy", generate_command(setting, source), setting.threads)
-    steps = ([] if args.data else [generate]) + needed_preparations(args, setting)
+    steps = ([] if args.data else [generate]) + needed_preparations(setting, paths)
     if args.dry_run:
         for step in steps:
             print(shlex.join(step.command))
@@ -129,9 +145,9 @@ def make(step: Preparation) -> None:
         sys.exit(f"error: {shlex.join(step.command)}: {failure(done)}")
 
 
-def needed_preparations(args: argparse.Namespace, setting: Setting) -> list[Preparation]:
+def needed_preparations(setting: Setting, paths: list[Comparison]) -> list[Preparation]:
     """Returns the preparations whose folders the chosen commands name, and those that these need."""
-    words = [word for c in chosen(args, setting) for one in [*c.rivals, c.ours] for word in one.command]
+    words = [word for c in paths for one in [*c.rivals, c.ours] for word in one.command]
     steps = preparations(setting)
     needed = [step for step in steps if any(str(step.result.parent) in word for word in words)]
     # A preparation may need the result of another one.
@@ -154,7 +170,7 @@ def failure(done: Run) -> str:
 
 def measure(contestant: Contestant, args: argparse.Namespace, token: str) -> dict:
     """Runs a contestant once. Returns its figures or its error, and the foreign work before and during the run."""
-    before = wait_for_quiet(args.patience)
+    before = wait_for_quiet(args.patience) if args.patience > 0 else None
     environment = contestant.environment_of_run() | {"EDGECUT_TOKEN": token}
     done = run(contestant.command, environment, args.timeout)
     result = {"foreign_cores_before": before, "foreign_cores": done.foreign_cores, "run_s": round(done.wall_s, 2)}
@@ -196,7 +212,9 @@ def rows(result: dict) -> list[list[str]]:
     runs = dict(result["runs"])
     our_runs = runs.pop("edgecut")
     ours = medians(our_runs)
-    return [row(result, rival, rival_runs, our_runs, medians(rival_runs), ours) for rival, rival_runs in runs.items()]
+    # Without rivals, Edgecut has a row of its own.
+    rivals = runs or {"-": []}
+    return [row(result, rival, of_rival, our_runs, medians(of_rival), ours) for rival, of_rival in rivals.items()]
 
 
 def row(
@@ -211,7 +229,7 @@ def row(
         pair = [number(theirs, name, scale), number(ours, name, scale)]
         return "" if pair == ["-", "-"] else " / ".join(pair)
 
-    ratios = ["failed"] * 3
+    ratios = ["failed"] * 3 if rival_runs or not ours else ["-"] * 3
     if theirs and ours:
         by_round = [t["figures"]["seconds"] / o["figures"]["seconds"] for t, o in zip(rival_runs, our_runs)]
         ratios = [f"{ratio:.2f}" for ratio in (theirs["seconds"] / ours["seconds"], min(by_round), max(by_round))]
@@ -268,7 +286,11 @@ def main() -> int:
     args = parse_args()
     setting = setting_of(args)
     paths = chosen(args, setting)
-    prepare(args, setting)
+    # The commands of rivals are printed in any case.
+    missing = [] if args.dry_run else leave_out_missing(paths)
+    for line in missing:
+        print(line, file=sys.stderr)
+    prepare(args, setting, paths)
     if args.dry_run:
         for comparison in paths:
             for contestant in [*comparison.rivals, comparison.ours]:
@@ -277,7 +299,7 @@ def main() -> int:
     out = args.out or setting.work / "results.json"
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     flags = {name: str(value) for name, value in asdict(setting).items()} | {"rounds": args.rounds}
-    head = {"machine": machine(), "date": date, "commit": commit(), "setting": flags}
+    head = {"machine": machine(), "date": date, "commit": commit(), "setting": flags, "left_out": missing}
     results = []
     for comparison in paths:
         results.append(compare(comparison, args))

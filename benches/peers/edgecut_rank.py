@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs one rank of Edgecut, `train node` or `bench gather`, with one thread for sampling and one for computing.
 
-Start it once per rank through two_namespaces.py, with two ranks. In training, rank 0 prints a line at the end of each
-epoch, at which this script reads its CPU time and network bytes; the other rank reports only its memory."""
+Start it once per rank through two_namespaces.py, with two ranks. In training, rank 0 writes a line of metrics at the end of
+each epoch, at which this script reads its CPU time and network bytes; the other rank reports only its memory. What `train`
+prints is for people, so it is only passed on."""
 
 import argparse
 import json
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from measure import (
@@ -29,7 +31,7 @@ from measure import (
 from two_namespaces import INTERFACE
 
 PORT = 29511
-METRICS_TIMEOUT_S = 10
+POLL_INTERVAL_S = 0.002
 
 
 def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
@@ -60,29 +62,36 @@ def seeds_per_epoch(parts: Path) -> float:
     return meta["node_types"][0]["split_sizes"][0] / meta["num_parts"]
 
 
-def metrics_of_epoch(metrics: Path, number: int) -> dict:
-    """Returns the metrics of an epoch, counted from 0. They may be written after the line of the epoch is printed."""
-    deadline = time.monotonic() + METRICS_TIMEOUT_S
-    while time.monotonic() < deadline:
+def has_ended(process: subprocess.Popen) -> bool:
+    """Returns whether a process has ended. It is not waited for, so that its CPU time stays readable."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def epochs_of(process: subprocess.Popen, metrics: Path) -> Iterator[dict]:
+    """Yields the metrics of each epoch as soon as `train` has written them, until it ends."""
+    num_read = 0
+    while True:
+        ended = has_ended(process)
         lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
-        if len(lines) > number and lines[number].endswith("\n"):
-            return json.loads(lines[number])
-        time.sleep(0.001)
-    raise TimeoutError(f"{metrics} has no epoch {number}")
+        lines = [line for line in lines if line.endswith("\n")]
+        for line in lines[num_read:]:
+            record = json.loads(line)
+            if record["event"] == "epoch":
+                yield record
+        num_read = len(lines)
+        if ended:
+            return
+        time.sleep(POLL_INTERVAL_S)
 
 
 def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list[Pass], float, int]:
     """Returns each epoch as a pass, the end of the first one in seconds of `time.time()`, and the peak MB."""
     passes, first_end, peak = [], 0.0, 0
     counters = (0.0, 0)
-    for line in process.stderr:
-        print(line, end="", file=sys.stderr)
-        if not line.startswith("epoch "):
-            continue
+    for epoch in epochs_of(process, metrics):
         first_end = first_end or time.time()
         # With two ranks, the bytes that one sends are those that the other receives: half of the sum is the mean.
         now = (cpu_seconds(process.pid), sum(interface_bytes(INTERFACE)) / 2)
-        epoch = metrics_of_epoch(metrics, len(passes))
         passes.append(
             Pass(
                 wall=epoch["seconds"],
@@ -94,7 +103,7 @@ def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list
                 received_bytes=now[1] - counters[1],
             )
         )
-        counters, peak = now, peak_rss_mb_of(process.pid)
+        counters, peak = now, max(peak, peak_rss_mb_of(process.pid))
     return passes, first_end, peak
 
 
@@ -102,19 +111,23 @@ def run_train(args: argparse.Namespace, folder: Path) -> int:
     """Trains and reports."""
     metrics = folder / "metrics.jsonl"
     seeds = seeds_per_epoch(args.parts)
-    process = subprocess.Popen(train_command(args, metrics), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(train_command(args, metrics))
     passes, first_end, peak = follow(process, metrics, seeds)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         return 1
+    whole_peak = round(usage.ru_maxrss * 1024 / 1e6)
     if args.rank > 0:
-        report("edgecut", rank=args.rank, peak_rss_mb=round(usage.ru_maxrss * 1024 / 1e6))
+        report("edgecut", rank=args.rank, peak_rss_mb=whole_peak)
         return 0
+    if len(passes) != args.passes + 1:
+        print(f"train wrote metrics of {len(passes)} epochs, expected {args.passes + 1}", file=sys.stderr)
+        return 1
     # The first batch arrives at the latest by the end of the first of the epoch's equal steps.
     steps = math.ceil(seeds / args.batch_size)
     first_batch = first_end - passes[0].wall * (1 - 1 / steps) - process_started_at()
     figures = summary(passes, args.batch_size)
-    report("edgecut", rank=0, mode="train", **figures, first_batch_s=round(first_batch, 2), peak_rss_mb=peak)
+    report("edgecut", rank=0, mode="train", **figures, first_batch_s=round(first_batch, 2), peak_rss_mb=peak or whole_peak)
     return 0
 
 

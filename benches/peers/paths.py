@@ -1,8 +1,11 @@
 """The comparisons: for each path, the commands of the rivals and of Edgecut, and functions that read their figures."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from quiet import Run
@@ -27,6 +30,8 @@ class Setting:
     passes: int
     threads: int
     timeout_s: float
+    array_mib: int
+    """The size of the arrays with which `bench` measures the limits of the machine."""
 
     @property
     def graph(self) -> Path:
@@ -44,6 +49,11 @@ class Setting:
     def python(self, env: str) -> str:
         return str(self.envs / env / "bin" / "python")
 
+    def torch_python(self) -> str:
+        """Returns a Python for a rival that needs nothing but PyTorch: also the one that the tests of Edgecut use."""
+        in_envs = self.python("dgl")
+        return in_envs if Path(in_envs).exists() else os.environ.get("EDGECUT_TORCH_PYTHON", "python3")
+
 
 @dataclass
 class Contestant:
@@ -53,12 +63,28 @@ class Contestant:
     command: list[str]
     read: Callable[[Run], Figures]
     threads: int
-    environment: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, str] | None = None
+    """The Python of a rival, and the module that it must be able to import."""
 
     def environment_of_run(self) -> dict[str, str]:
         """Returns the environment with the number of threads for PyTorch, DGL, rayon and matrix products."""
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "MATMUL_NUM_THREADS")
-        return {name: str(self.threads) for name in names} | {"DGLBACKEND": "pytorch"} | self.environment
+        return {name: str(self.threads) for name in names} | {"DGLBACKEND": "pytorch"}
+
+    def is_installed(self) -> bool:
+        """Returns whether the rival's module can be imported."""
+        return self.needs is None or can_import(*self.needs)
+
+
+@cache
+def can_import(python: str, module: str) -> bool:
+    """Returns whether a Python exists and imports a module."""
+    try:
+        environment = os.environ | {"DGLBACKEND": "pytorch"}
+        done = subprocess.run([python, "-c", f"import {module}"], capture_output=True, env=environment, cwd=HERE)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 @dataclass
@@ -138,9 +164,18 @@ def read_bench(file: Path, name: str, **params: object) -> Callable[[Run], Figur
     return read
 
 
-def script(setting: Setting, env: str, name: str, **flags: object) -> list[str]:
-    """Returns the command of a Python script of this folder in one of the environments."""
-    return [setting.python(env), str(HERE / name), *as_flags(flags)]
+MODULES = {"dgl": "dgl", "glt": "glt_import"}
+"""The module that a script needs, by the environment of setup.sh."""
+
+
+def script(python: str, name: str, **flags: object) -> list[str]:
+    """Returns the command of a Python script of this folder."""
+    return [python, str(HERE / name), *as_flags(flags)]
+
+
+def needs_of(setting: Setting, env: str) -> tuple[str, str]:
+    """Returns what a rival in one of the environments needs."""
+    return setting.python(env), MODULES[env]
 
 
 def as_flags(flags: dict[str, object]) -> list[str]:
@@ -156,7 +191,7 @@ def in_two_namespaces(setting: Setting, command: list[str]) -> list[str]:
 def bench(setting: Setting, name: str, what: str, command: str, **flags: object) -> Contestant:
     """Returns Edgecut's own benchmark. `name` is the record with the result."""
     file = setting.work / "bench.json"
-    common = {"json": file, "threads": setting.threads, "reps": setting.passes}
+    common = {"json": file, "threads": setting.threads, "reps": setting.passes, "array_mib": setting.array_mib}
     whole = [str(setting.bin / "bench"), command, *as_flags(common | flags)]
     return Contestant(what, whole, read_bench(file, name), setting.threads)
 
@@ -188,7 +223,13 @@ def loading(setting: Setting, name: str, record: str, mode: str, num_neighbors: 
     """Returns the comparison of sampling, or of sampling and features."""
     flags = rival_batches(setting, num_neighbors, mode)
     rivals = [
-        Contestant(who, script(setting, env, file, **flags, **more), read_batches("batch_s"), setting.threads)
+        Contestant(
+            who,
+            script(setting.python(env), file, **flags, **more),
+            read_batches("batch_s"),
+            setting.threads,
+            needs_of(setting, env),
+        )
         for who, env, file, more in [
             ("dgl", "dgl", "dgl_one.py", {"engine": "classic"}),
             ("graphbolt", "dgl", "dgl_one.py", {"engine": "graphbolt"}),
@@ -207,9 +248,9 @@ def training(setting: Setting, name: str, num_neighbors: str, hidden_channels: i
     rivals = []
     for who, engine in [("dgl", "classic"), ("graphbolt", "graphbolt")]:
         for overlap in ["none", *ahead.get(engine, [])]:
-            command = script(setting, "dgl", "dgl_one.py", **flags, engine=engine, overlap=overlap)
+            command = script(setting.python("dgl"), "dgl_one.py", **flags, engine=engine, overlap=overlap)
             title = who if overlap == "none" else f"{who}, {overlap}"
-            rivals.append(Contestant(title, command, read, setting.threads))
+            rivals.append(Contestant(title, command, read, setting.threads, needs_of(setting, "dgl")))
     record = "step with batches overlapped" if overlapped else "step alone"
     ours = on_batches(setting, record, "step", num_neighbors, hidden=hidden_channels)
     return Comparison(name, f"batch, {num_neighbors}, hidden {hidden_channels}", rivals, ours)
@@ -227,14 +268,17 @@ def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden
     }
 
     def rival(name: str, env: str, file: str, parts: Path) -> Contestant:
-        command = script(setting, env, file, data=setting.graph, parts=parts, addrs="{addrs}", **flags)
-        return Contestant(name, in_two_namespaces(setting, command), read_ranks, threads=1)
+        command = script(setting.python(env), file, data=setting.graph, parts=parts, addrs="{addrs}", **flags)
+        needs = needs_of(setting, env)
+        return Contestant(name, in_two_namespaces(setting, command), read_ranks, threads=1, needs=needs)
 
     rivals = [rival("distdgl", "dgl", "dgl_dist.py", setting.dgl_parts(2))]
     if mode == "gather":
         # GraphLearn trains with PyG, whose layers compute on whole batches and take many times as long.
         rivals.append(rival("glt", "glt", "glt_dist.py", setting.glt_parts(2)))
-    more = {"bin": setting.bin, "parts": setting.edgecut_parts(2), "addr0": "{addr0}"}
+    more: dict[str, object] = {"bin": setting.bin, "parts": setting.edgecut_parts(2), "addr0": "{addr0}"}
+    if mode == "gather":
+        more["num_batches"] = setting.num_batches
     command = ["python3", str(HERE / "edgecut_rank.py"), *as_flags(flags | more)]
     ours = Contestant("edgecut", in_two_namespaces(setting, command), read_ranks, threads=1)
     work = f"batch and rank, {num_neighbors}" + (f", hidden {hidden_channels}" if mode == "train" else "")
@@ -249,7 +293,8 @@ def all_reduce(setting: Setting, num_bytes: int) -> Comparison:
         (size,) = said["sizes"]
         return {"seconds": size["median_s"], "cpu_s": size["cpu_s"]}
 
-    gloo = Contestant("gloo", script(setting, "dgl", "gloo.py", bytes=num_bytes), read, threads=1)
+    python = setting.torch_python()
+    gloo = Contestant("gloo", script(python, "gloo.py", bytes=num_bytes), read, threads=1, needs=(python, "torch"))
     ours = bench(setting, "all-reduce of f32", "edgecut", "all-reduce", bytes=num_bytes)
     return Comparison(f"all-reduce-{num_bytes}", f"call, {num_bytes} bytes, 2 ranks", [gloo], ours)
 
@@ -271,13 +316,13 @@ def partitioning(setting: Setting, num_parts: int) -> Comparison:
     return Comparison(
         f"partition-{num_parts}",
         f"graph, {num_parts} parts",
-        [Contestant("dgl", dgl, read_dgl, setting.threads)],
+        [Contestant("dgl", dgl, read_dgl, setting.threads, needs_of(setting, "dgl"))],
         Contestant("edgecut", ours, read_ours, setting.threads),
     )
 
 
 def partition_with_dgl(setting: Setting, num_parts: int, out: Path) -> list[str]:
-    return script(setting, "dgl", "dgl_partition.py", data=setting.graph, num_parts=num_parts, out=out)
+    return script(setting.python("dgl"), "dgl_partition.py", data=setting.graph, num_parts=num_parts, out=out)
 
 
 def partition_with_edgecut(setting: Setting, num_parts: int, out: Path) -> list[str]:
@@ -295,7 +340,7 @@ def preparations(setting: Setting) -> list[Preparation]:
     dgl = setting.dgl_parts(2)
     assignment = dgl / "part_of_nodes.npy"
     glt = setting.glt_parts(2)
-    split = script(setting, "glt", "glt_partition.py", data=setting.graph, assignment=assignment, out=glt)
+    split = script(setting.python("glt"), "glt_partition.py", data=setting.graph, assignment=assignment, out=glt)
     return [
         *ours,
         Preparation(assignment, partition_with_dgl(setting, 2, dgl), setting.threads),

@@ -1,7 +1,8 @@
 //! The command line of `bench`.
 
 use clap::{Args, Parser, Subcommand};
-use edgecut_dist_sampler::{Fanout, parse_num_neighbors};
+use edgecut_dist_sampler::{Fanout, SamplerConfig, SamplingMethod, parse_num_neighbors};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -131,12 +132,26 @@ pub(crate) struct DrawArgs {
     /// neighbors
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
     pub(crate) num_neighbors: Fanouts,
+    /// Method of sampling, as in `train`
+    #[arg(long, value_name = "neighbor|labor", default_value = "neighbor")]
+    sampler: SamplingMethod,
+    /// With --sampler labor: batches over which the random numbers turn into new ones
+    #[arg(long, value_name = "K")]
+    batch_dependency: Option<NonZeroU32>,
     /// Seeds per batch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
     /// Batches per repetition
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batches: u32,
+}
+
+impl DrawArgs {
+    /// Returns the configuration of the sampler.
+    pub(crate) fn sampler(&self) -> anyhow::Result<SamplerConfig> {
+        let labor = self.sampler.labor(self.batch_dependency).map_err(anyhow::Error::msg)?;
+        Ok(SamplerConfig::new(self.num_neighbors.0.clone()).with_labor(labor))
+    }
 }
 
 #[derive(Clone, Debug, Args)]

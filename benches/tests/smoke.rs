@@ -1,4 +1,7 @@
-//! Smoke tests of the program `bench` on a graph so small that each benchmark takes seconds.
+//! Smoke tests of the program `bench`, and of the scripts that measure with it, on graphs so small that each benchmark
+//! takes seconds.
+
+mod peers;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_partition::{Method, PartitionOptions, partition};
@@ -64,6 +67,14 @@ fn sampling_is_compared_with_random_reads() {
     assert_eq!(records[0]["unit"], "edges/s");
     assert!(records[0]["ratio"].as_f64() > Some(0.0));
     assert!(records[0]["details"]["edges_per_batch"].as_f64() > Some(16.0));
+}
+
+#[test]
+fn layer_neighbor_sampling_has_fewer_nodes() {
+    let [labor, neighbor] = [&["--sampler=labor", "--batch-dependency=4"][..], &[]].map(|flags| {
+        batches("sampling", flags)[0]["details"]["input_nodes_per_batch"].as_f64().expect("a number of nodes")
+    });
+    assert!(labor < neighbor, "{labor} nodes instead of {neighbor}");
 }
 
 #[test]

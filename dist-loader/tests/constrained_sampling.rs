@@ -5,12 +5,13 @@ use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
-    DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, NodeFields, NumNeighbors, SampledEdgeAttributes,
+    DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, Labor, NodeFields, NumNeighbors, SampledEdgeAttributes,
     SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use support::{Numbers, graph, in_original_ids, on_ranks, write_parts};
@@ -37,6 +38,8 @@ fn dataset() -> Dataset {
 fn cases() -> Vec<SamplerConfig> {
     let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
+    let labor = Some(Labor::default());
+    let labor_over_batches = NonZeroU32::new(2).map(|batch_dependency| Labor { batch_dependency });
     let uniform = TemporalStrategy::Uniform;
     let last = TemporalStrategy::Last;
     vec![
@@ -51,6 +54,10 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_times(temporal(TimeAttr::EdgeTime, last)).with_positions(true),
         plain().with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
         SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal(TimeAttr::NodeTime, last)),
+        plain().with_labor(labor).with_weights(true),
+        plain().with_labor(labor).with_disjoint(true),
+        plain().with_labor(labor).with_times(temporal(TimeAttr::EdgeTime, uniform)).with_positions(true),
+        plain().with_labor(labor_over_batches).with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
     ]
 }
 
@@ -322,6 +329,16 @@ fn what_the_graph_lacks_is_said() {
             &full,
             plain().with_weights(true).with_times(temporal(edge_time, TemporalStrategy::Last)),
             "exclude each other",
+        ),
+        (
+            &full,
+            plain().with_labor(Some(Labor::default())).with_times(temporal(edge_time, TemporalStrategy::Last)),
+            "(labor) and the temporal strategy `last` exclude each other",
+        ),
+        (
+            &full,
+            plain().with_labor(Some(Labor::default())).with_replacement(true),
+            "(labor) and sampling with replacement exclude each other",
         ),
     ] {
         let error = error_of(dir, config);

@@ -8,6 +8,7 @@ mod graph_batches;
 mod held_out_times;
 mod hop_kernels;
 mod labeled_edges;
+mod layer_sampling;
 mod link_batches;
 mod loader_errors;
 mod partition_independence;

@@ -3,9 +3,11 @@
 use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, Labor, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
+use std::collections::HashSet;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
@@ -19,6 +21,7 @@ const EVERYTHING: NodeFields =
 struct Case {
     num_neighbors: Vec<Fanout>,
     replace: bool,
+    labor: Option<Labor>,
     batch_size: usize,
 }
 
@@ -33,10 +36,15 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (num_neighbors, replace) in fanouts {
         for batch_size in [1, 10, 1024] {
-            cases.push(Case { num_neighbors: num_neighbors.clone(), replace, batch_size });
+            cases.push(Case { num_neighbors: num_neighbors.clone(), replace, labor: None, batch_size });
         }
     }
-    cases.push(Case { num_neighbors: vec![Count(4), Count(3), Count(2)], replace: false, batch_size: 64 });
+    let three_hops = vec![Count(4), Count(3), Count(2)];
+    cases.push(Case { num_neighbors: three_hops.clone(), replace: false, labor: None, batch_size: 64 });
+    for (batch_dependency, batch_size) in [(1, 64), (1, 10), (3, 10)] {
+        let labor = NonZeroU32::new(batch_dependency).map(|batch_dependency| Labor { batch_dependency });
+        cases.push(Case { num_neighbors: three_hops.clone(), replace: false, labor, batch_size });
+    }
     cases
 }
 
@@ -57,7 +65,8 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig, num_nodes: u
         let ids = graph.handle().block_on(graph.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
         for case in cases() {
-            let sampler_config = SamplerConfig::new(case.num_neighbors).with_replacement(case.replace);
+            let sampler_config =
+                SamplerConfig::new(case.num_neighbors).with_replacement(case.replace).with_labor(case.labor);
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
                 batch_size: case.batch_size,
@@ -144,6 +153,7 @@ fn check_against_dataset(dataset: &Dataset, batches: &[Vec<MiniBatch>]) {
             distinct.sort_unstable();
             distinct.dedup();
             assert_eq!(distinct.len(), n.original_ids.len(), "a node has one number");
+            let mut preferred = HashSet::new();
             for row in 0..e.indptr.len() - 1 {
                 let node = n.original_ids[row];
                 let hop = n.hop_offsets.iter().position(|&end| (row as u32) < end).expect("a row is a node");
@@ -163,6 +173,12 @@ fn check_against_dataset(dataset: &Dataset, batches: &[Vec<MiniBatch>]) {
                     }
                 }
                 assert!(found.iter().all(|id| all.contains(id)));
+                let others = all.iter().filter(|id| !found.contains(id));
+                preferred.extend(others.flat_map(|&other| found.iter().map(move |&id| (id, other))));
+            }
+            // One order of all nodes decides what every node draws in every hop.
+            if case.labor.is_some() {
+                assert!(preferred.iter().all(|&(id, other)| !preferred.contains(&(other, id))), "{case:?}");
             }
             for (row, &node) in n.original_ids.iter().enumerate() {
                 let mut expected = vec![0.0; n.feature_dim];

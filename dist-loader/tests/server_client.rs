@@ -9,8 +9,8 @@ use edgecut_dist_loader::{
     Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, NodeFields, NumNeighbors, SamplerConfig,
-    ServerList,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, Labor, NodeFields, NumNeighbors,
+    SamplerConfig, ServerList,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
@@ -93,15 +93,21 @@ fn config() -> LoaderConfig {
     }
 }
 
-fn loader(graph: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> DistNeighborLoader {
-    let config_of_sampler = SamplerConfig::new("12,12".parse::<NumNeighbors>().expect("fan-outs"));
+fn loader(graph: &Arc<DistGraph>, seeds: Seeds, labor: Option<Labor>, world: &mut ProcessGroup) -> DistNeighborLoader {
+    let fanouts = "12,12".parse::<NumNeighbors>().expect("fan-outs");
+    let config_of_sampler = SamplerConfig::new(fanouts).with_labor(labor);
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config_of_sampler).expect("a sampler"));
     DistNeighborLoader::new(sampler, NodeTypeId(0), seeds, config(), world).expect("a loader")
 }
 
+/// Returns the batches of an epoch by neighbor sampling and of one by layer-neighbor sampling.
 fn epochs(graph: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> Vec<MiniBatch> {
-    let loader = loader(graph, seeds, world);
-    (0..2).flat_map(|epoch| loader.epoch(epoch).map(|batch| batch.expect("a batch")).collect::<Vec<_>>()).collect()
+    let mut batches = Vec::new();
+    for (epoch, labor) in [(0, None), (1, Some(Labor::default()))] {
+        let loader = loader(graph, seeds.clone(), labor, world);
+        batches.extend(loader.epoch(epoch).map(|batch| batch.expect("a batch")));
+    }
+    batches
 }
 
 #[test]
@@ -183,7 +189,7 @@ fn typed_graphs_caches_and_small_messages_change_nothing() {
     let expected = on_ranks(dir.path(), 2, &config, |graph, world| epochs(&graph, train.clone(), world));
     let servers = Servers::start(dir.path(), 1, &config);
     let cached = |graph: Arc<DistGraph>, world: &mut ProcessGroup| {
-        let hotness = loader(&graph, train.clone(), world).hotness(0, usize::MAX).expect("counts");
+        let hotness = loader(&graph, train.clone(), None, world).hotness(0, usize::MAX).expect("counts");
         graph.cache_features(hotness, CacheSize::Ratio(0.3)).expect("a cache");
         let batches = epochs(&graph, train.clone(), world);
         assert!(graph.traffic().count().cached_nodes > 0);
@@ -230,7 +236,8 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
     let join = || {
         let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
         let graph = DistGraph::connect(list.clone(), cluster.clone(), config.clone(), PATIENCE).expect("connect");
-        let of_client = loader(&graph, Seeds::Split(Split::Train), &mut cluster.world().expect("the world group"));
+        let of_client =
+            loader(&graph, Seeds::Split(Split::Train), None, &mut cluster.world().expect("the world group"));
         (cluster, of_client)
     };
     let (_cluster, of_client) = join();

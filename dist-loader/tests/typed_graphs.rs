@@ -3,7 +3,7 @@
 use crate::support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors, SamplerConfig};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Labor, NodeFields, NumNeighbors, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId, TargetKind, Targets};
 use edgecut_partition::Method;
@@ -17,11 +17,12 @@ const NUM_SEEDS: u32 = 40;
 const BATCH_SIZE: usize = 16;
 
 /// Fan-outs as text, and as `[hop][edge type]` for `e0` to `e5`, with -1 for all neighbors and 0 for none.
-const CASES: [(&str, [[i64; 6]; 2]); 4] = [
+const CASES: [(&str, [[i64; 6]; 2]); 5] = [
     ("3,2", [[3; 6], [2; 6]]),
     ("-1,4", [[-1; 6], [4; 6]]),
     ("e1=4,0;v2__e4__v0=0,3;2,-1", [[2, 4, 2, 2, 0, 2], [-1, 0, -1, -1, 3, -1]]),
     ("e0=0,1;e1=5,5;e2=0,0;e3=0,2;e4=0,0;e5=0,0", [[0, 5, 0, 0, 0, 0], [1, 5, 0, 2, 0, 0]]),
+    ("e0=3,2;2,2", [[3, 2, 2, 2, 2, 2], [2; 6]]),
 ];
 
 fn graph() -> Dataset {
@@ -36,7 +37,9 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
         let ids = graph.handle().block_on(graph.find_originals(V0, &seeds)).expect("all seeds exist");
         let of_case = |&(text, _): &(&str, _)| {
-            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
+            // The last case by layer-neighbor sampling.
+            let labor = (text == CASES[CASES.len() - 1].0).then(Labor::default);
+            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs")).with_labor(labor);
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
             let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
             let batch_size = BATCH_SIZE;
@@ -191,7 +194,9 @@ fn fan_outs_that_do_not_fit_the_graph_are_refused() {
     write_parts(&graph(), 1, Method::Random, &dir.path().join("one"));
     on_ranks(&dir.path().join("one"), 1, &DistGraphConfig::default(), |graph, _| {
         for (text, expected) in [("cites=3;2", "names edge type cites"), ("e0=3", "nothing for edge type v1__e1__v0")] {
-            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
+            // The last case by layer-neighbor sampling.
+            let labor = (text == CASES[CASES.len() - 1].0).then(Labor::default);
+            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs")).with_labor(labor);
             let error = DistNeighborSampler::new(graph.clone(), config).err().expect("an error").to_string();
             assert!(error.contains(expected), "{error}");
         }

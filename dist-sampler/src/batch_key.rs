@@ -21,7 +21,7 @@ pub struct BatchKey {
 }
 
 impl BatchKey {
-    /// Returns the key as one number, the form that requests carry.
+    /// Returns the key as one number, from which the random numbers of the batch follow.
     pub fn stream(self) -> u64 {
         combine(combine(combine(0, self.seed), self.epoch), self.batch)
     }

@@ -2,6 +2,7 @@
 
 use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
+use crate::config::labor::Labor;
 use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::{SamplingPolicy, Temporal, TemporalStrategy, TimeAttr};
 use crate::dist_graph::DistGraph;
@@ -221,6 +222,14 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
             ..SamplingPolicy::default()
         });
     }
+    // In other parts, layer-neighbor sampling needs ids of other processes.
+    if part.has_original_order(edges.src_type) {
+        for rule in rules.clone() {
+            let rule = SamplingPolicy { labor: Some(Labor::default()), ..rule };
+            rules.extend(rule.check_labor().is_ok().then_some(rule));
+        }
+    }
+    let key = BatchKey { seed: 1, epoch: 0, batch: 5 };
     let hop = |rule: SamplingPolicy| {
         let disjoint = rule.weighted;
         let extra = usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 };
@@ -231,12 +240,12 @@ fn requests_for_edges(part: &Part, edge_type: EdgeTypeId) -> Vec<Request> {
         };
         let sections = vec![HopSection { edge_type, fanout: Fanout::Count(3), num_rows }];
         let rows = words(&rows.iter().flat_map(of_row).collect::<Vec<u32>>());
-        Request::SampleHop(HopRequest { stream: 5, hop: 0, rule, disjoint, positions: true, sections, rows })
+        Request::SampleHop(HopRequest { key, hop: 0, rule, disjoint, positions: true, sections, rows })
     };
     let mut requests: Vec<Request> = rules.into_iter().map(hop).collect();
     let all = vec![HopSection { edge_type, fanout: Fanout::All, num_rows }];
     requests.push(Request::SampleHop(HopRequest {
-        stream: 5,
+        key,
         hop: 1,
         rule: SamplingPolicy::default(),
         disjoint: false,

@@ -9,8 +9,8 @@
 //! A dataset that is not partitioned is a graph of one part, which the processes of a machine share
 //! ([`share_dataset`]).
 //!
-//! The neighbors drawn for a node depend only on the batch key, the hop, the edge type and the node's *original* id. A
-//! batch is therefore the same for any number of parts, threads or processes.
+//! The neighbors drawn for a node depend only on the batch key, the hop, the edge type and the node's *original* id, and in
+//! layer-neighbor sampling on the original ids of its neighbors. A batch is therefore the same for any number of parts, threads or processes.
 //! `dist-loader/tests/partition_independence.rs` and its neighbors test this over real sockets.
 #![forbid(unsafe_op_in_unsafe_fn)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -45,6 +45,7 @@ pub use cache::hotness::Hotness;
 pub use config::cache_size::CacheSize;
 pub use config::dist_graph_config::DistGraphConfig;
 pub use config::fan_out::{Fanout, parse_num_neighbors};
+pub use config::labor::{Labor, SamplingMethod};
 pub use config::node_fields::{EdgeFields, NodeFields};
 pub use config::num_neighbors::NumNeighbors;
 pub use config::sampler_config::SamplerConfig;

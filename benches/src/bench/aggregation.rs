@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AggregationArgs, common: &Common, report: &mut Report) 
 /// Returns the block of the first layer of a sampled batch, which is its largest block.
 fn sampled_block(dir: &Path, args: &AggregationArgs, common: &Common) -> anyhow::Result<Block> {
     let job = LocalJob::start(dir, common.threads())?;
-    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.draw)?;
     let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, 1)?;
     let mut sampled = sample_all(&sampler, &seeds, 1, |sampled| sampled)?;
     drop(sampler);

@@ -8,7 +8,7 @@ use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields};
 use edgecut_graph::{DiskPartId, Meta, Part, Split};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -102,8 +102,7 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
     let config = DistGraphConfig { num_workers: common.threads(), ..DistGraphConfig::default() };
     let graph = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;
-    let sampler = SamplerConfig::new(args.draw.num_neighbors.0.clone());
-    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), args.draw.sampler()?)?);
     let config = LoaderConfig {
         batch_size: args.draw.batch_size as usize,
         even_batches: true,

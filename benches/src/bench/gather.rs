@@ -51,7 +51,7 @@ fn loading(
         wanted: NodeFields { features: true, ..NodeFields::default() },
         cache: None,
     };
-    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.draw)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
     let mut rows = 0;
     let timing = Timing::measure(common.reps(), |stopwatch| {
@@ -75,7 +75,7 @@ fn gathering(
     seeds: &[Vec<u32>],
     dim: usize,
 ) -> anyhow::Result<Record> {
-    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.draw)?;
     let ids = sample_all(&sampler, seeds, common.threads(), |mut sampled| std::mem::take(&mut sampled.nodes[0].ids))?;
     let timing = Timing::measure(common.reps(), |stopwatch| {
         let ids = ids.clone();

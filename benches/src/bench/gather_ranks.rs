@@ -9,7 +9,7 @@ use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, EnvRanks, ProcessGroup, Token};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, NodeFields, SamplerConfig};
+use edgecut_dist_sampler::{DistNeighborSampler, NodeFields};
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,8 +23,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let meta = Meta::read(&args.data)?;
     let cluster = Cluster::join(cluster_config(place, &meta)?)?;
     let (graph, mut world) = serving_node(&args.data, &cluster, common.threads())?;
-    let config = SamplerConfig::new(args.draw.num_neighbors.0.clone());
-    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config)?);
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), args.draw.sampler()?)?);
     let config = LoaderConfig {
         batch_size: args.draw.batch_size as usize,
         even_batches: false,

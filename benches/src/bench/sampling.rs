@@ -13,7 +13,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     let threads = common.threads();
     let batches = args.draw.batches as usize;
     let job = LocalJob::start(&args.data, threads)?;
-    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.draw)?;
     let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, batches)?;
     let mut sizes = Vec::new();
     let timing = Timing::measure(common.reps(), |stopwatch| {

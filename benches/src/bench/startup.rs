@@ -51,7 +51,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
         wanted: BatchOptions::default().wanted(),
         cache: None,
     };
-    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.draw)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
     let batch = loader.epoch(0).next().context("the epoch has no batch")??;
     ensure!(batch.num_seeds == seeds[0].len(), "the first batch lacks seeds");

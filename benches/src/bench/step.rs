@@ -57,7 +57,7 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
         wanted: BatchOptions::default().wanted(),
         cache: None,
     };
-    let sampler = job.sampler(&args.batch.draw.num_neighbors.0)?;
+    let sampler = job.sampler(&args.batch.draw)?;
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)
 }
 

@@ -1,8 +1,9 @@
 //! A job with a single rank in this process.
 
+use crate::args::DrawArgs;
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler};
 use edgecut_graph::{DiskPartId, Meta, NodeTypeId, Part};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,10 +37,9 @@ impl LocalJob {
         Ok(Self { graph, world, cluster })
     }
 
-    /// Returns a sampler with these fan-outs.
-    pub(crate) fn sampler(&self, num_neighbors: &[Fanout]) -> anyhow::Result<Arc<DistNeighborSampler>> {
-        let config = SamplerConfig::new(num_neighbors.to_vec());
-        Ok(Arc::new(DistNeighborSampler::new(self.graph.clone(), config)?))
+    /// Returns the sampler that the flags describe.
+    pub(crate) fn sampler(&self, draw: &DrawArgs) -> anyhow::Result<Arc<DistNeighborSampler>> {
+        Ok(Arc::new(DistNeighborSampler::new(self.graph.clone(), draw.sampler()?)?))
     }
 
     /// Leaves the job.

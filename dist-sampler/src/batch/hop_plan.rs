@@ -62,7 +62,7 @@ impl HopSettings<'_> {
                 sections.push(HopSection { edge_type, fanout, num_rows: (mine.len() / width) as u32 });
             }
             HopRequest {
-                stream: key.stream(),
+                key,
                 hop: hop as u16,
                 rule: self.rule,
                 disjoint: self.disjoint,

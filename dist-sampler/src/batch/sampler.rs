@@ -66,9 +66,9 @@ impl DistNeighborSampler {
             return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
         let fanouts = config.num_neighbors.of_graph(graph.part().meta()).map_err(layout)?;
-        let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, positions, .. } = config;
-        let rule = SamplingPolicy { replace, weighted, temporal };
-        rule.check(graph.part().meta(), &fanouts).map_err(layout)?;
+        let SamplerConfig { replace, weighted, temporal, labor, disjoint, edge_attributes, positions, .. } = config;
+        let rule = SamplingPolicy { replace, weighted, temporal, labor };
+        let rule = rule.checked(graph.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), graph.part().meta().edge_types.len());
         Ok(Self {
             graph,
@@ -94,7 +94,7 @@ impl DistNeighborSampler {
         if fanouts.len() > usize::from(u16::MAX) || fanouts.iter().any(|hop| hop.len() != num_types) {
             return Err(layout(format!("the fan-outs do not fit {num_types} edge types, or are too many")));
         }
-        rule.check(graph.part().meta(), &fanouts).map_err(layout)?;
+        let rule = rule.checked(graph.part().meta(), &fanouts).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), num_types);
         Ok(Self {
             max_bytes: Some(graph.config.max_message_bytes),
@@ -180,6 +180,10 @@ impl DistNeighborSampler {
             }
             // Batches of one sampler have similar sizes, so the next ones are not tried.
             self.is_too_large.store(true, Ordering::Relaxed);
+        }
+        // The own part of a client has no edges.
+        if self.rule.labor.is_some() && !self.graph.is_client() {
+            self.graph.find_sources().await?;
         }
         let this = self.clone();
         let start = move || {

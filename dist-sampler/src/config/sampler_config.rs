@@ -1,5 +1,6 @@
 //! The configuration of a sampler.
 
+use crate::config::labor::Labor;
 use crate::config::node_fields::EdgeFields;
 use crate::config::num_neighbors::NumNeighbors;
 use crate::config::sampling_policy::Temporal;
@@ -24,6 +25,10 @@ pub struct SamplerConfig {
     /// drawn, not even by [`Fanout::All`](crate::Fanout::All).
     #[serde(default)]
     pub weighted: bool,
+    /// Layer-neighbor sampling: destinations share the random numbers of their neighbors, so that a batch has fewer nodes.
+    /// `None` draws the neighbors of each node independently. Only for draws without replacement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labor: Option<Labor>,
     /// The times that limit sampling: nothing later than the seed's time is drawn. `None` ignores times.
     #[serde(default)]
     pub temporal: Option<Temporal>,
@@ -51,6 +56,7 @@ impl SamplerConfig {
             num_neighbors: num_neighbors.into(),
             replace: false,
             weighted: false,
+            labor: None,
             temporal: None,
             disjoint: false,
             edge_attributes: EdgeFields::default(),
@@ -67,6 +73,12 @@ impl SamplerConfig {
     /// Sets whether edges are drawn by their weights.
     pub fn with_weights(mut self, weighted: bool) -> Self {
         self.weighted = weighted;
+        self
+    }
+
+    /// Sets layer-neighbor sampling.
+    pub fn with_labor(mut self, labor: Option<Labor>) -> Self {
+        self.labor = labor;
         self
     }
 

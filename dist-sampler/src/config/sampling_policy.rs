@@ -1,6 +1,7 @@
 //! Rules by which neighbors are drawn.
 
 use crate::config::fan_out::Fanout;
+use crate::config::labor::Labor;
 use edgecut_graph::{EdgeTypeMeta, Meta};
 use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
@@ -14,11 +15,20 @@ pub(crate) struct SamplingPolicy {
     pub(crate) weighted: bool,
     /// The times that limit sampling, if any.
     pub(crate) temporal: Option<Temporal>,
+    /// Layer-neighbor sampling, if any.
+    pub(crate) labor: Option<Labor>,
 }
 
 impl SamplingPolicy {
-    /// Checks that the edges that are drawn have the weights and times that the rule needs.
-    pub(crate) fn check(self, meta: &Meta, fanouts: &[Vec<Fanout>]) -> Result<(), String> {
+    /// Returns the rule without what has no effect with these fan-outs, after checking it.
+    pub(crate) fn checked(self, meta: &Meta, fanouts: &[Vec<Fanout>]) -> Result<Self, String> {
+        self.check(meta, fanouts)?;
+        let is_random = fanouts.iter().flatten().any(|&fanout| !matches!(fanout, Fanout::All | Fanout::Count(0)));
+        Ok(Self { labor: self.labor.filter(|_| is_random), ..self })
+    }
+
+    /// Checks that the edges that are drawn have the weights and times that the rule needs, and that its parts agree.
+    fn check(self, meta: &Meta, fanouts: &[Vec<Fanout>]) -> Result<(), String> {
         let dataset = &meta.dataset;
         let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e] != Fanout::Count(0));
         let lacking = |has: &dyn Fn(&EdgeTypeMeta) -> bool| {
@@ -31,6 +41,7 @@ impl SamplingPolicy {
                  partition it with weights, or give it a fan-out of 0"
             ));
         }
+        self.check_labor()?;
         let Some(temporal) = self.temporal else { return Ok(()) };
         if self.weighted && temporal.strategy == TemporalStrategy::Last {
             return Err(
@@ -55,6 +66,22 @@ impl SamplingPolicy {
                 }
             }
         }
+    }
+}
+
+impl SamplingPolicy {
+    /// Refuses rules for which layer-neighbor sampling is not defined.
+    pub(crate) fn check_labor(self) -> Result<(), String> {
+        let is_last = self.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last);
+        let other = match self.labor {
+            Some(_) if self.replace => "sampling with replacement",
+            Some(_) if is_last => "the temporal strategy `last`",
+            _ => return Ok(()),
+        };
+        Err(format!(
+            "layer-neighbor sampling (labor) and {other} exclude each other, since it draws distinct neighbors by random \
+             numbers: use the sampler `neighbor`, or leave the other out"
+        ))
     }
 }
 

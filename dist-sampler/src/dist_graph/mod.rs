@@ -9,6 +9,7 @@ mod part_request;
 pub(crate) mod routing;
 pub(crate) mod rows_in_flight;
 mod seed_edges;
+mod source_ids;
 mod split_nodes;
 mod table_ids;
 
@@ -66,6 +67,8 @@ pub struct DistGraph {
     pub(crate) rows_in_flight: Vec<RowsInFlight>,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
+    /// Held while the original ids of the sources of edges are fetched.
+    finding_sources: tokio::sync::Mutex<()>,
     /// The reader of the ids of nodes in their tables.
     table_ids: OnceLock<Arc<dyn TableIdSource>>,
     /// The clients of all ranks, made when rows of layers are first read.
@@ -222,6 +225,7 @@ impl DistGraph {
             layout,
             rows_in_flight: (0..num_node_types).map(|_| RowsInFlight::default()).collect(),
             cached,
+            finding_sources: tokio::sync::Mutex::default(),
             table_ids: OnceLock::new(),
             rank_peers: OnceLock::new(),
             role,

@@ -1,16 +1,22 @@
-//! Sampling of one hop in which neighbors differ by weight, by time, or by the seed for which they are drawn.
+//! Sampling of one hop in which neighbors differ by weight, by time, by the seed for which they are drawn, or by random
+//! numbers that all destinations share.
 
 use crate::config::fan_out::Fanout;
 use crate::config::sampling_policy::{SamplingPolicy, TemporalStrategy, TimeAttr};
+use crate::part::layer_variates::{LayerVariates, above_zero};
 use crate::part::uniform_hop::{Positions, TooLarge};
-use edgecut_graph::PartEdges;
 use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{PartEdges, prefetch, prefetch_all};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows per parallel task. Fewer than in the plain kernel, since each row reads the weights or times of all its
 /// neighbors.
 const ROWS_PER_TASK: usize = 64;
+/// Rows between the prefetch of a list and its use.
+const QUERIES_AHEAD: usize = 2;
+/// The entries of a list that are prefetched. The processor itself prefetches the rest of a longer list.
+const MAX_PREFETCH: usize = 128;
 
 /// One row to expand, as requested by a peer.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,15 @@ pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) key: u64,
     /// True to return the positions of the neighbors in their lists.
     pub(crate) positions: bool,
+    /// The random numbers of the sources in layer-neighbor sampling. They replace those of `key`.
+    pub(crate) shared: Option<SharedNumbers<'a>>,
+}
+
+/// Random numbers of sources that all destinations share.
+pub(crate) struct SharedNumbers<'a> {
+    pub(crate) variates: LayerVariates,
+    /// The original id of the source of each edge.
+    pub(crate) sources: &'a [u32],
 }
 
 /// Buffers that are reused from row to row.
@@ -40,6 +55,7 @@ struct Buffers {
     positions: Positions,
     candidates: Vec<u32>,
     keyed: Vec<(f64, u32)>,
+    kept: Vec<u64>,
     drawn: Vec<u32>,
 }
 
@@ -68,7 +84,8 @@ impl ConstrainedDraw<'_> {
         let mut counts = Vec::with_capacity(queries.len());
         let mut neighbors = Vec::new();
         let mut positions = Vec::new();
-        for query in queries {
+        for (at, query) in queries.iter().enumerate() {
+            self.prefetch_after(&queries[at..]);
             if self.num_with_replacement(query) > max_len {
                 return None;
             }
@@ -85,6 +102,18 @@ impl ConstrainedDraw<'_> {
             }
         }
         Some([counts, neighbors, positions])
+    }
+
+    /// Prefetches the memory of queries that follow the first one of `queries`, if their lists are read from the start.
+    fn prefetch_after(&self, queries: &[Query]) {
+        let Some(shared) = &self.shared else { return };
+        if let Some(later) = queries.get(2 * QUERIES_AHEAD) {
+            prefetch(self.edges.csc.indptr(), later.row as usize);
+        }
+        if let Some(soon) = queries.get(QUERIES_AHEAD) {
+            let list = &shared.sources[self.range(soon.row)];
+            prefetch_all(&list[..list.len().min(MAX_PREFETCH)]);
+        }
     }
 
     /// Returns the number of neighbors that are drawn for a query with replacement, at most. Without replacement it is
@@ -107,11 +136,11 @@ impl ConstrainedDraw<'_> {
 
     /// Fills `buffers.drawn` with the drawn positions, ascending.
     fn draw(&self, query: &Query, buffers: &mut Buffers) {
-        let Buffers { positions, candidates, keyed, drawn } = buffers;
-        drawn.clear();
+        buffers.drawn.clear();
         if !self.rule.weighted && self.rule.temporal.is_none() {
-            return self.draw_any(query, positions, drawn);
+            return self.draw_any(query, buffers);
         }
+        let Buffers { positions, candidates, keyed, kept, drawn } = buffers;
         self.find_candidates(query, candidates);
         let count = match self.fanout {
             Fanout::All => return drawn.extend_from_slice(candidates),
@@ -133,9 +162,16 @@ impl ConstrainedDraw<'_> {
             let weights = self.weights(query.row);
             if replace {
                 draw_with_replacement(candidates, weights, count, &mut rng, keyed, drawn);
+            } else if let Some(shared) = &self.shared {
+                let sources = &shared.sources[self.range(query.row)];
+                draw_by_race(candidates, weights, count, |at| shared.variates.unit(sources[at as usize]), keyed, drawn);
             } else {
-                draw_by_race(candidates, weights, count, &rng, keyed, drawn);
+                // The random number belongs to the position, so it does not depend on the other candidates.
+                draw_by_race(candidates, weights, count, |at| above_zero(rng.nth(u64::from(at))), keyed, drawn);
             }
+        } else if let Some(shared) = &self.shared {
+            let sources = &shared.sources[self.range(query.row)];
+            shared.variates.draw(sources, candidates.iter().copied(), count, kept, drawn);
         } else {
             drawn.resize(count, 0);
             positions.draw(candidates.len() as u32, replace, &mut rng, drawn);
@@ -145,10 +181,16 @@ impl ConstrainedDraw<'_> {
     }
 
     /// Draws uniformly from all neighbors, without reading weights or times.
-    fn draw_any(&self, query: &Query, positions: &mut Positions, drawn: &mut Vec<u32>) {
+    fn draw_any(&self, query: &Query, buffers: &mut Buffers) {
+        let Buffers { positions, kept, drawn, .. } = buffers;
         let degree = self.edges.csc.degree(query.row as usize) as u32;
-        match self.fanout {
-            Fanout::Count(count) if degree > 0 && (self.rule.replace || degree > count) => {
+        match (self.fanout, &self.shared) {
+            (Fanout::Count(count), Some(shared)) if degree > count => {
+                let sources = &shared.sources[self.range(query.row)];
+                shared.variates.draw(sources, 0..degree, count as usize, kept, drawn);
+                drawn.sort_unstable();
+            }
+            (Fanout::Count(count), None) if degree > 0 && (self.rule.replace || degree > count) => {
                 drawn.resize(count as usize, 0);
                 positions.draw(degree, self.rule.replace, &mut self.rng(query), drawn);
             }
@@ -201,21 +243,17 @@ impl ConstrainedDraw<'_> {
 /// Draws `count` distinct candidates. There must be more than `count`. They are drawn one after the other, each with a
 /// probability in proportion to its weight among those that are left. Each candidate arrives at an exponentially
 /// distributed time with its weight as the rate, and the first `count` are drawn (Efraimidis and Spirakis: Weighted
-/// random sampling with a reservoir, 2006). `libm` computes the same logarithm on every machine.
+/// random sampling with a reservoir, 2006). `libm` computes the same logarithm on every machine. `unit` returns the random
+/// number of a position, in (0, 1].
 fn draw_by_race(
     candidates: &[u32],
     weights: &[f32],
     count: usize,
-    rng: &CounterRng,
+    unit: impl Fn(u32) -> f64,
     keyed: &mut Vec<(f64, u32)>,
     drawn: &mut Vec<u32>,
 ) {
-    let arrival = |&at: &u32| {
-        // 53 random bits, shifted to the interval (0, 1] so that the logarithm is finite. The random number belongs to
-        // the position, so it does not depend on the other candidates.
-        let above_zero = ((rng.nth(u64::from(at)) >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
-        (-libm::log(above_zero) / f64::from(weights[at as usize]), at)
-    };
+    let arrival = |&at: &u32| (-libm::log(unit(at)) / f64::from(weights[at as usize]), at);
     keyed.clear();
     keyed.extend(candidates.iter().map(arrival));
     keyed.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

@@ -2,7 +2,8 @@
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::config::sampling_policy::TimeAttr;
-use crate::part::constrained_hop::{ConstrainedDraw, Query};
+use crate::part::constrained_hop::{ConstrainedDraw, Query, SharedNumbers};
+use crate::part::layer_variates::LayerVariates;
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{HopRequest, HopSection, Refusal};
 use crate::part::uniform_hop::{self, Draw, TooLarge};
@@ -22,6 +23,7 @@ impl LocalPart {
         drawn: impl Fn(EdgeTypeId, Duration),
     ) -> Result<Bytes, Refusal> {
         let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
+        request.rule.check_labor().map_err(Refusal::Invalid)?;
         let mut jobs = Vec::with_capacity(request.sections.len());
         let mut rest = rows;
         let words_per_row = request.words_per_row();
@@ -63,13 +65,24 @@ impl LocalPart {
                 let queries: Vec<Query> = rows.chunks_exact(words_per_row).map(|words| request.query(words)).collect();
                 let rule = request.rule;
                 let positions = request.positions;
-                let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions };
+                let shared = self.shared_numbers(request, section)?;
+                let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions, shared };
                 draw.sample_hop(&queries, &mut out, max_len).map_err(|TooLarge| Refusal::TooLarge)
             };
             drawn(section.edge_type, start.elapsed());
             result?;
         }
         Ok(bytes_of(out))
+    }
+
+    /// Returns the random numbers of the sources of a section in layer-neighbor sampling.
+    fn shared_numbers(&self, request: &HopRequest, section: &HopSection) -> Result<Option<SharedNumbers<'_>>, Refusal> {
+        let Some(labor) = request.rule.labor.filter(|_| section.num_rows > 0) else { return Ok(None) };
+        let Some(sources) = self.sources_of(section.edge_type) else {
+            return Err(Refusal::Failed("the original ids of the sources of edges are not known yet".into()));
+        };
+        let variates = LayerVariates::new(labor, request.key, self.part.edges(section.edge_type).src_type);
+        Ok(Some(SharedNumbers { variates, sources }))
     }
 
     /// Returns the kernel that draws a section of a request, or `None` if the CPU draws it.
@@ -106,7 +119,7 @@ fn draw_elsewhere(
 }
 
 fn key_of(request: &HopRequest, section: &HopSection) -> u64 {
-    combine(combine(request.stream, u64::from(request.hop)), u64::from(section.edge_type.0))
+    combine(combine(request.key.stream(), u64::from(request.hop)), u64::from(section.edge_type.0))
 }
 
 /// Refuses a request for weights or times that the edges do not have. A sampler checks its own graph, so such a request

@@ -80,6 +80,7 @@ impl<'a> SectionReply<'a> {
 mod tests {
     use super::*;
     use crate::arrays::bytes_of;
+    use crate::batch_key::BatchKey;
     use crate::config::sampling_policy::SamplingPolicy;
     use edgecut_graph::{EdgeTypeId, Fanout};
 
@@ -104,7 +105,7 @@ mod tests {
         let sections = vec![section(2), section(1)];
         let rows = bytes_of(vec![0_u32, 1, 2]);
         HopRequest {
-            stream: 0,
+            key: BatchKey { seed: 0, epoch: 0, batch: 0 },
             hop: 0,
             rule: SamplingPolicy { replace, ..SamplingPolicy::default() },
             disjoint: false,

@@ -3,6 +3,7 @@
 use crate::part::directory::Directory;
 use crate::part::hub_index::{HubBudget, HubIndex};
 use crate::part::requests::Refusal;
+use crate::part::source_ids::SourceIds;
 use edgecut_graph::{EdgeTypeId, HopKernel, NodeTypeId, Part, PartEdges};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,8 @@ pub(crate) struct LocalPart {
     pub(crate) kernel: Arc<OnceLock<Arc<dyn HopKernel>>>,
     /// By node type.
     pub(crate) directories: Arc<Vec<Directory>>,
+    /// The original ids of the sources of all edges. Set once they are needed.
+    pub(crate) source_ids: Arc<OnceLock<SourceIds>>,
 }
 
 impl LocalPart {
@@ -37,6 +40,7 @@ impl LocalPart {
             hubs: Arc::new(hubs),
             kernel: Arc::default(),
             directories: Arc::new(directories),
+            source_ids: Arc::default(),
         }
     }
 

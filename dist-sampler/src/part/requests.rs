@@ -1,5 +1,6 @@
 //! Requests about one part, and the reasons to refuse them.
 
+use crate::batch_key::BatchKey;
 use crate::config::fan_out::Fanout;
 use crate::config::node_fields::{EdgeFields, NodeFields};
 use crate::config::sampling_policy::SamplingPolicy;
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 /// A request to expand one hop: all rows of one part, over all edge types.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HopRequest {
-    /// [`BatchKey::stream`](crate::BatchKey::stream) of the batch.
-    pub(crate) stream: u64,
+    /// The key of the batch.
+    pub(crate) key: BatchKey,
     /// The hop, counted from 0 at the seeds.
     pub(crate) hop: u16,
     /// The rule by which neighbors are drawn.
@@ -30,10 +31,11 @@ pub(crate) struct HopRequest {
 }
 
 impl HopRequest {
-    /// Returns whether the hop is plain: neighborhoods are shared, neighbors are drawn uniformly without regard to
-    /// times, and positions are not requested.
+    /// Returns whether the hop is plain: neighborhoods are shared, the neighbors of each node are drawn uniformly and
+    /// independently without regard to times, and positions are not requested.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.disjoint && !self.positions && !self.rule.weighted && self.rule.temporal.is_none()
+        let SamplingPolicy { replace: _, weighted, temporal, labor } = self.rule;
+        !self.disjoint && !self.positions && !weighted && temporal.is_none() && labor.is_none()
     }
 
     /// Returns the number of `u32` values per row: the row, then its seed if neighborhoods are disjoint, then the low

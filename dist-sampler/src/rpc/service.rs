@@ -44,6 +44,9 @@ pub(crate) trait Host: Send + Sync {
     /// Describes the graph to a client.
     fn describe(self: Arc<Self>, request: DescribeRequest) -> BoxFuture<'static, Result<Bytes, Refusal>>;
 
+    /// Makes the original ids of the sources of the part's edges known.
+    fn find_sources(self: Arc<Self>) -> BoxFuture<'static, Result<(), Refusal>>;
+
     /// Samples a batch of at most `max_bytes` for a client. It holds one of the client's `turns` until the reply is sent.
     fn sample(
         self: Arc<Self>,
@@ -200,6 +203,10 @@ impl ServedConnection {
         let part = &self.service.part;
         match request {
             Request::SampleHop(request) => {
+                if request.rule.labor.is_some() && !part.knows_sources() {
+                    // Waits without a permit. The ids come from peers, whose own hops may wait for ids of this part.
+                    self.host()?.find_sources().await?;
+                }
                 let load = Load::Sampling(part.lines_of_hop(&request));
                 self.run(load, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
             }

@@ -240,13 +240,14 @@ mod tests {
         let node_type = NodeTypeId(3);
         let edge_type = EdgeTypeId(4);
         let rule = SamplingPolicy::default();
+        let key = BatchKey { seed: 1, epoch: 2, batch: 3 };
         let sections = Vec::new();
         let positions = false;
         let disjoint = false;
         let wanted = NodeFields::default();
         let of_edges = EdgeFields::default();
         [
-            Request::SampleHop(HopRequest { stream: 1, hop: 2, rule, disjoint, positions, sections, rows: none() }),
+            Request::SampleHop(HopRequest { key, hop: 2, rule, disjoint, positions, sections, rows: none() }),
             Request::Fetch(FetchRequest { node_type, wanted, rows: none() }),
             Request::Find(FindRequest { node_type, originals: none() }),
             Request::Originals(OriginalsRequest { node_type, start: 0, end: 1, max_rows: 1, degrees: false }),
@@ -258,7 +259,7 @@ mod tests {
             Request::Describe(DescribeRequest { when_connected: true }),
             Request::Split(SplitRequest { node_type, split: Split::Valid, start: 7 }),
             Request::Sample(SampleRequest {
-                key: BatchKey { seed: 1, epoch: 2, batch: 3 },
+                key,
                 sampler: WireSampler { fanouts: vec![vec![Fanout::All]], rule, disjoint, positions },
                 lengths: SeedLengths::default(),
                 seeds: none(),

@@ -172,6 +172,10 @@ impl Host for DistGraph {
         .boxed()
     }
 
+    fn find_sources(self: Arc<Self>) -> BoxFuture<'static, Result<(), Refusal>> {
+        async move { Self::find_sources(&self).await.map_err(refuse) }.boxed()
+    }
+
     /// Waits for a turn, then samples. Shortly before the deadline, names the servers that have not answered. tarpc ends
     /// the work when the client disappears.
     fn sample(

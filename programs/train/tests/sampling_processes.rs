@@ -103,6 +103,21 @@ fn batches_by_weight_do_not_depend_on_the_parts() {
 }
 
 #[test]
+fn batches_by_layers_do_not_depend_on_the_parts() {
+    let given = Given::new();
+    let mut all = Vec::new();
+    for more in
+        [&["--sampler", "labor"][..], &["--sampler", "labor", "--batch-dependency", "4"], &["--sampler", "neighbor"]]
+    {
+        let flags = [&["--seeds", text(&given.seeds)], more].concat();
+        let one = given.batches(1, &format!("one-{}", all.len()), &flags);
+        assert_eq!(given.batches(2, &format!("two-{}", all.len()), &flags), one, "byte for byte: {more:?}");
+        assert!(all.iter().all(|other| *other != one), "{more:?} counts");
+        all.push(one);
+    }
+}
+
+#[test]
 fn batches_by_time_do_not_depend_on_the_parts() {
     let given = Given::new();
     let listed = ["--seeds", text(&given.seeds), "--seed-times", text(&given.times)];
@@ -170,6 +185,15 @@ fn wrong_seed_times_are_one_error() {
             only(&["--weighted", "--time-attr", "edge_time", "--temporal-strategy", "last"]),
             1,
             "exclude each other",
+        ),
+        (&attributes, only(&["--batch-dependency", "4"]), 2, "use the sampler labor for a batch dependency"),
+        (&attributes, only(&["--sampler", "labor", "--batch-dependency", "0"]), 2, "--batch-dependency"),
+        (&attributes, only(&["--sampler", "layer"]), 2, "--sampler"),
+        (
+            &attributes,
+            only(&["--sampler", "labor", "--replace"]),
+            1,
+            "(labor) and sampling with replacement exclude each other",
         ),
         (&plain, with(&given.times), 1, "edge_time: edge type node__to__node of dataset fake has no times"),
         (&plain, only(&["--time-attr", "node_time"]), 1, "node_time: no nodes of dataset fake have times"),

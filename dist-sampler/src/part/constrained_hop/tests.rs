@@ -1,8 +1,11 @@
 use super::*;
+use crate::batch_key::BatchKey;
+use crate::config::labor::Labor;
 use crate::config::sampling_policy::Temporal;
 use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId, SplitIndex};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 /// Returns a star: row 0 has `degree` neighbors, with node `i + 1` at position `i`.
 fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> PartEdges {
@@ -23,17 +26,30 @@ fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> Pa
 }
 
 fn draw(edges: &PartEdges, fanout: Fanout, rule: SamplingPolicy, key: u64, time: Option<i64>) -> Vec<u32> {
-    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false };
+    // In the middle of a batch dependency, if there is one.
+    let batch = rule.labor.map_or(0, |labor| u64::from(labor.batch_dependency.get() / 2));
+    let of_batch = BatchKey { seed: key, epoch: 0, batch };
+    let shared = rule.labor.map(|labor| SharedNumbers {
+        variates: LayerVariates::new(labor, of_batch, NodeTypeId(0)),
+        sources: edges.csc.indices(),
+    });
+    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false, shared };
     let mut out = Vec::new();
     draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
     assert_eq!(out[0] as usize, out.len() - 1);
     out.split_off(1)
 }
 
-const WEIGHTED: SamplingPolicy = SamplingPolicy { replace: false, weighted: true, temporal: None };
+/// Returns neighbor sampling, and layer-neighbor sampling with and without a batch dependency.
+fn methods() -> [Option<Labor>; 3] {
+    [0, 1, 4].map(|batches| NonZeroU32::new(batches).map(|batch_dependency| Labor { batch_dependency }))
+}
+
+const WEIGHTED: SamplingPolicy = SamplingPolicy { replace: false, weighted: true, temporal: None, labor: None };
 
 fn temporal(strategy: TemporalStrategy, weighted: bool) -> SamplingPolicy {
-    SamplingPolicy { replace: false, weighted, temporal: Some(Temporal { attr: TimeAttr::EdgeTime, strategy }) }
+    let temporal = Some(Temporal { attr: TimeAttr::EdgeTime, strategy });
+    SamplingPolicy { weighted, temporal, ..SamplingPolicy::default() }
 }
 
 /// Returns the probability that sequential draws, each in proportion to the remaining weights, give exactly this set.
@@ -57,10 +73,12 @@ fn sets_are_drawn_with_the_probabilities_of_their_weights() {
     let edges = star(Some(weights.to_vec()), None, weights.len());
     let draws = 40_000_u64;
     // 99.9 % quantiles of the chi-square distribution with (6 choose k) - 1 degrees of freedom.
-    for (count, bound) in [(1, 20.5), (2, 36.1), (3, 43.8)] {
+    let cases = [(1, 20.5), (2, 36.1), (3, 43.8)].into_iter().flat_map(|case| methods().map(|labor| (case, labor)));
+    for ((count, bound), labor) in cases {
         let mut found: HashMap<u32, f64> = HashMap::new();
+        let rule = SamplingPolicy { labor, ..WEIGHTED };
         for key in 0..draws {
-            let set = draw(&edges, Fanout::Count(count), WEIGHTED, combine(3, key), None);
+            let set = draw(&edges, Fanout::Count(count), rule, combine(3, key), None);
             assert_eq!(set.len(), count as usize);
             *found.entry(set.iter().fold(0, |set, node| set | 1 << (node - 1))).or_default() += 1.0;
         }
@@ -70,7 +88,24 @@ fn sets_are_drawn_with_the_probabilities_of_their_weights() {
             statistic += (found.remove(&set).unwrap_or(0.0) - expected).powi(2) / expected;
         }
         assert!(found.is_empty(), "an edge of weight 0 was drawn: {found:?}");
-        assert!(statistic < bound, "{count} of {weights:?}: chi-square {statistic} > {bound}");
+        assert!(statistic < bound, "{count} of {weights:?}, {labor:?}: chi-square {statistic} > {bound}");
+    }
+}
+
+#[test]
+fn shared_numbers_draw_all_sets_equally_often() {
+    let edges = star(None, None, 6);
+    let draws = 40_000_u64;
+    for labor in methods() {
+        let rule = SamplingPolicy { labor, ..SamplingPolicy::default() };
+        let mut found: HashMap<Vec<u32>, f64> = HashMap::new();
+        for key in 0..draws {
+            *found.entry(draw(&edges, Fanout::Count(3), rule, combine(9, key), None)).or_default() += 1.0;
+        }
+        assert_eq!(found.len(), 20, "all 3-subsets of 6 occur");
+        let expected = draws as f64 / 20.0;
+        let statistic: f64 = found.values().map(|count| (count - expected).powi(2) / expected).sum();
+        assert!(statistic < 43.8, "{labor:?}: chi-square of 19 degrees of freedom at 99.9 %: {statistic}");
     }
 }
 
@@ -124,6 +159,7 @@ fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
         rule: SamplingPolicy::default(),
         key: 1,
         positions: false,
+        shared: None,
     };
     let of_group = |group| {
         let mut out = Vec::new();
@@ -143,7 +179,8 @@ fn a_fan_out_above_the_limit_is_refused_before_memory_is_taken() {
     let drawn = |rule: SamplingPolicy| {
         // So many neighbors would take 16 GiB.
         let fanout = Fanout::Count(u32::MAX);
-        let draw = ConstrainedDraw { edges: &edges, original_ids: &[7], fanout, rule, key: 1, positions: true };
+        let draw =
+            ConstrainedDraw { edges: &edges, original_ids: &[7], fanout, rule, key: 1, positions: true, shared: None };
         let mut out = Vec::new();
         draw.sample_hop(&[query], &mut out, 1000).map(|()| out[0])
     };
@@ -162,6 +199,7 @@ proptest! {
         time in -25_i64..25,
         fanout in proptest::option::of(1_u32..20),
         rule in (any::<bool>(), any::<bool>(), any::<bool>()),
+        method in 0_usize..3,
         key: u64,
     ) {
         let (replace, weighted, last) = rule;
@@ -169,7 +207,8 @@ proptest! {
         let weights: Vec<f32> = edges.iter().map(|edge| f32::from(edge.1)).collect();
         let graph = star(Some(weights.clone()), Some(times.clone()), edges.len());
         let strategy = if last { TemporalStrategy::Last } else { TemporalStrategy::Uniform };
-        let rule = SamplingPolicy { replace, ..temporal(strategy, weighted) };
+        let labor = methods()[method].filter(|_| !replace && !last);
+        let rule = SamplingPolicy { replace, labor, ..temporal(strategy, weighted) };
         let fanout = fanout.map_or(Fanout::All, Fanout::Count);
         let drawn = draw(&graph, fanout, rule, key, Some(time));
         let legal = |i: usize| times[i] <= time && (!weighted || weights[i] > 0.0);

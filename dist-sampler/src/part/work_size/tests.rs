@@ -1,5 +1,6 @@
 use super::*;
 use crate::arrays::bytes_of;
+use crate::batch_key::BatchKey;
 use crate::config::node_fields::EdgeFields;
 use crate::config::sampling_policy::SamplingPolicy;
 use bytes::Bytes;
@@ -32,9 +33,9 @@ fn part() -> (tempfile::TempDir, Part) {
 fn hop() -> HopRequest {
     let section = HopSection { edge_type: EdgeTypeId(0), fanout: Fanout::Count(2), num_rows: 3 };
     HopRequest {
-        stream: 1,
+        key: BatchKey { seed: 0, epoch: 0, batch: 1 },
         hop: 0,
-        rule: SamplingPolicy { replace: false, weighted: false, temporal: None },
+        rule: SamplingPolicy::default(),
         disjoint: false,
         positions: false,
         sections: vec![section],

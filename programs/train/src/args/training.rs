@@ -143,6 +143,12 @@ impl TrainingArgs {
                  layer"
             )));
         }
+        let sampler = sampling.config(num_neighbors)?;
+        if device_memory.graph && sampler.labor.is_some() {
+            let what = "--graph-on-device has no effect with --sampler labor, by which only the CPU samples: leave \
+                        --graph-on-device out";
+            bail!(UsageError(what.into()));
+        }
         let mut fit = self.fit.settings.clone();
         if !self.fit.is_given("num_epochs") {
             fit.patience.get_or_insert(DEFAULT_PATIENCE);
@@ -151,7 +157,7 @@ impl TrainingArgs {
         fit.check().map_err(UsageError)?;
         Ok(TrainingConfig {
             kind: self.conv.kind(),
-            sampler: sampling.config(num_neighbors),
+            sampler,
             eval_num_neighbors,
             eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
             fit,

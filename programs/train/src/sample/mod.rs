@@ -122,7 +122,7 @@ fn loader(
     let all = EdgeFields { times: true, weights: true, features: true, labels: false };
     let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
     let of_edges = if has_attributes { all } else { EdgeFields::default() };
-    let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
+    let sampler_config = args.sampling.config(args.num_neighbors.value.clone())?.with_edge_attributes(of_edges);
     let sampler = Arc::new(DistNeighborSampler::new(job.graph.clone(), sampler_config)?);
     let wanted = NodeFields {
         labels: meta.node_types[seed_type.index()].is_labeled(),

@@ -108,6 +108,9 @@ impl<'a> SavedModel<'a> {
         if !given.is_given("weighted") {
             own.weighted = saved.weighted;
         }
+        if !given.is_given("sampler") && !given.is_given("batch_dependency") {
+            own.labor = saved.labor;
+        }
         if !given.is_given("replace") {
             own.replace = saved.replace;
         }

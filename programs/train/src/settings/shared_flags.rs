@@ -55,6 +55,16 @@ pub(crate) fn as_text_if_given<T: Display, S: Serializer>(value: &Option<T>, ser
     value.as_ref().map(ToString::to_string).serialize(serializer)
 }
 
+/// Serialises a flag that has not its default value as it is written on the command line. Runs of versions without the flag
+/// then have the same flags.
+pub(crate) fn as_text_if_changed<T: Default + Display + PartialEq, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let changed = (*value != T::default()).then(|| value.to_string());
+    changed.serialize(serializer)
+}
+
 /// Serialises the default for a flag that is not given.
 pub(crate) fn or_default<T: Copy + Default + Display, S: Serializer>(
     value: &Option<T>,

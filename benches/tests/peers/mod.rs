@@ -1,0 +1,174 @@
+//! Short runs of the comparison with other systems and of the other measuring scripts, on tiny graphs.
+
+use edgecut_graph::readers::{FakeOptions, export_npy, fake};
+use edgecut_testing::{Need, python_has, skip, write_executable};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Returns the folder of the programs, if all of them are built. Otherwise reports that the test is skipped.
+fn programs(names: &[&str], test: &str) -> Option<PathBuf> {
+    let folder = Path::new(super::BENCH).parent().expect("the folder of bench").to_owned();
+    if let Some(name) = names.iter().find(|name| !folder.join(name).exists()) {
+        skip(Need::Programs, test, format!("{name} is not built: test the whole workspace"));
+        return None;
+    }
+    Some(folder)
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs a script of the repository with Python.
+fn run_script(script: &str, args: &[&dyn AsRef<OsStr>]) -> Output {
+    let mut command = Command::new("python3");
+    command.arg(repository().join(script)).args(args.iter().map(|arg| arg.as_ref()));
+    command.output().expect("start python3")
+}
+
+fn succeeded(output: &Output) -> String {
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    stdout
+}
+
+/// Fills a folder with the programs that the comparison runs. `train` prints a line of progress within an epoch, as it
+/// does every ten seconds, which is not the end of the epoch.
+fn talkative_programs(folder: &Path, built: &Path) {
+    for name in ["bench", "partition-graph"] {
+        std::os::unix::fs::symlink(built.join(name), folder.join(name)).expect("a link");
+    }
+    let train = built.join("train");
+    let script = format!(
+        "#!/bin/sh\necho 'epoch 1/2, step 1/2: loss 2.0, 100 seeds/s, waiting 1 %, 1 s left in this epoch' >&2\n\
+         exec '{}' \"$@\"\n",
+        train.display()
+    );
+    write_executable(&folder.join("train"), script.as_bytes());
+}
+
+/// Returns whether this process may make network namespaces.
+fn has_namespaces() -> bool {
+    let namespace = format!("peers{}", std::process::id());
+    ["add", "delete"].into_iter().all(|verb| {
+        let output = Command::new("ip").args(["netns", verb, &namespace]).output();
+        output.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// Writes the table of speeds into a README from results.
+fn write_table(results: &Value, readme: &Path) -> Output {
+    let file = readme.with_file_name("filled.json");
+    std::fs::write(&file, results.to_string()).expect("write the results");
+    run_script("benches/peers/write_readme.py", &[&file, &"--readme", &readme])
+}
+
+#[test]
+fn the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table() {
+    const TEST: &str = "the_comparison_runs_with_the_rivals_that_are_installed_and_writes_the_table";
+    const PATHS: &str = "sampling-2,gather-2,step-2,epoch-2,ranks-gather,ranks-train,all-reduce-4096,partition-2";
+    let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
+    if !python_has(Command::new("python3"), "json", TEST) {
+        return;
+    }
+    if !has_namespaces() {
+        return skip(Need::Namespaces, TEST, "`ip netns add` fails");
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let bin = dir.path().join("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    talkative_programs(&bin, &built);
+    let data = dir.path().join("data");
+    let graph = fake(&FakeOptions { avg_num_nodes: 400, num_channels: 12, ..FakeOptions::default() });
+    export_npy(&graph.expect("a graph"), &data).expect("write the graph");
+    let work = dir.path().join("work");
+    let flags = ["--rounds=1", "--passes=1", "--patience=0", "--num-batches=2", "--batch-size=32", "--array-mib=8"];
+    let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"--bin", &bin, &"--work", &work, &"--data", &data, &"--only", &PATHS];
+    args.extend(flags.iter().map(|flag| flag as &dyn AsRef<OsStr>));
+    let output = run_script("benches/peers/compare.py", &args);
+    let printed = succeeded(&output);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("without dgl, distdgl, graphbolt: "), "missing rivals are named: {stderr}");
+    assert!(!Need::Torch.is_required() || !stderr.contains("without gloo"), "PyTorch is here: {stderr}");
+    let text = std::fs::read_to_string(work.join("results.json")).expect("the results");
+    let mut results: Value = serde_json::from_str(&text).expect("the results are JSON");
+    for path in PATHS.split(',') {
+        assert!(printed.contains(&format!("| {path} |")), "{path} in {printed}");
+    }
+    for path in results["paths"].as_array().expect("a list of paths") {
+        assert!(path["runs"]["edgecut"][0]["figures"]["seconds"].as_f64() > Some(0.0), "{path}");
+    }
+
+    // The table of the README needs the rival, which is not installed here.
+    let readme = dir.path().join("README.md");
+    std::fs::copy(repository().join("README.md"), &readme).expect("copy the README");
+    let refused = write_table(&results, &readme);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("no successful runs"));
+    let paths = results["paths"].as_array_mut().expect("a list of paths");
+    let training = paths.iter_mut().find(|path| path["path"] == "ranks-train").expect("the path");
+    training["runs"] = json!({
+        "distdgl": [{ "figures": { "seconds": 1.25, "cpu_s": 1.2, "received_mb": 44.7, "peak_rss_mb": 3226 } }],
+        "edgecut": [{ "figures": { "seconds": 0.5, "cpu_s": 0.4, "received_mb": 39.2, "peak_rss_mb": 1314 } }],
+    });
+    succeeded(&write_table(&results, &readme));
+    let written = std::fs::read_to_string(&readme).expect("the README");
+    assert!(written.contains("| time per batch | 1250 ms | 500 ms | 2.5 |"), "{written}");
+    succeeded(&write_table(&results, &readme));
+    assert_eq!(std::fs::read_to_string(&readme).expect("the README"), written, "written twice");
+}
+
+#[test]
+fn updates_are_measured_beside_partitioning_again() {
+    const TEST: &str = "updates_are_measured_beside_partitioning_again";
+    let Some(built) = programs(&["train", "partition-graph"], TEST) else { return };
+    if !python_has(Command::new("python3"), "numpy, pyarrow.parquet", TEST) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let work = dir.path().join("work");
+    let flags = ["--users=400", "--items=300", "--purchases=3000", "--days=2", "--train-days=1", "--epochs=1"];
+    let mut args: Vec<&dyn AsRef<OsStr>> = vec![&work, &"--bin", &built];
+    args.extend(flags.iter().map(|flag| flag as &dyn AsRef<OsStr>));
+    let printed = succeeded(&run_script("benches/updates.py", &args));
+    let lines: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(lines.len(), 3);
+    for line in &lines[1..] {
+        assert!(line["update"]["table_bytes"].as_u64() < line["again"]["table_bytes"].as_u64(), "{line}");
+        assert!(line["update"]["cut_fraction"].is_number() && line["again"]["cut_fraction"].is_number(), "{line}");
+    }
+    assert!(lines[1]["warm"]["seconds"].is_number(), "{}", lines[1]);
+}
+
+/// Runs a script of `python/benches` in a temporary folder, and returns the lines that it prints.
+fn planted(script: &str, test: &str, flags: &[&str]) -> Option<Vec<String>> {
+    let built = programs(&["train", "partition-graph"], test)?;
+    if !python_has(Command::new("python3"), "numpy", test) {
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = dir.path().join("work");
+    let mut args: Vec<&dyn AsRef<OsStr>> = vec![&folder, &"--bin", &built];
+    args.extend(flags.iter().map(|flag| flag as &dyn AsRef<OsStr>));
+    Some(succeeded(&run_script(script, &args)).lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn the_recommender_is_measured() {
+    let flags = ["--num-users=200", "--num-items=100", "--num-purchases=10", "--epochs=1"];
+    let Some(lines) = planted("python/benches/recommender.py", "the_recommender_is_measured", &flags) else { return };
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.split_once(':')).map(|(name, _)| name).collect();
+    assert_eq!(names, ["probabilities", "most popular", "edgecut", "edgecut's most popular"]);
+}
+
+#[test]
+fn the_scoring_of_transactions_is_measured() {
+    let flags = ["--num-accounts=200", "--num-transactions=2000", "--epochs=1", "--models", "gine", "sage"];
+    let Some(lines) = planted("python/benches/transactions.py", "the_scoring_of_transactions_is_measured", &flags)
+    else {
+        return;
+    };
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].starts_with("edgecut gine ") && lines[1].starts_with("edgecut sage "), "{lines:?}");
+}
