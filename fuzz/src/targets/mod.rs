@@ -6,6 +6,7 @@ mod descriptions;
 mod messages;
 mod parts;
 mod requests;
+mod tables;
 mod texts;
 
 use crate::sample::Sample;
@@ -14,7 +15,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
 /// The names of the targets.
-pub(crate) const NAMES: [&str; 17] = [
+pub(crate) const NAMES: [&str; 18] = [
     "handshake",
     "control",
     "frames",
@@ -32,6 +33,7 @@ pub(crate) const NAMES: [&str; 17] = [
     "tu",
     "part",
     "part-listed",
+    "table-ids",
 ];
 
 /// Makes the target with a name.
@@ -54,6 +56,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<Box<dyn Target>> {
         "tu" => Box::new(datasets::TuFiles),
         "part" => Box::new(parts::ChangedParts::default()),
         "part-listed" => Box::new(parts::ListedParts),
+        "table-ids" => Box::new(tables::IdFiles::new()?),
         planted if planted.starts_with("planted-") => texts::planted(planted)?,
         _ => bail!("--target {name}: there is no such target; the targets are {}", NAMES.join(", ")),
     })

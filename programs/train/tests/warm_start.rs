@@ -5,7 +5,9 @@ use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, Part, Splits, Workspace};
+use edgecut_graph::{
+    Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, OriginalIds, Part, Splits, Workspace,
+};
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
     error_of, fake_parts, link_parts, program, run, stderr, succeeded, typed_link_parts, typed_parts, written_by,
@@ -192,6 +194,7 @@ fn add_nodes(dir: &Path) {
         numbers: vec![numbers],
         removed_nodes: vec![vec![false; num_known as usize]],
         removed_edges: Vec::new(),
+        held_out: Vec::new(),
     };
     let options = UpdateOptions {
         space: Workspace::default(),
@@ -199,6 +202,7 @@ fn add_nodes(dir: &Path) {
         skips_missing_edges: false,
         replaces: Replaces::Updated,
         extra: ExtraFiles::default(),
+        keys: &OriginalIds,
     };
     let report = update(&opened, changes, options, dir, &()).expect("an update");
     assert_eq!((report.nodes[0].new, report.edges[0].added), (10, 10));
