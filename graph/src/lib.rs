@@ -39,8 +39,9 @@ mod update;
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
     Dataset, Division, EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeLabelsMeta, EdgeList,
-    EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice, NO_SPLIT, NegativesMeta, NodeData, NodeOverlap,
-    NodeSplit, OverlapPolicy, Overlaps, RowNumber, Split, SplitOrder, Splits, TargetKind, TargetMeta, Targets,
+    EdgeOverlap, GivenNegatives, GroupLimits, HeldOutEdges, HoldOut, HoldOutChoice, KnownPairs, NO_SPLIT,
+    NegativesMeta, NodeData, NodeKeys, NodeOverlap, NodeSplit, OriginalIds, OverlapPolicy, Overlaps, RowNumber, Split,
+    SplitOrder, Splits, TargetKind, TargetMeta, Targets,
 };
 pub use error::GraphError;
 pub use fanout::Fanout;
@@ -67,4 +68,4 @@ pub use share::Share;
 pub use small_graphs::{AttributeRows, GraphData, GraphDataset, GraphView, OneHotLabels};
 pub use time_unit::TimeUnit;
 pub use unique_keys::check_unique_keys;
-pub use update::{EdgeUpdate, GraphUpdate, NodeUpdate, RemovedCounts, UpdatedGraph, update_parts};
+pub use update::{EdgeUpdate, GraphUpdate, NodeUpdate, RemovedCounts, UpdatedGraph, known_pairs, update_parts};

@@ -134,6 +134,18 @@ pub enum PartitionError {
         /// The first entry, by its path in the folder, that `META.json` does not list.
         entry: PathBuf,
     },
+    /// The folder of the updated parts holds an entry beside them. It is not replaced, so that the entry is not lost.
+    #[error(
+        "{} holds {entry:?}, which does not belong to the partitioned graph, and an update replaces the folder: move it \
+         away, or write the updated parts to another folder (`output_dir`)",
+        path.display()
+    )]
+    UpdateWouldDelete {
+        /// The folder of the parts.
+        path: PathBuf,
+        /// The first entry, by its path in the folder, that `META.json` does not list.
+        entry: PathBuf,
+    },
     /// A file system operation on a folder failed.
     #[error("{doing} {}: {source}", path.display())]
     Io {

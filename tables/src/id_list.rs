@@ -1,4 +1,6 @@
 //! Ids that a file lists: of nodes, or of both ends of pairs of nodes.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use crate::TableError;
 use crate::ids::{Id, IdMap, Inserted, canonical_number};
@@ -10,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// The number in place of a node, for an id that no node has.
 pub const NO_NODE: u32 = u32::MAX;
 
-/// The columns of a file of ids, and the row that may be its header.
+/// The columns of a file of ids.
 ///
 /// ```
 /// use edgecut_tables::IdList;
@@ -24,8 +26,8 @@ pub const NO_NODE: u32 = u32::MAX;
 pub struct IdList {
     /// The columns, all with the same number of rows.
     pub columns: Vec<IdColumn>,
-    /// True if the first row may be the header of a CSV file. It is one if its fields are no ids.
-    pub first_may_be_header: bool,
+    /// True for a CSV file whose first line is a row, because it has no names of columns.
+    pub lacks_header: bool,
 }
 
 /// A column of ids, each of which is stored once.
@@ -47,18 +49,18 @@ impl IdList {
         let mut columns: Vec<IdColumn> = names.iter().map(|_| IdColumn::new()).collect();
         let mut file = file_rows(path, names)?;
         let first = file.first_row.take();
-        let first_may_be_header = first.is_some();
+        let lacks_header = first.is_some();
         for (column, text) in columns.iter_mut().zip(first.iter().flatten()) {
             column.push(Id::Text(text), path)?;
         }
-        let mut num_rows = 0;
+        let mut num_rows = usize::from(lacks_header);
         while let Some(batch) = file.next()? {
             let mut cells = Vec::with_capacity(columns.len());
             for column in batch.columns() {
                 cells.push(id_cells(column).map_err(|why| TableError::file(path, why))?);
             }
-            // Blank lines separate nothing.
-            let may_be_blank = file.is_csv && names.len() == 1;
+            // Only in a file with one column is a row without an id a blank line.
+            let may_be_blank = file.is_csv && file.num_columns == 1;
             for row in 0..batch.num_rows() {
                 for (column, cells) in columns.iter_mut().zip(&cells) {
                     match cells.id(row) {
@@ -73,7 +75,7 @@ impl IdList {
             }
             num_rows += batch.num_rows();
         }
-        Ok(Self { columns, first_may_be_header })
+        Ok(Self { columns, lacks_header })
     }
 
     /// Creates a list of numbers, column by column. `path` is their file.
@@ -89,7 +91,7 @@ impl IdList {
             }
             columns.push(column);
         }
-        Ok(Self { columns, first_may_be_header: false })
+        Ok(Self { columns, lacks_header: false })
     }
 
     /// Returns the checksum of the ids, which does not depend on the format of the file.
@@ -155,22 +157,35 @@ impl IdColumn {
     }
 
     /// Finds the ids in the id map of a part, which is read in small pieces. Calls `found` with the position of each id that
-    /// it has among the different ids, and with the original id of the node.
+    /// it has among the different ids, and with the original id of the node. `originals` are the original ids of the part.
     ///
     /// # Errors
-    /// Fails for a file that is no id map.
-    pub fn find_in(&self, path: &Path, file: File, mut found: impl FnMut(u32, u32)) -> Result<(), TableError> {
+    /// Fails for a file that is no id map, or not that of the part.
+    pub fn find_in(
+        &self,
+        path: &Path,
+        file: File,
+        originals: &[u32],
+        mut found: impl FnMut(u32, u32),
+    ) -> Result<(), TableError> {
+        let other_part =
+            || TableError::file(path, "it is not the id map of its part: copy or partition the part again");
+        let mut nodes = originals.iter();
         let mut rows = ParquetRows::of_file(path, file, &["id", "original_id"].map(String::from))?;
         while let Some(batch) = rows.next()? {
             let cells = (id_cells(batch.column(0)), id_cells(batch.column(1)));
             let (Ok(ids), Ok(IdCells::Numbers(originals))) = cells else { return Err(no_id_map(path)) };
             for (row, position) in ids.find_in(&self.distinct).into_iter().enumerate() {
-                let Some(position) = position else { continue };
-                let Ok(original) = u32::try_from(originals.value(row)) else { return Err(no_id_map(path)) };
-                found(position, original);
+                let original = nodes.next().copied().ok_or_else(other_part)?;
+                if i64::from(original) != originals.value(row) {
+                    return Err(other_part());
+                }
+                if let Some(position) = position {
+                    found(position, original);
+                }
             }
         }
-        Ok(())
+        if nodes.next().is_some() { Err(other_part()) } else { Ok(()) }
     }
 }
 
@@ -184,7 +199,7 @@ mod tests {
     use crate::IdMaps;
     use edgecut_graph::part_writer::NodeFiles;
 
-    /// The columns of a list, and whether its first row may be a header.
+    /// The columns of a list, and whether the file lacks a header.
     type Read = (Vec<Vec<String>>, bool);
 
     /// Writes a file and reads it.
@@ -195,7 +210,7 @@ mod tests {
         for column in &list.columns {
             columns.push(column.rows().iter().map(|&at| column.text(at)).collect());
         }
-        Ok((columns, list.first_may_be_header))
+        Ok((columns, list.lacks_header))
     }
 
     fn owned(texts: Vec<&str>) -> Vec<String> {
@@ -207,19 +222,22 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("ids.csv");
         let ends = ["src", "dst"];
-        for (text, names, expected, may_be_header) in [
+        for (text, names, expected, lacks_header) in [
             ("a\nb\n\na\n", &["id"][..], vec![vec!["a", "b", "a"]], true),
             ("x,id\n1,\"a,b\"\n", &["id"], vec![vec!["a,b"]], false),
             ("u,u\nv,7\n", &ends, vec![vec!["u", "v"], vec!["u", "7"]], true),
             ("dst,score,src\nu,0,u\n7,1,v\n", &ends, vec![vec!["u", "v"], vec!["u", "7"]], false),
         ] {
-            let (columns, first_may_be_header) = read(&path, text, names).expect("ids");
-            assert_eq!((columns, first_may_be_header), (expected.into_iter().map(owned).collect(), may_be_header));
+            let (columns, found) = read(&path, text, names).expect("ids");
+            assert_eq!((columns, found), (expected.into_iter().map(owned).collect(), lacks_header));
         }
         for (text, names, words) in [
             ("a,b,c\n1,2,3\n", &ends[..], &["a, b, c", "src and dst"][..]),
-            ("a,b\n1,\n", &ends, &["row 1 lacks an id"]),
+            ("a,b\n1,\n", &ends, &["row 2 lacks an id"]),
             ("", &["id"], &["it is empty"]),
+            ("dst,other\nu,v\n", &ends, &["its columns are dst, other", "expected the columns src and dst"]),
+            ("node_id\n7\n", &["id"], &["its columns are node_id", "expected the column id"]),
+            ("id,score\nann,1\n,2\n", &["id"], &["row 2 lacks an id"]),
         ] {
             let error = read(&path, text, names).expect_err("no ids").to_string();
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
@@ -242,10 +260,18 @@ mod tests {
                 let part = dir.path().join("id_map.parquet");
                 maps.write_id_map(0, &nodes, 0, &part).expect("a map");
                 let file = File::open(&part).expect("the map");
-                column.find_in(&part, file, |position, original| found[position as usize] = original).expect("a map");
+                column
+                    .find_in(&part, file, &nodes, |position, original| found[position as usize] = original)
+                    .expect("a map");
             }
             let rows: Vec<u32> = column.rows().iter().map(|&at| found[at as usize]).collect();
             assert_eq!(rows, [3, NO_NODE, 0, 2], "{ids:?}");
+            for other in [&[1, 2][..], &[1], &[1, 3, 0]] {
+                let part = dir.path().join("id_map.parquet");
+                let error = column.find_in(&part, File::open(&part).expect("the map"), other, |_, _| {});
+                let error = error.expect_err("another part").to_string();
+                assert!(error.contains("it is not the id map of its part"), "{error}");
+            }
         }
     }
 

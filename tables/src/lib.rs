@@ -24,8 +24,8 @@ mod table;
 mod transform;
 
 pub use build::{
-    BuiltFeatures, DroppedRows, KnownGraph, KnownNodes, PartFeatures, RemovedEdges, TableGraph, TableShape,
-    TableUpdate, build_part_features, read_tables, read_update,
+    BuiltFeatures, DroppedRows, KnownEdges, KnownGraph, KnownNodes, KnownSplit, PartFeatures, RemovedEdges, TableGraph,
+    TableShape, TableUpdate, build_part_features, read_tables, read_update,
 };
 pub use error::TableError;
 pub use id_list::{IdColumn, IdList, NO_NODE};

@@ -7,6 +7,7 @@ mod messages;
 mod models;
 mod parts;
 mod requests;
+mod tables;
 mod texts;
 
 use crate::sample::Sample;
@@ -15,7 +16,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
 /// The names of the targets.
-pub(crate) const NAMES: [&str; 18] = [
+pub(crate) const NAMES: [&str; 19] = [
     "handshake",
     "control",
     "frames",
@@ -34,6 +35,7 @@ pub(crate) const NAMES: [&str; 18] = [
     "part",
     "part-listed",
     "model",
+    "table-ids",
 ];
 
 /// Makes the target with a name.
@@ -57,6 +59,7 @@ pub(crate) fn by_name(name: &str) -> anyhow::Result<Box<dyn Target>> {
         "part" => Box::new(parts::ChangedParts::default()),
         "part-listed" => Box::new(parts::ListedParts),
         "model" => Box::new(models::Models::default()),
+        "table-ids" => Box::new(tables::IdFiles::new()?),
         planted if planted.starts_with("planted-") => texts::planted(planted)?,
         _ => bail!("--target {name}: there is no such target; the targets are {}", NAMES.join(", ")),
     })

@@ -1,5 +1,6 @@
 //! Selection of held-out edges.
 
+use super::known_pairs::KnownPairs;
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges, Split};
 use crate::memory::{Buffer, Workspace};
 use crate::rng::{CounterRng, combine};
@@ -47,6 +48,29 @@ pub enum HoldOutChoice {
     Random,
     /// The latest edges. The test edges are the last ones, and the validation edges the last ones before them.
     Latest,
+}
+
+/// The keys by which nodes draw random numbers. The key of a node stays the same when other nodes are added or removed.
+pub trait NodeKeys: Sync {
+    /// Returns the key of a node. Types and nodes are counted from 0.
+    fn key(&self, node_type: usize, node: u32) -> u64;
+}
+
+/// The keys of nodes that have no other ids than their original ids.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginalIds;
+
+impl NodeKeys for OriginalIds {
+    fn key(&self, _: usize, node: u32) -> u64 {
+        u64::from(node)
+    }
+}
+
+/// The random numbers of pairs of nodes.
+#[derive(Clone, Copy)]
+struct Draws<'a> {
+    seed: u64,
+    keys: &'a dyn NodeKeys,
 }
 
 impl HoldOut {
@@ -125,8 +149,8 @@ impl Dataset {
     ///
     /// [`HoldOutChoice::Random`] moves all edges between the same two nodes to the same list: duplicates, both
     /// directions of an undirected edge, and edges of other given types, such as reverse types. So no remaining edge of
-    /// these types reveals a held-out one. The choice depends only on the seed and the two nodes. Each pair of nodes is
-    /// drawn independently, so the shares are met approximately.
+    /// these types reveals a held-out one. The choice depends only on the seed and the original ids of the two nodes. Each
+    /// pair of nodes is drawn independently, so the shares are met approximately.
     ///
     /// [`HoldOutChoice::Latest`] selects the latest edges of all given types together. No training edge is later than a
     /// held-out edge, and no validation edge is later than a test edge. Edges with the same time and the same two nodes
@@ -149,10 +173,11 @@ impl Dataset {
     /// fractions, an edge type does not exist, already has held-out edges or has labels, an edge type has no times but the
     /// latest edges are requested, or no edge would remain.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
-        self.hold_out_edges_in(&Workspace::default(), edge_types, hold_out)
+        self.hold_out_edges_in(&Workspace::default(), edge_types, hold_out, &OriginalIds, &KnownPairs::default())
     }
 
-    /// Like [`Dataset::hold_out_edges`], with arrays in `space`.
+    /// Like [`Dataset::hold_out_edges`], with arrays in `space`. Nodes draw by `keys` instead of original ids, and random
+    /// choices leave the pairs of `known` in their lists.
     ///
     /// # Errors
     /// As for [`Dataset::hold_out_edges`], and [`GraphError::Scratch`].
@@ -161,7 +186,10 @@ impl Dataset {
         space: &Workspace,
         edge_types: &[EdgeTypeId],
         hold_out: &HoldOut,
+        keys: &dyn NodeKeys,
+        known: &KnownPairs,
     ) -> Result<(), GraphError> {
+        let draws = Draws { seed: hold_out.seed, keys };
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         let shares = match hold_out.check() {
             Ok(shares) => shares,
@@ -197,21 +225,21 @@ impl Dataset {
         let chosen: BTreeSet<EdgeTypeId> = edge_types.iter().copied().collect();
         if !latest {
             for edge_type in chosen {
-                self.edge_types[edge_type.index()].hold_out_at_random(space, hold_out)?;
+                self.edge_types[edge_type.index()].hold_out_at_random(space, hold_out, draws, known)?;
             }
             return Ok(());
         }
         let of_types: Vec<&EdgeData> = chosen.iter().map(|e| &self.edge_types[e.index()]).collect();
-        let Some(cutoffs) = Cutoffs::find(&of_types, shares, hold_out.seed) else { return Ok(()) };
+        let Some(cutoffs) = Cutoffs::find(&of_types, shares, draws) else { return Ok(()) };
         // Edges of the same age go to the same list, so all edges may be held out. This is checked before anything
         // changes.
-        if cutoffs.leave_nothing(&of_types, hold_out.seed) {
+        if cutoffs.leave_nothing(&of_types, draws) {
             return fail(
                 "too many edges share ends and time: holding out the latest would leave no training edges".into(),
             );
         }
         for edge_type in chosen {
-            self.edge_types[edge_type.index()].hold_out_latest(space, cutoffs, hold_out.seed)?;
+            self.edge_types[edge_type.index()].hold_out_latest(space, cutoffs, draws)?;
         }
         Ok(())
     }
@@ -231,7 +259,7 @@ struct Cutoffs {
 
 impl Cutoffs {
     /// Finds the cutoffs that meet the shares over all types. Returns `None` if there are no edges.
-    fn find(types: &[&EdgeData], [valid, test]: [Share; 2], seed: u64) -> Option<Self> {
+    fn find(types: &[&EdgeData], [valid, test]: [Share; 2], draws: Draws) -> Option<Self> {
         let num_edges: usize = types.iter().map(|edges| edges.src.len()).sum();
         if num_edges == 0 {
             return None;
@@ -239,7 +267,7 @@ impl Cutoffs {
         let num_test = test.rounded_of(num_edges as u64) as usize;
         let num_held_out = test.plus(valid).rounded_of(num_edges as u64) as usize;
         // Ages at these ranks are those of the first held-out edges, because ages are ascending.
-        let at_rank = |rank: usize| age_at_rank(types, rank, seed);
+        let at_rank = |rank: usize| age_at_rank(types, rank, draws);
         let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
         let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
         Some(Self { valid, test })
@@ -255,20 +283,20 @@ impl Cutoffs {
         }
     }
 
-    fn leave_nothing(self, types: &[&EdgeData], seed: u64) -> bool {
+    fn leave_nothing(self, types: &[&EdgeData], draws: Draws) -> bool {
         let is_held_out = |edges: &&EdgeData| {
-            parallel::find_first(edges.src.len(), &|at| self.side(edges.age(at, seed)) == Split::Train).is_none()
+            parallel::find_first(edges.src.len(), &|at| self.side(edges.age(at, draws)) == Split::Train).is_none()
         };
         types.iter().all(is_held_out)
     }
 }
 
 /// Returns the age at position `rank` of the ascending ages of all types.
-fn age_at_rank(types: &[&EdgeData], rank: usize, seed: u64) -> Age {
+fn age_at_rank(types: &[&EdgeData], rank: usize, draws: Draws) -> Age {
     // Selects by time first, then by random number among the edges of that time.
     let (time, earlier) = key_at_rank(types, rank, |edges, at| Some(in_order(edges.age_time(at))));
     let drawn =
-        |edges: &EdgeData, at: usize| (in_order(edges.age_time(at)) == time).then(|| edges.draws(at, seed).next_u64());
+        |edges: &EdgeData, at: usize| (in_order(edges.age_time(at)) == time).then(|| edges.draws(at, draws).next_u64());
     let (number, _) = key_at_rank(types, rank - earlier, drawn);
     ((time ^ SIGN) as i64, number)
 }
@@ -321,27 +349,36 @@ fn key_at_rank(types: &[&EdgeData], rank: usize, key: impl Fn(&EdgeData, usize) 
 
 impl EdgeData {
     /// Returns the random numbers of an edge. They depend on its two nodes, but not on its direction.
-    fn draws(&self, at: usize, seed: u64) -> CounterRng {
+    fn draws(&self, at: usize, Draws { seed, keys }: Draws) -> CounterRng {
         // The smaller end comes first, so that both directions of an edge have the same random numbers.
-        let ends = [(self.src_type.0, self.src[at]), (self.dst_type.0, self.dst[at])];
-        let first = ends[0].min(ends[1]);
-        let second = ends[0].max(ends[1]);
-        let node = |key, (node_type, id): (u16, u32)| combine(key, u64::from(node_type) << 32 | u64::from(id));
-        CounterRng::new(node(node(combine(seed, HOLD_OUT), first), second))
+        let src = (self.src_type.0, keys.key(self.src_type.index(), self.src[at]));
+        let dst = (self.dst_type.0, keys.key(self.dst_type.index(), self.dst[at]));
+        let node = |seed, (node_type, key): (u16, u64)| combine(seed, u64::from(node_type) << 32 ^ key);
+        CounterRng::new(node(node(combine(seed, HOLD_OUT), src.min(dst)), src.max(dst)))
     }
 
-    fn age(&self, at: usize, seed: u64) -> Age {
-        (self.age_time(at), self.draws(at, seed).next_u64())
+    fn age(&self, at: usize, draws: Draws) -> Age {
+        (self.age_time(at), self.draws(at, draws).next_u64())
     }
 
     fn age_time(&self, at: usize) -> i64 {
         self.attributes.times.as_ref().map_or(i64::MIN, |times| times[at])
     }
 
-    fn hold_out_at_random(&mut self, space: &Workspace, hold_out: &HoldOut) -> Result<(), GraphError> {
+    fn hold_out_at_random(
+        &mut self,
+        space: &Workspace,
+        hold_out: &HoldOut,
+        draws: Draws,
+        known: &KnownPairs,
+    ) -> Result<(), GraphError> {
         self.hold_out(space, |edges, at| {
+            let ends = [(edges.src_type, edges.src[at]), (edges.dst_type, edges.dst[at])];
+            if let Some(split) = known.get(ends) {
+                return split;
+            }
             // All edges between the same two nodes draw the same number, so they go to the same list.
-            let drawn = edges.draws(at, hold_out.seed).unit();
+            let drawn = edges.draws(at, draws).unit();
             if drawn < hold_out.valid_fraction {
                 Split::Valid
             } else if drawn < hold_out.valid_fraction + hold_out.test_fraction {
@@ -352,8 +389,8 @@ impl EdgeData {
         })
     }
 
-    fn hold_out_latest(&mut self, space: &Workspace, cutoffs: Cutoffs, seed: u64) -> Result<(), GraphError> {
-        self.hold_out(space, |edges, at| cutoffs.side(edges.age(at, seed)))
+    fn hold_out_latest(&mut self, space: &Workspace, cutoffs: Cutoffs, draws: Draws) -> Result<(), GraphError> {
+        self.hold_out(space, |edges, at| cutoffs.side(edges.age(at, draws)))
     }
 
     /// Moves each edge to the list that `side` returns for it and its position, with arrays in `space`. Replaces the lists of

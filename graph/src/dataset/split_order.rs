@@ -5,6 +5,7 @@ use crate::Share;
 use crate::memory::Buffer;
 use crate::rng::{CounterRng, combine};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A random order of the rows of a type, which are nodes or edges. It is a function of the seed, the name of the type and the
@@ -33,6 +34,10 @@ pub struct Division<T> {
     /// The end of each split among the rows.
     ends: [usize; 3],
 }
+
+/// The random numbers below which groups are in the training split, in it or the validation split, and in any split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLimits([u64; 3]);
 
 impl<T: RowNumber> Division<T> {
     /// Returns the [code](Split::code) of the split of each of `num_rows` rows, [`NO_SPLIT`] for a row in none.
@@ -77,23 +82,46 @@ impl SplitOrder<'_> {
     }
 
     /// Divides rows at random, with all rows of a group in one split: the one in whose share of the rows the middle of the
-    /// group is.
-    pub fn by_groups<T: RowNumber>(&self, mut rows: Vec<T>, groups: &[i64], shares: [Share; 3]) -> Division<T> {
+    /// group is. Also returns the limits that divide later groups by the same rule.
+    pub fn by_groups<T: RowNumber>(
+        &self,
+        mut rows: Vec<T>,
+        groups: &[i64],
+        shares: [Share; 3],
+    ) -> (Division<T>, GroupLimits) {
         let group = |row: T| groups[row.into() as usize];
         rows.par_sort_unstable_by_key(|&row| (self.draw(group(row) as u64), group(row), row));
-        let shares = ends(rows.len(), shares);
+        let of_shares = ends(rows.len(), shares);
         let mut ends = [0; 3];
         let mut start = 0;
         for of_group in rows.chunk_by(|&one, &other| group(one) == group(other)) {
             let middle = start + of_group.len() / 2;
             start += of_group.len();
             // The middles ascend, so the groups of a split follow each other.
-            for (end, share) in ends.iter_mut().zip(shares) {
+            for (end, share) in ends.iter_mut().zip(of_shares) {
                 if middle < share {
                     *end = start;
                 }
             }
         }
+        let mut limits = GroupLimits([0; 3]);
+        let mut share = 0.0;
+        for (at, &end) in ends.iter().enumerate() {
+            share += shares[at].to_f64();
+            // A group draws below the limit if it is in this split or an earlier one. Between the last such group and the
+            // next one, the limit is the one that gives new groups their share.
+            let low = if end == 0 { 0 } else { self.draw(group(rows[end - 1]) as u64).saturating_add(1) };
+            let high = if end == rows.len() { u64::MAX } else { self.draw(group(rows[end]) as u64) };
+            limits.0[at] = ((share * 2.0_f64.powi(64)) as u64).max(low).min(high);
+        }
+        (Division { rows, ends }, limits)
+    }
+
+    /// Divides rows by the limits of earlier groups, so that a group stays in its split.
+    pub fn by_group_limits<T: RowNumber>(&self, mut rows: Vec<T>, groups: &[i64], limits: GroupLimits) -> Division<T> {
+        let draw = |row: T| self.draw(groups[row.into() as usize] as u64);
+        rows.par_sort_unstable_by_key(|&row| (draw(row), row));
+        let ends = limits.0.map(|limit| rows.partition_point(|&row| draw(row) < limit));
         Division { rows, ends }
     }
 
@@ -169,13 +197,29 @@ mod tests {
     fn groups_are_in_one_split() {
         let groups: Vec<i64> = (0..1000).map(|node| node % 97).collect();
         let shares = [0.6, 0.2, 0.1].map(|share| Share::new(share).unwrap());
-        let splits =
-            Splits::from(SplitOrder { seed: 7, name: "paper" }.by_groups((0..1000).collect(), &groups, shares));
+        let order = SplitOrder { seed: 7, name: "paper" };
+        let (division, limits) = order.by_groups((0..1000).collect(), &groups, shares);
+        let splits = Splits::from(division);
         let [train, valid, test] = [&splits.train, &splits.valid, &splits.test]
             .map(|nodes| nodes.iter().map(|&node| node % 97).collect::<std::collections::BTreeSet<u32>>());
         assert!(train.is_disjoint(&valid) && train.is_disjoint(&test) && valid.is_disjoint(&test));
         for (nodes, expected) in [(&splits.train, 600), (&splits.valid, 200), (&splits.test, 100)] {
             assert!(nodes.len().abs_diff(expected) <= 11, "{} of {expected}", nodes.len());
         }
+        // Later rows join the splits of their groups, and new groups have about the same shares.
+        let later = Splits::from(order.by_group_limits((0..1000).collect(), &groups, limits));
+        for split in Split::ALL {
+            assert_eq!(later.get(split)[..], splits.get(split)[..]);
+        }
+        let groups: Vec<i64> = (1000..2000).collect();
+        let new = Splits::from(order.by_group_limits((0..1000).collect(), &groups, limits));
+        for (split, expected) in Split::ALL.into_iter().zip([600, 200, 100]) {
+            assert!(new.get(split).len().abs_diff(expected) < 60, "{} of {expected}", new.get(split).len());
+        }
+        // A split without a share stays empty.
+        let shares = [0.0, 0.0, 1.0].map(|share| Share::new(share).unwrap());
+        let (_, limits) = order.by_groups((0..3).collect::<Vec<u32>>(), &groups, shares);
+        let new = order.by_group_limits((0..1000).collect::<Vec<u32>>(), &groups, limits);
+        assert_eq!(new.codes(1000), vec![2; 1000]);
     }
 }

@@ -118,6 +118,7 @@ fn describe_nodes(node_type: usize, nodes: &NodesInMemory) -> Result<NodeTypeMet
         has_times: nodes.times.is_some(),
         has_hotness: false,
         has_id_map: false,
+        has_table: false,
         has_deferred_features: false,
         digests: TypeDigests::default(),
     })

@@ -34,6 +34,9 @@ pub struct NodeTypeMeta {
     /// True if each part maps its nodes to the ids that users know them by.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_id_map: bool,
+    /// True if the nodes are rows of a table, so that edges cannot name new nodes. False for parts of earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_table: bool,
     /// True if the features of each part are built after the parts, and described in the part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_deferred_features: bool,
@@ -108,6 +111,9 @@ pub struct TypeDigests {
     /// of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The contents before the latest updates, if these only added nodes after the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_contents: Vec<String>,
     /// The digest of the ids of the nodes in their table, in the order of the rows. Absent if these are the row numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<String>,

@@ -44,6 +44,15 @@ impl NodeFiles for () {
     }
 }
 
+/// Facts about a node type that its arrays do not tell, to record in `META.json`.
+#[derive(Clone, Debug, Default)]
+pub struct NodeTypeFacts {
+    /// True if the nodes are rows of a table.
+    pub has_table: bool,
+    /// The digests of the contents that the type had with its first nodes only.
+    pub earlier_contents: Vec<String>,
+}
+
 /// Files that are written with parts.
 #[derive(Clone, Copy)]
 pub struct ExtraFiles<'a> {
@@ -54,13 +63,15 @@ pub struct ExtraFiles<'a> {
     /// For each node type whose features are built after the parts, their number and stored type. Types past the end of the
     /// list have no such features.
     pub deferred_features: &'a [Option<(usize, FeatureDtype)>],
+    /// The facts of each node type that its arrays do not tell. Types past the end of the list have the default.
+    pub node_facts: &'a [NodeTypeFacts],
     /// The unit of the times, to record in `META.json`.
     pub time_unit: Option<TimeUnit>,
 }
 
 impl Default for ExtraFiles<'_> {
     fn default() -> Self {
-        Self { nodes: &(), transforms: None, deferred_features: &[], time_unit: None }
+        Self { nodes: &(), transforms: None, deferred_features: &[], node_facts: &[], time_unit: None }
     }
 }
 

@@ -21,7 +21,7 @@ mod write;
 
 pub use crate::grouping::{Groups, Pairs};
 pub use assignment::check_assignment;
-pub use extra_files::{ExtraFiles, NodeFiles, TransformsDigests};
+pub use extra_files::{ExtraFiles, NodeFiles, NodeTypeFacts, TransformsDigests};
 pub use grouped::Grouped;
 pub use in_edges::InEdges;
 pub use measure::{EdgeSlice, MeasuredPart, PartMeasure, fraction, report};

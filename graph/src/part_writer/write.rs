@@ -2,7 +2,7 @@
 
 use super::assignment::check_assignment;
 use super::digests;
-use super::extra_files::{ExtraFiles, IdMapJob};
+use super::extra_files::{ExtraFiles, IdMapJob, NodeTypeFacts};
 use super::files::{self, FileWriter};
 use super::hotness::{RankedGraph, RankedNodes};
 use super::in_edges::RenumberedInEdges;
@@ -120,8 +120,11 @@ pub fn write_parts_with(
             .map(|(at, (((nodes, t), has_id_map), content))| {
                 let deferred = extra.deferred_features.get(at).copied().flatten();
                 let of_table = of_tables.node_types.remove(&nodes.name).unwrap_or_default();
-                let digests = TypeDigests { content: Some(content), ids: extra.nodes.ids_digest(at), ..of_table };
-                NodeTypeMeta { has_id_map, digests, ..node_type_meta(nodes, t, is_ranked, deferred) }
+                let NodeTypeFacts { has_table, earlier_contents } =
+                    extra.node_facts.get(at).cloned().unwrap_or_default();
+                let ids = extra.nodes.ids_digest(at);
+                let digests = TypeDigests { content: Some(content), earlier_contents, ids, ..of_table };
+                NodeTypeMeta { has_id_map, has_table, digests, ..node_type_meta(nodes, t, is_ranked, deferred) }
             })
             .collect(),
         edge_types,
@@ -174,6 +177,7 @@ fn node_type_meta(
         has_times: nodes.times.is_some(),
         has_hotness: is_ranked && nodes.features.is_some(),
         has_id_map: false,
+        has_table: false,
         has_deferred_features: nodes.features.is_none() && deferred.is_some(),
         digests: TypeDigests::default(),
     }

@@ -10,7 +10,7 @@ use super::npy_folder::{
 use super::ogb::{OgbProperties, read_ogb, read_ogb_binary_in, read_ogb_hetero};
 use super::triples::read_triples;
 use crate::GraphError;
-use crate::dataset::{Dataset, HoldOut, NodeSplit, OverlapPolicy};
+use crate::dataset::{Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy};
 use crate::memory::Workspace;
 use std::path::{Path, PathBuf};
 
@@ -154,23 +154,24 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
         _ => {
             let mut warnings = Vec::new();
             let dataset = read(source, &mut warnings)?;
-            return prepare(Loaded { dataset, warnings }, source);
+            return prepare(Loaded { dataset, warnings }, source, &OriginalIds);
         }
     };
     let mut generated = generated;
     if let Some(split) = &source.split_nodes {
         generated.split_nodes(split)?;
     }
-    choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source)
+    choose_edges(Loaded { dataset: generated, warnings: Vec::new() }, source, &OriginalIds)
 }
 
 /// Applies the options of `source` to a dataset that was read elsewhere: [`DatasetSource::split_nodes`], `to_undirected`,
-/// `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`.
+/// `overlap`, `hold_out_edges` and `add_reverse_edges`, in this order. Adds warnings to those of `loaded`. Held-out edges are
+/// drawn by the `keys` of nodes.
 ///
 /// # Errors
 /// [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
 /// `overlap` allows or removes them, and for edges that cannot be held out.
-pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+pub fn prepare(loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> Result<Loaded, GraphError> {
     let Loaded { mut dataset, mut warnings } = loaded;
     if let Some(split) = &source.split_nodes {
         dataset.split_nodes(split)?;
@@ -188,16 +189,17 @@ pub fn prepare(loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphEr
              `to_undirected` if the graph is undirected"
         )
     }));
-    choose_edges(Loaded { dataset, warnings }, source)
+    choose_edges(Loaded { dataset, warnings }, source, keys)
 }
 
 /// Holds out edges and adds reverse edges.
-fn choose_edges(mut loaded: Loaded, source: &DatasetSource) -> Result<Loaded, GraphError> {
+fn choose_edges(mut loaded: Loaded, source: &DatasetSource, keys: &dyn NodeKeys) -> Result<Loaded, GraphError> {
     let dataset = &mut loaded.dataset;
     // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
     // well.
     if let Some(hold_out) = &source.hold_out_edges {
-        dataset.hold_out_edges_in(&source.space, &dataset.edge_type_ids(), hold_out)?;
+        let edge_types = dataset.edge_type_ids();
+        dataset.hold_out_edges_in(&source.space, &edge_types, hold_out, keys, &KnownPairs::default())?;
     }
     if source.add_reverse_edges {
         dataset.add_reverse_edges();

@@ -23,9 +23,9 @@ pub(super) fn updated(
     numberings: &[Numbering],
     space: &Workspace,
 ) -> Result<(EdgeData, RemovedCounts), GraphError> {
-    let EdgeUpdate { removed, added } = update;
+    let EdgeUpdate { removed, removes_both_directions, added } = update;
     let of_type = TypeInParts::new(parts, edge_type, numberings);
-    let mut removals = Removals::new(&removed);
+    let mut removals = Removals::new(&removed, removes_both_directions);
     let meta = &parts[0].meta().edge_types[edge_type.index()];
     let mut kept = of_type.kept(&mut removals, space)?;
     let mut held_out = HeldOutEdges {
@@ -235,20 +235,31 @@ impl Kept<'_> {
 struct Removals {
     /// True for each listed pair of original ids that an edge joins.
     listed: HashMap<[u32; 2], bool>,
+    /// True if the pairs have no direction; the smaller id is then the first one in `listed`.
+    both_directions: bool,
     counts: RemovedCounts,
 }
 
 impl Removals {
-    fn new(pairs: &[[u32; 2]]) -> Self {
-        let listed = pairs.iter().map(|&pair| (pair, false)).collect();
-        Self { listed, counts: RemovedCounts::default() }
+    fn new(pairs: &[[u32; 2]], both_directions: bool) -> Self {
+        let mut removals = Self { listed: HashMap::new(), both_directions, counts: RemovedCounts::default() };
+        removals.listed = pairs.iter().map(|&pair| (removals.key(pair), false)).collect();
+        removals
+    }
+
+    /// Returns the key of a pair in `listed`.
+    fn key(&self, mut pair: [u32; 2]) -> [u32; 2] {
+        if self.both_directions {
+            pair.sort_unstable();
+        }
+        pair
     }
 
     /// Returns true for an edge that is removed, and counts it. `globals` are its ends in the parts, and `numbers` after the
     /// update.
     fn removes(&mut self, of_type: &TypeInParts, globals: [u32; 2], numbers: [u32; 2]) -> bool {
         if !self.listed.is_empty()
-            && let Some(is_met) = self.listed.get_mut(&of_type.originals(globals))
+            && let Some(is_met) = self.listed.get_mut(&self.key(of_type.originals(globals)))
         {
             *is_met = true;
             self.counts.listed += 1;
@@ -263,7 +274,7 @@ impl Removals {
 
     /// Returns the counts. `pairs` are the listed pairs in their order.
     fn counts(self, pairs: &[[u32; 2]]) -> RemovedCounts {
-        let first_unmatched = pairs.iter().find(|pair| self.listed.get(*pair) == Some(&false)).copied();
+        let first_unmatched = pairs.iter().find(|&&pair| self.listed.get(&self.key(pair)) == Some(&false)).copied();
         let num_unmatched = self.listed.values().filter(|is_met| !**is_met).count() as u64;
         RemovedCounts { first_unmatched, num_unmatched, ..self.counts }
     }

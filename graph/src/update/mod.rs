@@ -12,7 +12,10 @@
 mod edges;
 mod fit;
 mod gather;
+mod known_pairs;
 mod nodes;
+
+pub use known_pairs::known_pairs;
 
 use crate::dataset::{Dataset, EdgeData, NodeData};
 use crate::memory::Workspace;
@@ -34,7 +37,7 @@ pub struct NodeUpdate {
     /// True for each node that is removed, by original id.
     pub removed: Vec<bool>,
     /// The attributes of changed and new nodes, with features of the stored type of the parts. The splits have rows of nodes
-    /// that are in no split yet. Without labels or targets, changed nodes keep theirs.
+    /// that are in no split yet. A changed node whose row has no label keeps its own, so that it stays in its split.
     pub rows: NodeData,
     /// The number after the update of the node of each row. Nodes that stay have the numbers from 0, in the order of their
     /// original ids. New nodes have the numbers after them.
@@ -46,6 +49,8 @@ pub struct NodeUpdate {
 pub struct EdgeUpdate {
     /// The ends of edges that are removed, as original ids before the update. All edges between the two nodes are removed.
     pub removed: Vec<[u32; 2]>,
+    /// True if `removed` also removes the edges in the other direction.
+    pub removes_both_directions: bool,
     /// The edges that are added, with ends in the numbers after the update.
     pub added: Option<EdgeData>,
 }
@@ -105,7 +110,8 @@ pub fn update_parts(parts: &[Part], update: GraphUpdate, space: &Workspace) -> R
     let mut numberings = Vec::with_capacity(node_updates.len());
     let mut node_types = Vec::with_capacity(node_updates.len());
     for (t, update) in (0..).map(NodeTypeId).zip(&node_updates) {
-        let numbering = Numbering::new(parts, t, update)
+        let numbering = Numbering::new(parts, t, &update.removed)
+            .and_then(|numbering| numbering.with_rows(&update.numbers))
             .map_err(|why| GraphError::Dataset { dataset: meta.dataset.clone(), why })?;
         node_types.push(nodes::updated(parts, t, update, &numbering, space)?);
         numberings.push(numbering);

@@ -26,12 +26,12 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// Numbers the nodes of a type.
+    /// Numbers the nodes of a type that stay. `is_removed` has an entry per original id.
     ///
     /// # Errors
-    /// Describes original ids of parts or numbers of rows that do not belong together.
-    pub(super) fn new(parts: &[Part], node_type: NodeTypeId, update: &NodeUpdate) -> Result<Self, String> {
-        let num_known = update.removed.len();
+    /// Describes original ids of parts that do not belong together.
+    pub(super) fn new(parts: &[Part], node_type: NodeTypeId, is_removed: &[bool]) -> Result<Self, String> {
+        let num_known = is_removed.len();
         // The part and the global id of each original id.
         let mut places = vec![(NONE, NONE); num_known];
         for part in parts {
@@ -43,32 +43,44 @@ impl Numbering {
         let mut of_global = vec![NONE; num_known];
         let mut globals = Vec::with_capacity(num_known);
         let mut of_parts = Vec::with_capacity(num_known);
-        for (&(part, global), _) in places.iter().zip(&update.removed).filter(|(_, is_removed)| !**is_removed) {
+        for (&(part, global), _) in places.iter().zip(is_removed).filter(|(_, is_removed)| !**is_removed) {
             *of_global.get_mut(global as usize).ok_or(DAMAGED)? = globals.len() as u32;
             globals.push(global);
             of_parts.push(part);
         }
-        let num_new = update.numbers.iter().filter(|&&number| number as usize >= globals.len()).count();
-        let mut rows = vec![NONE; globals.len() + num_new];
-        for (row, &number) in (0..).zip(&update.numbers) {
-            match rows.get_mut(number as usize) {
+        let rows = vec![NONE; globals.len()];
+        Ok(Self { of_global, globals, parts: of_parts, rows })
+    }
+
+    /// Adds the nodes of an update's rows, which have `numbers`.
+    ///
+    /// # Errors
+    /// Describes numbers that do not belong together.
+    pub(super) fn with_rows(mut self, numbers: &[u32]) -> Result<Self, String> {
+        let num_kept = self.globals.len();
+        let num_new = numbers.iter().filter(|&&number| number as usize >= num_kept).count();
+        self.rows.resize(num_kept + num_new, NONE);
+        for (row, &number) in (0..).zip(numbers) {
+            match self.rows.get_mut(number as usize) {
                 Some(of_node) if *of_node == NONE => *of_node = row,
                 _ => return Err(format!("row {row} of the update has the number {number}, which is not free")),
             }
         }
-        Ok(Self { of_global, globals, parts: of_parts, rows })
+        Ok(self)
     }
 
     /// Returns the position of each node among the nodes of the parts, followed by the rows of the update and, for new nodes
     /// without a row in an array, by the value of such nodes. `num_rows` is 0 for an array that the update does not have.
-    fn positions(&self, num_rows: usize) -> Vec<u64> {
+    /// Known nodes only take rows for which `has_value` is true.
+    fn positions(&self, num_rows: usize, has_value: impl Fn(u32) -> bool) -> Vec<u64> {
         let num_known = self.of_global.len() as u64;
         let mut positions = Vec::with_capacity(self.rows.len());
         for (number, &row) in self.rows.iter().enumerate() {
+            let has_row = (row as usize) < num_rows;
             positions.push(match self.globals.get(number) {
-                _ if (row as usize) < num_rows => num_known + u64::from(row),
-                Some(&global) => u64::from(global),
-                None => num_known + num_rows as u64,
+                Some(&global) if !has_row || !has_value(row) => u64::from(global),
+                _ if has_row => num_known + u64::from(row),
+                _ => num_known + num_rows as u64,
             });
         }
         positions
@@ -92,15 +104,17 @@ pub(super) fn updated(
     if meta.feature_dim > 0 {
         let pieces: Vec<&Features> =
             nodes.iter().filter_map(|nodes| nodes.features.as_ref()).chain(&rows.features).collect();
-        let positions = numbering.positions(rows.num_nodes);
+        let positions = numbering.positions(rows.num_nodes, |_| true);
         features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
     }
+    // A row without a label keeps the label of its node: without it, the node would lose its split.
+    let is_labeled = |row| rows.is_labeled(row);
     let mut labels = None;
     if meta.has_labels {
         let of_rows = rows.labels.as_deref().unwrap_or_default();
         let mut pieces: Vec<&[i64]> = nodes.iter().filter_map(|nodes| nodes.labels.as_deref()).collect();
         pieces.extend([of_rows, &[-1]]);
-        labels = Some(gather(space, &pieces, 1, &numbering.positions(of_rows.len()))?);
+        labels = Some(gather(space, &pieces, 1, &numbering.positions(of_rows.len(), is_labeled))?);
     }
     let mut targets = None;
     if let Some(of_type) = meta.targets {
@@ -108,14 +122,15 @@ pub(super) fn updated(
         let unknown = vec![f32::NAN; of_type.dim];
         let mut pieces: Vec<&[f32]> = nodes.iter().filter_map(|nodes| nodes.targets.as_deref()).collect();
         pieces.extend([of_rows, &unknown]);
-        let values = gather(space, &pieces, of_type.dim, &numbering.positions(of_rows.len() / of_type.dim.max(1)))?;
+        let values =
+            gather(space, &pieces, of_type.dim, &numbering.positions(of_rows.len() / of_type.dim.max(1), is_labeled))?;
         targets = Some(Targets { values, dim: of_type.dim, kind: of_type.kind });
     }
     let mut times = None;
     if meta.has_times {
         let pieces: Vec<&[i64]> =
             nodes.iter().filter_map(|nodes| nodes.times.as_deref()).chain(rows.times.as_deref()).collect();
-        times = Some(gather(space, &pieces, 1, &numbering.positions(rows.num_nodes))?);
+        times = Some(gather(space, &pieces, 1, &numbering.positions(rows.num_nodes, |_| true))?);
     }
     Ok(NodeData {
         name: meta.name.clone(),

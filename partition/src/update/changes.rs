@@ -2,7 +2,8 @@
 
 use crate::PartitionError;
 use edgecut_graph::{
-    Dataset, EdgeList, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, Meta, NodeUpdate, Workspace,
+    Dataset, EdgeList, EdgeTypeId, EdgeUpdate, Features, GraphError, GraphUpdate, HoldOut, HoldOutChoice, KnownPairs,
+    Meta, NodeKeys, NodeUpdate, Part, Workspace, known_pairs,
 };
 use std::collections::HashSet;
 
@@ -18,6 +19,9 @@ pub struct Changes {
     pub removed_nodes: Vec<Vec<bool>>,
     /// The removed edges.
     pub removed_edges: Vec<RemovedPairs>,
+    /// Positions of edge types of `rows`, each with the rule that holds out some of its edges, beside the rule of the parts
+    /// for all types.
+    pub held_out: Vec<(usize, HoldOut)>,
 }
 
 /// Removed edges of a type.
@@ -29,22 +33,31 @@ pub struct RemovedPairs {
     pub pairs: Vec<[u32; 2]>,
 }
 
+/// The changes of parts, and the edge types that they concern.
+pub(super) struct ChangesOfParts {
+    pub(super) update: GraphUpdate,
+    /// The positions of the edge types whose edges tables remove.
+    pub(super) direct_removals: Vec<usize>,
+    /// True for each edge type whose latest edges are held out.
+    pub(super) holds_out_latest: Vec<bool>,
+}
+
 impl Changes {
-    /// Applies the options of the parts: held-out edges, reverse edges and stored types of features. Also returns the positions
-    /// of the edge types whose edges tables remove.
-    pub(super) fn for_parts(self, meta: &Meta, space: &Workspace) -> Result<(GraphUpdate, Vec<usize>), PartitionError> {
-        let Self { mut rows, numbers, removed_nodes, removed_edges } = self;
+    /// Applies the options of the parts: held-out edges, reverse edges and stored types of features. Nodes draw by `keys`.
+    pub(super) fn for_parts(
+        mut self,
+        parts: &[Part],
+        meta: &Meta,
+        keys: &dyn NodeKeys,
+        space: &Workspace,
+    ) -> Result<ChangesOfParts, PartitionError> {
         let made = &meta.provenance;
         if made.to_undirected {
             // In memory, since scratch files are divided by the number of nodes, of which the rows are a part.
-            rows.to_undirected_in(&Workspace::default())?;
+            self.rows.to_undirected_in(&Workspace::default())?;
         }
-        if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
-            && rows.num_edges() > 0
-        {
-            let rule = HoldOut { choice: made.hold_out_choice, valid_fraction, test_fraction, seed: made.seed };
-            rows.hold_out_edges_in(space, &rows.edge_type_ids(), &rule)?;
-        }
+        let holds_out_latest = self.hold_out(parts, meta, keys, space)?;
+        let Self { mut rows, numbers, removed_nodes, removed_edges, .. } = self;
         if made.add_reverse_edges {
             rows.add_reverse_edges();
         }
@@ -66,15 +79,15 @@ impl Changes {
         let mut direct = Vec::new();
         for RemovedPairs { edge_type, pairs } in removed_edges {
             let [src, relation, dst] = edge_type.each_ref().map(String::as_str);
-            let reversed: Vec<[u32; 2]> = pairs.iter().map(|&[src, dst]| [dst, src]).collect();
             let reverse = format!("rev_{relation}");
             if let Some(at) = position(meta, [dst, &reverse, src]).filter(|_| made.add_reverse_edges) {
-                edge_types[at].removed.extend(&reversed);
+                edge_types[at].removed.extend(pairs.iter().map(|&[src, dst]| [dst, src]));
             }
-            let Some(at) = position(meta, [src, relation, dst]) else { continue };
-            if made.to_undirected && src == dst {
-                edge_types[at].removed.extend(&reversed);
-            }
+            let Some(at) = position(meta, [src, relation, dst]) else {
+                let why = format!("the parts have no edge type {src}__{relation}__{dst} to remove edges of");
+                return Err(GraphError::Dataset { dataset: name, why }.into());
+            };
+            edge_types[at].removes_both_directions = made.to_undirected && src == dst;
             edge_types[at].removed.extend(&pairs);
             direct.push(at);
         }
@@ -86,7 +99,55 @@ impl Changes {
             }
             node_types.push(NodeUpdate { removed, rows, numbers });
         }
-        Ok((GraphUpdate { node_types, edge_types }, direct))
+        let update = GraphUpdate { node_types, edge_types };
+        Ok(ChangesOfParts { update, direct_removals: direct, holds_out_latest })
+    }
+
+    /// Holds out new edges by the rules of the tables and of the parts. A pair of nodes that the parts have stays in its list,
+    /// so that no training edge becomes a test edge. Returns true for each edge type of the parts whose latest edges are held
+    /// out.
+    fn hold_out(
+        &mut self,
+        parts: &[Part],
+        meta: &Meta,
+        keys: &dyn NodeKeys,
+        space: &Workspace,
+    ) -> Result<Vec<bool>, PartitionError> {
+        let Self { rows, removed_nodes, held_out, .. } = self;
+        let made = &meta.provenance;
+        let mut rules = Vec::with_capacity(held_out.len() + 1);
+        for (edge_type, rule) in held_out {
+            rules.push((Some(EdgeTypeId(*edge_type as u16)), *rule));
+        }
+        if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
+            && rows.num_edges() > 0
+        {
+            let rule = HoldOut { choice: made.hold_out_choice, valid_fraction, test_fraction, seed: made.seed };
+            rules.push((None, rule));
+        }
+        let mut holds_out_latest = vec![false; meta.edge_types.len()];
+        for (edge_type, rule) in rules {
+            let edge_types = edge_type.map_or_else(|| rows.edge_type_ids(), |edge_type| vec![edge_type]);
+            let mut in_parts = Vec::with_capacity(edge_types.len());
+            for edge_type in &edge_types {
+                let edges = &rows.edge_types[edge_type.index()];
+                let [src, dst] = [edges.src_type, edges.dst_type].map(|t| rows.node_types[t.index()].name.as_str());
+                in_parts.extend(position(meta, [src, &edges.relation, dst]));
+            }
+            let is_latest = rule.choice == HoldOutChoice::Latest;
+            in_parts.iter().for_each(|&at| holds_out_latest[at] |= is_latest);
+            if edge_type.is_none() {
+                // The rule of the parts is for all of their types, whichever types the tables have.
+                in_parts = (0..meta.edge_types.len()).collect();
+            }
+            let in_parts: Vec<EdgeTypeId> = in_parts.into_iter().map(|at| EdgeTypeId(at as u16)).collect();
+            let known = match rule.choice {
+                HoldOutChoice::Random => known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts)?,
+                HoldOutChoice::Latest => KnownPairs::default(),
+            };
+            rows.hold_out_edges_in(space, &edge_types, &rule, keys, &known)?;
+        }
+        Ok(holds_out_latest)
     }
 }
 

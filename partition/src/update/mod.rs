@@ -7,15 +7,20 @@
 mod advice;
 mod changes;
 mod place;
+mod time_order;
 
 pub use advice::{Advice, Quality, update_limits};
 pub use changes::{Changes, RemovedPairs};
 
 use crate::staging::Staging;
 use crate::{PartitionError, Phase, Progress, assignment, staging, write};
-use edgecut_graph::part_writer::{ExtraFiles, Grouped, WriteOptions};
+use changes::ChangesOfParts;
+use edgecut_graph::part_writer::{ExtraFiles, Grouped, NodeTypeFacts, WriteOptions};
 use edgecut_graph::readers::{DatasetSource, Loaded, prepare};
-use edgecut_graph::{EdgeData, Meta, OverlapPolicy, Part, Provenance, UpdatedGraph, Updates, Workspace, update_parts};
+use edgecut_graph::{
+    EdgeData, EdgeTypeId, EdgeTypeMeta, Meta, NodeKeys, OriginalIds, OverlapPolicy, Part, Provenance, UpdatedGraph,
+    Updates, Workspace, update_parts,
+};
 use serde::Serialize;
 use std::path::Path;
 
@@ -32,7 +37,12 @@ pub struct UpdateOptions<'a> {
     pub replaces: Replaces,
     /// Further files in the parts: all id maps after the update, and the transforms of the parts.
     pub extra: ExtraFiles<'a>,
+    /// The keys by which nodes draw, after the update. They must be those of the partitioning.
+    pub keys: &'a dyn NodeKeys,
 }
+
+/// The most earlier contents of a node type that parts record.
+const MAX_EARLIER: usize = 64;
 
 /// Parts that an update may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +70,7 @@ pub struct UpdateReport {
     /// The removed edges that did not exist.
     #[serde(skip_serializing_if = "is_zero")]
     pub missing_edges: u64,
-    /// One sentence each about overlaps and unlabeled nodes.
+    /// One sentence each about overlaps, unlabeled nodes and edges that are later than held-out edges.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
@@ -111,7 +121,7 @@ pub struct EdgeCounts {
 /// # Errors
 /// As for [`partition`](crate::partition) with an `out_dir` that exists already.
 pub fn check_update_output(out_dir: &Path, replaces: Replaces) -> Result<(), PartitionError> {
-    staging::check_free(out_dir, replaces != Replaces::Nothing)
+    staging::check_free(out_dir, replaces != Replaces::Nothing).map_err(|error| replaces.describe(error))
 }
 
 /// Applies `changes` to the graph of `parts`, which are all parts of a graph in one folder, and writes the updated parts to
@@ -130,9 +140,9 @@ pub fn update(
 ) -> Result<UpdateReport, PartitionError> {
     progress.phase(Phase::Preparing);
     let Some(meta) = parts.first().map(Part::meta) else { return Err(PartitionError::NoParts) };
-    let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra } = options;
+    let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra, keys } = options;
     let made = &meta.provenance;
-    let (update, direct_removals) = changes.for_parts(meta, &space)?;
+    let ChangesOfParts { update, direct_removals, holds_out_latest } = changes.for_parts(parts, meta, keys, &space)?;
     let mut nodes = Vec::with_capacity(meta.node_types.len());
     for (of_type, update) in meta.node_types.iter().zip(&update.node_types) {
         let before = of_type.book.num_nodes() as u64;
@@ -163,7 +173,9 @@ pub fn update(
         space: space.clone(),
         ..DatasetSource::new(&dataset.name, "")
     };
-    let Loaded { mut dataset, warnings } = prepare(Loaded { dataset, warnings: Vec::new() }, &source)?;
+    // The source holds out no edges, so no node draws.
+    let Loaded { mut dataset, mut warnings } =
+        prepare(Loaded { dataset, warnings: Vec::new() }, &source, &OriginalIds)?;
     if made.to_undirected && made.hold_out_edges.is_some() {
         changes::sort_held_out(&mut dataset);
     }
@@ -186,20 +198,70 @@ pub fn update(
             after,
         });
     }
+    for (at, (of_type, of_edges)) in meta.edge_types.iter().zip(&dataset.edge_types).enumerate() {
+        let before = time_order::num_misordered_in_parts(parts, EdgeTypeId(at as u16));
+        let after = time_order::num_misordered(of_edges).unwrap_or(0);
+        if after > 0 && (holds_out_latest[at] || before == Some(0)) {
+            warnings.push(misordered(of_type, after));
+        }
+    }
     dataset.validate_structure()?;
     let provenance = Provenance { overlap: source.overlap, updates: Some(next_update(meta)), ..made.clone() };
     let ids = assignment::joined_ids(&dataset.node_types, meta.num_parts)?;
     let neighbors = place::Neighbors::new(&dataset, &ids, &known);
     let grouped = Grouped::new_in(&space, dataset)?;
     let assignment = neighbors.assignment(&grouped, &ids, &known, meta);
-    let mut staging = Staging::create(out_dir, replaces != Replaces::Nothing)?;
+    let mut staging =
+        Staging::create(out_dir, replaces != Replaces::Nothing).map_err(|error| replaces.describe(error))?;
     if replaces == Replaces::Updated {
         staging.expect(meta.fingerprint());
     }
     let written = WriteOptions { num_parts: meta.num_parts, provenance, is_synced: true };
-    let updated = write::write_grouped(grouped, &assignment, written, staging, progress, extra)?;
+    let node_facts = facts_after(meta, &nodes, extra.node_facts);
+    let extra = ExtraFiles { node_facts: &node_facts, ..extra };
+    let updated = write::write_grouped(grouped, &assignment, written, staging, progress, extra)
+        .map_err(|error| replaces.describe(error))?;
     let quality = Advice::new(&meta.report, &updated);
     Ok(UpdateReport { meta: updated, nodes, edges, quality, missing_edges, warnings })
+}
+
+impl Replaces {
+    /// Returns the error for the parts that are replaced.
+    fn describe(self, error: PartitionError) -> PartitionError {
+        match error {
+            PartitionError::HoldsOther { path, entry } if self == Self::Updated => {
+                PartitionError::UpdateWouldDelete { path, entry }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Returns the facts of node types after an update. The contents of a type to which nodes were only added are those of its
+/// first nodes afterwards.
+fn facts_after(meta: &Meta, counts: &[NodeCounts], given: &[NodeTypeFacts]) -> Vec<NodeTypeFacts> {
+    let mut all = Vec::with_capacity(meta.node_types.len());
+    for (at, (of_type, counts)) in meta.node_types.iter().zip(counts).enumerate() {
+        let mut earlier_contents = Vec::new();
+        if counts.removed == 0 && counts.changed == 0 {
+            earlier_contents.extend(of_type.digests.earlier_contents.iter().cloned());
+            earlier_contents.extend(of_type.digests.content.clone().filter(|_| counts.new > 0));
+            let num_forgotten = earlier_contents.len().saturating_sub(MAX_EARLIER);
+            earlier_contents.drain(..num_forgotten);
+        }
+        let has_table = given.get(at).is_some_and(|facts| facts.has_table);
+        all.push(NodeTypeFacts { has_table, earlier_contents });
+    }
+    all
+}
+
+/// Describes edges that are later than an edge of a later split.
+fn misordered(of_type: &EdgeTypeMeta, number: u64) -> String {
+    let name = [&of_type.src_type[..], &of_type.relation, &of_type.dst_type].join("__");
+    format!(
+        "{number} training or validation edges of {name} are later than an edge of a later split, because an update holds out \
+         edges among the new ones only: partition all tables together to hold out the latest edges of all"
+    )
 }
 
 /// Returns the record of one more update.

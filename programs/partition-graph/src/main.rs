@@ -130,7 +130,7 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
     };
     let read = read_tables(&tables.conf, &job.source.name, &tables.options)?;
     let loaded = Loaded { dataset: read.dataset, warnings: read.warnings };
-    let Loaded { mut dataset, warnings } = readers::prepare(loaded, &job.source)?;
+    let Loaded { mut dataset, warnings } = readers::prepare(loaded, &job.source, &read.id_maps)?;
     terminal.suspended(|| {
         note(&read.notes);
         warn(&warnings);
@@ -146,6 +146,7 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<(Meta, V
         nodes: &read.id_maps,
         transforms: transforms.as_deref(),
         deferred_features: &deferred,
+        node_facts: &read.node_facts,
         time_unit: read.time_unit,
     };
     Ok((partition(dataset, job, terminal, extra)?, read.dropped))

@@ -15,8 +15,8 @@ use edgecut_partition::{
     check_update_output, update, update_limits,
 };
 use edgecut_tables::{
-    DroppedRows, IdMap, IdMaps, KnownGraph, KnownNodes, OnBadRows, RemovedEdges, TableOptions, TableUpdate, Transforms,
-    read_update,
+    DroppedRows, IdMap, IdMaps, KnownEdges, KnownGraph, KnownNodes, KnownSplit, OnBadRows, RemovedEdges, TableOptions,
+    TableUpdate, Transforms, read_update,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ fn read_and_update(
         ..TableOptions::default()
     };
     let known = known_graph(dir, meta, &parts)?;
-    let TableUpdate { graph, numbers, removed_nodes, removed_edges } =
+    let TableUpdate { graph, numbers, removed_nodes, removed_edges, held_out } =
         read_update(&args.conf, &meta.dataset, &options, known)?;
     terminal.suspended(|| {
         note(&graph.notes);
@@ -105,12 +105,13 @@ fn read_and_update(
         nodes: &graph.id_maps,
         transforms: transforms.as_deref(),
         deferred_features: &[],
+        node_facts: &graph.node_facts,
         time_unit: meta.time_unit,
     };
     let pairs = removed_edges
         .iter()
         .map(|removed| RemovedPairs { edge_type: removed.edge_type.clone(), pairs: removed.pairs.clone() });
-    let changes = Changes { rows: graph.dataset, numbers, removed_nodes, removed_edges: pairs.collect() };
+    let changes = Changes { rows: graph.dataset, numbers, removed_nodes, removed_edges: pairs.collect(), held_out };
     let out_dir = args.output_dir.as_deref().unwrap_or(dir);
     let options = UpdateOptions {
         space: space.clone(),
@@ -118,6 +119,7 @@ fn read_and_update(
         skips_missing_edges: args.on_bad_rows == OnBadRows::Drop,
         replaces: replaces(args),
         extra,
+        keys: &graph.id_maps,
     };
     match update(&parts, changes, options, out_dir, terminal) {
         Ok(report) => Ok((report, graph.dropped)),
@@ -139,25 +141,45 @@ fn read_and_update(
 fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownGraph> {
     let mut node_types = Vec::with_capacity(meta.node_types.len());
     for ((t, of_type), ids) in (0..).map(NodeTypeId).zip(&meta.node_types).zip(IdMaps::read(dir, parts)?.0) {
-        let mut has_split = vec![false; of_type.book.num_nodes()];
+        let mut splits = vec![KnownSplit::Open; of_type.book.num_nodes()];
         for part in parts {
-            mark_decided(part.nodes(t), of_type.has_labels || of_type.targets.is_some(), &mut has_split);
+            mark_decided(part.nodes(t), of_type.is_labeled(), &mut splits);
         }
-        let has_attributes =
-            of_type.feature_dim > 0 || of_type.has_labels || of_type.targets.is_some() || of_type.has_times;
-        node_types.push(KnownNodes { name: of_type.name.clone(), ids, has_split, has_attributes });
+        let has_attributes = of_type.feature_dim > 0 || of_type.is_labeled() || of_type.has_times;
+        node_types.push(KnownNodes {
+            name: of_type.name.clone(),
+            ids,
+            splits,
+            // Parts of earlier versions do not tell whether a type had a table.
+            has_table: of_type.has_table || has_attributes,
+            lacks_transforms: of_type.feature_dim > 0 && !meta.has_transforms,
+        });
     }
-    let names = meta.edge_types.iter().map(|e| [e.src_type.clone(), e.relation.clone(), e.dst_type.clone()]);
-    Ok(KnownGraph { node_types, edge_types: names.collect() })
+    let names: Vec<[String; 3]> =
+        meta.edge_types.iter().map(|e| [e.src_type.clone(), e.relation.clone(), e.dst_type.clone()]).collect();
+    let mut edge_types = Vec::with_capacity(names.len());
+    for (of_type, names_of_type) in meta.edge_types.iter().zip(&names) {
+        let [src, relation, dst] = names_of_type;
+        let forward = relation.strip_prefix("rev_").map(|forward| [dst.clone(), forward.to_owned(), src.clone()]);
+        edge_types.push(KnownEdges {
+            names: names_of_type.clone(),
+            reverse_of: forward.filter(|forward| meta.provenance.add_reverse_edges && names.contains(forward)),
+            lacks_transforms: of_type.feature_dim > 0 && !meta.has_transforms,
+        });
+    }
+    Ok(KnownGraph { node_types, edge_types })
 }
 
-/// Marks the nodes of a part that have a label or are in a split, by original id.
-fn mark_decided(nodes: &PartNodes, has_labels: bool, has_split: &mut [bool]) {
-    let in_splits = Split::ALL.iter().flat_map(|&split| nodes.splits.get(split).iter().map(|&row| row as usize));
-    let labeled = (0..nodes.original_ids.len()).filter(|&row| has_labels && nodes.is_labeled(row));
-    for row in in_splits.chain(labeled) {
-        if let Some(has_split) = has_split.get_mut(nodes.original_ids[row] as usize) {
-            *has_split = true;
+/// Sets the splits of the nodes of a part that have a label or are in a split, by original id.
+fn mark_decided(nodes: &PartNodes, has_labels: bool, splits: &mut [KnownSplit]) {
+    let labeled =
+        (0..nodes.original_ids.len()).filter(|&row| has_labels && nodes.is_labeled(row)).map(|row| (row, None));
+    let in_splits = Split::ALL
+        .iter()
+        .flat_map(|&split| nodes.splits.get(split).iter().map(move |&row| (row as usize, Some(split))));
+    for (row, split) in labeled.chain(in_splits) {
+        if let Some(of_node) = splits.get_mut(nodes.original_ids[row] as usize) {
+            *of_node = KnownSplit::Decided(split);
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::table_files::{Folder, arrays, contents};
 use arrow_array::{ArrayRef, Float64Array, StringArray};
 use edgecut_graph::rng::CounterRng;
-use edgecut_graph::{EdgeTypeMeta, Meta};
+use edgecut_graph::{DiskPartId, EdgeTypeMeta, Meta, NodeTypeId, Part, Split};
 use edgecut_partition::Balances;
+use edgecut_tables::IdMaps;
 use parquet::basic::Compression;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ struct Tables {
     items: Vec<(String, u64)>,
     purchases: Vec<Purchase>,
     friends: Vec<[String; 2]>,
+    /// The numbers of users and items that there have been, with those that were removed.
+    num_ever: [usize; 2],
 }
 
 /// The changes of a day.
@@ -55,6 +58,8 @@ enum Ids {
     Texts,
     Numbers,
     Rows,
+    /// Row numbers of parts that have lost nodes.
+    FormerRows,
 }
 
 const CITIES: [&str; 4] = ["London", "Paris", "", "Rome"];
@@ -82,7 +87,7 @@ impl Ids {
         match self {
             Self::Texts => format!("{node_type}-{number}"),
             Self::Numbers => (number * 7 + 3).to_string(),
-            Self::Rows => number.to_string(),
+            Self::Rows | Self::FormerRows => number.to_string(),
         }
     }
 }
@@ -96,6 +101,7 @@ fn add(dice: &mut Dice, ids: Ids, earlier: &Tables, num_users: usize, num_items:
     for number in 0..num_items {
         tables.items.push((ids.of("i", earlier.items.len() + number), dice.below(100) as u64));
     }
+    tables.num_ever = [earlier.num_ever[0] + num_users, earlier.num_ever[1] + num_items];
     let users: Vec<String> = earlier.users.iter().chain(&tables.users).map(|user| user.id.clone()).collect();
     let items: Vec<String> = earlier.items.iter().chain(&tables.items).map(|item| item.0.clone()).collect();
     for _ in 0..num_edges {
@@ -122,18 +128,26 @@ fn changes(dice: &mut Dice, ids: Ids, tables: &Tables, removes: bool) -> Day {
     let mut kept = tables.clone();
     kept.users.retain(|user| !day.removed_users.contains(&user.id));
     kept.items.retain(|item| !day.removed_items.contains(&item.0));
-    // New ids follow those of all nodes of the first day.
+    // New ids follow the ids of all earlier nodes, also if these were removed.
     let mut rows = add(dice, ids, &kept, 0, 0, 0);
+    let [num_users, num_items] = tables.num_ever;
     for number in 0..7 {
-        rows.users.push(dice.user(ids.of("u", tables.users.len() + number)));
-        rows.items.push((ids.of("i", tables.items.len() + number), dice.below(100) as u64));
+        rows.users.push(dice.user(ids.of("u", num_users + number)));
+        rows.items.push((ids.of("i", num_items + number), dice.below(100) as u64));
     }
+    rows.num_ever = [num_users + 7, num_items + 7];
     let mut all = kept.clone();
     all.users.extend(rows.users.clone());
     all.items.extend(rows.items.clone());
     let edges = add(dice, ids, &all, 0, 0, 40);
     rows.purchases = edges.purchases;
     rows.friends = edges.friends;
+    // Some friends come again, in both directions.
+    let known = tables.friends.iter().filter(|ends| !ends.iter().any(|user| day.removed_users.contains(user)));
+    for [a, b] in known.step_by(5) {
+        rows.friends.push([a.clone(), b.clone()]);
+        rows.friends.push([b.clone(), a.clone()]);
+    }
     if ids != Ids::Rows {
         for at in [0, 4, 9] {
             let known = &kept.users[at];
@@ -164,10 +178,15 @@ fn applied(tables: &Tables, day: &Day) -> Tables {
     all.friends.retain(|ends| !ends.iter().any(|user| day.removed_users.contains(user)));
     for row in &day.rows.users {
         match all.users.iter_mut().find(|user| user.id == row.id) {
+            // A row without a label keeps the label and the split.
+            Some(known) if row.segment.is_empty() => {
+                *known = User { segment: known.segment, split: known.split, ..row.clone() };
+            }
             Some(known) => *known = row.clone(),
             None => all.users.push(row.clone()),
         }
     }
+    all.num_ever = day.rows.num_ever;
     all.items.extend(day.rows.items.clone());
     all.purchases.extend(day.rows.purchases.clone());
     all.friends.extend(day.rows.friends.clone());
@@ -183,7 +202,7 @@ fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
 }
 
 /// Writes tables and their configuration `NAME.json`.
-fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool) -> Value {
+fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids) -> Value {
     let mut users = "id,age,city,segment\n".to_owned();
     let mut splits = [String::new(), String::new(), String::new()];
     for User { id, age, city, segment, split } in &tables.users {
@@ -230,9 +249,7 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
     let mut knows = json!({
         "relation": ["user", "knows", "user"], "files": format!("{name}/friends.csv"), "source_id_col": "a", "dest_id_col": "b"
     });
-    if holds_out {
-        knows["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.8, 0.1, 0.1]}]);
-    }
+    knows["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.6, 0.2, 0.2]}]);
     let conf = json!({
         "nodes": [user, item],
         "edges": [
@@ -247,8 +264,8 @@ fn write(folder: &Folder, name: &str, tables: &Tables, ids: Ids, holds_out: bool
 }
 
 /// Writes the tables and the configuration of a day.
-fn write_day(folder: &Folder, name: &str, day: &Day, ids: Ids, holds_out: bool) {
-    let mut conf = write(folder, name, &day.rows, ids, holds_out);
+fn write_day(folder: &Folder, name: &str, day: &Day, ids: Ids) {
+    let mut conf = write(folder, name, &day.rows, ids);
     let mut removed = Vec::new();
     for (node_type, ids) in [("user", &day.removed_users), ("item", &day.removed_items)] {
         if !ids.is_empty() {
@@ -336,28 +353,25 @@ fn assert_like_all(folder: &Folder, found: &str, all: &str, name: &str) {
 }
 
 /// Updates parts twice, and compares them with parts of all tables.
-fn check(ids: Ids, parts: &str, removes: bool, seed: u64) {
+fn check(mut ids: Ids, parts: &str, removes: bool, seed: u64) {
     let name = format!("{ids:?}-{parts}-{removes}-{seed}");
     let folder = Folder::new();
     let mut dice = Dice(CounterRng::new(seed));
-    let holds_out = !removes;
     let mut tables = add(&mut dice, ids, &Tables::default(), 30, 20, 120);
-    write(&folder, "monday", &tables, ids, holds_out);
+    write(&folder, "monday", &tables, ids);
     partition(&folder, "monday.json", "parts", &["--num-partitions", parts]);
     for day_name in ["tuesday", "wednesday"] {
-        let removes = removes && day_name == "tuesday";
         let day = changes(&mut dice, ids, &tables, removes);
-        write_day(&folder, day_name, &day, ids, holds_out);
+        write_day(&folder, day_name, &day, ids);
         let before = Meta::read(&folder.path("parts")).unwrap();
         let results = updated(&folder, "parts", &format!("{day_name}.json"), &[]);
         tables = applied(&tables, &day);
         check_counts(&results, &before, &folder, &name);
-        if removes {
-            // The next day numbers its nodes after those that are left.
-            break;
+        if removes && ids == Ids::Rows {
+            ids = Ids::FormerRows;
         }
     }
-    write(&folder, "all", &tables, ids, holds_out);
+    write(&folder, "all", &tables, ids);
     write_assignment(&folder, "parts", "assignment");
     let transforms = folder.path("parts");
     let assignment = folder.path("assignment");
@@ -412,7 +426,7 @@ fn updated_parts_are_those_of_all_tables() {
             check(ids, parts, false, seed);
         }
     }
-    for (seed, ids) in (10..).zip([Ids::Texts, Ids::Numbers]) {
+    for (seed, ids) in (10..).zip([Ids::Texts, Ids::Numbers, Ids::Rows]) {
         check(ids, "3", true, seed);
     }
 }
@@ -517,7 +531,8 @@ fn files_of_users_in_parts_stop_an_update() {
     let (folder, conf) = small_parts(&[]);
     folder.write("parts/model.safetensors", "hours of training");
     let error = fails(&folder, &conf);
-    assert!(error.contains("model.safetensors"), "{error}");
+    assert!(error.contains("model.safetensors") && error.contains("an update replaces the folder"), "{error}");
+    assert!(!error.contains("--overwrite"), "{error}");
 }
 
 #[test]
@@ -567,38 +582,404 @@ fn an_update_without_rows_keeps_all_files() {
     assert_eq!(contents(&folder.path("same")), contents(&in_files));
 }
 
+/// Partitions the edges of `e.csv`, updates the parts with other edges without node 7, and compares the result with the parts
+/// of all edges.
+fn check_edges(more: &[&str]) {
+    let folder = Folder::new();
+    let conf = edges_conf();
+    folder.write("graph.json", conf.to_string());
+    let mut dice = Dice(CounterRng::new(5));
+    let mut pairs = Vec::new();
+    for _ in 0..200 {
+        pairs.push([0, 1].map(|_| 1000 + dice.below(40)));
+    }
+    let table = |pairs: &[[usize; 2]]| {
+        let lines: String = pairs.iter().map(|[src, dst]| format!("{src},{dst}\n")).collect();
+        format!("s,d\n{lines}")
+    };
+    folder.write("e.csv", table(&pairs[..150]));
+    partition(&folder, "graph.json", "parts", more);
+    let is_kept = |pair: &&[usize; 2]| !pair.contains(&1007);
+    let first: Vec<[usize; 2]> = pairs[..150].iter().filter(is_kept).copied().collect();
+    let mut later: Vec<[usize; 2]> = pairs[150..].iter().filter(is_kept).copied().collect();
+    // Many edges come again, in both directions.
+    for &[src, dst] in &first[..60] {
+        later.extend([[src, dst], [dst, src]]);
+    }
+    folder.write("e.csv", table(&later));
+    folder.write("gone.csv", "id\n1007\n");
+    let mut changes = conf;
+    changes["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+    folder.write("new.json", changes.to_string());
+    let results = updated(&folder, "parts", "new.json", &[]);
+    assert_eq!(results["nodes"][0]["new"], 0, "all numbers occur among the first edges");
+    folder.write("e.csv", table(&[first, later].concat()));
+    write_assignment(&folder, "parts", "assignment");
+    let assignment = folder.path("assignment");
+    let mut command = program();
+    command
+        .args(["--dataset", "graph", "--num-partitions", "2"])
+        .args(more)
+        .arg("--conf")
+        .arg(folder.path("graph.json"));
+    command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(assignment);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_like_all(&folder, "parts", "all", &more.join(" "));
+}
+
+/// Returns the configuration of the edges in `e.csv`.
+fn edges_conf() -> Value {
+    json!({"edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]})
+}
+
 #[test]
 fn options_of_the_parts_apply_to_new_edges() {
-    for more in
-        [&["--to-undirected"][..], &["--add-reverse-edges"], &["--to-undirected", "--hold-out-edges", "0.2,0.2"]]
-    {
-        let folder = Folder::new();
-        let conf = json!({"edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"}]});
-        folder.write("graph.json", conf.to_string());
-        let mut dice = Dice(CounterRng::new(5));
-        let mut lines = Vec::new();
-        for _ in 0..200 {
-            lines.push(format!("{},{}", dice.below(40), dice.below(40)));
-        }
-        folder.write("e.csv", format!("s,d\n{}\n", lines[..150].join("\n")));
-        partition(&folder, "graph.json", "parts", more);
-        folder.write("e.csv", format!("s,d\n{}\n", lines[150..].join("\n")));
-        let results = updated(&folder, "parts", "graph.json", &[]);
-        assert_eq!(results["nodes"][0]["new"], 0, "all numbers occur among the first edges");
-        folder.write("e.csv", format!("s,d\n{}\n", lines.join("\n")));
-        write_assignment(&folder, "parts", "assignment");
-        let assignment = folder.path("assignment");
-        let mut command = program();
-        command
-            .args(["--dataset", "graph", "--num-partitions", "2"])
-            .args(more)
-            .arg("--conf")
-            .arg(folder.path("graph.json"));
-        command.arg("--output-dir").arg(folder.path("all")).arg("--assignment").arg(assignment);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_like_all(&folder, "parts", "all", &more.join(" "));
+    for more in [
+        &["--to-undirected"][..],
+        &["--add-reverse-edges"],
+        &["--hold-out-edges", "0.2,0.2"],
+        &["--to-undirected", "--hold-out-edges", "0.2,0.2"],
+        &["--add-reverse-edges", "--hold-out-edges", "0.2,0.2"],
+    ] {
+        check_edges(more);
     }
+}
+
+/// Opens all parts of a folder.
+fn open(folder: &Folder, parts: &str) -> Vec<Part> {
+    let dir = folder.path(parts);
+    let num_parts = Meta::read(&dir).unwrap().num_parts;
+    (0..num_parts).map(|part| Part::open(&dir, DiskPartId(part), true).unwrap()).collect()
+}
+
+/// Returns the ids of the first node type's nodes, in the order of their original ids.
+fn ids(folder: &Folder) -> Vec<String> {
+    let maps = IdMaps::read(&folder.path("parts"), &open(folder, "parts")).unwrap();
+    (0..maps.0[0].len() as u32).map(|node| maps.0[0].ids().show(node)).collect()
+}
+
+/// Returns the split of each node of the first type, by its id.
+fn splits(folder: &Folder) -> BTreeMap<String, Option<Split>> {
+    let ids = ids(folder);
+    let mut splits: BTreeMap<String, Option<Split>> = ids.iter().map(|id| (id.clone(), None)).collect();
+    for part in open(folder, "parts") {
+        let nodes = part.nodes(NodeTypeId(0));
+        for split in Split::ALL {
+            for &row in nodes.splits.get(split).iter() {
+                splits.insert(ids[nodes.original_ids[row as usize] as usize].clone(), Some(split));
+            }
+        }
+    }
+    splits
+}
+
+/// Updates parts with a configuration, which must succeed, and returns what the program says.
+fn said(folder: &Folder, conf: &Value) -> String {
+    folder.write("new.json", conf.to_string());
+    let output = update(folder, "parts", "new.json", &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    stderr
+}
+
+#[test]
+fn pairs_of_the_parts_stay_in_their_list() {
+    let folder = Folder::new();
+    let mut conf = edges_conf();
+    let lines: String = (0..30).map(|n| format!("a{n},a{}\n", n + 30)).collect();
+    folder.write("e.csv", format!("s,d\n{lines}"));
+    folder.write("test.json", "[\"a0\", \"a30\"]\n");
+    conf["edges"][0]["labels"] =
+        json!([{"task_type": "link_prediction", "custom_split_filenames": {"test": "test.json"}}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    // Most pairs would be drawn for the test now.
+    conf["edges"][0]["labels"] = json!([{"task_type": "link_prediction", "split_pct": [0.1, 0.0, 0.9]}]);
+    let reversed: String = (0..30).map(|n| format!("a{},a{n}\n", n + 30)).collect();
+    folder.write("e.csv", format!("s,d\n{lines}{reversed}"));
+    folder.write("gone.csv", "id\na3\n");
+    folder.write("e2.csv", format!("s,d\n{}{}", lines.replace("a3,a33\n", ""), reversed.replace("a33,a3\n", "")));
+    conf["edges"][0]["files"] = "e2.csv".into();
+    conf["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+    said(&folder, &conf);
+    let of_type = Meta::read(&folder.path("parts")).unwrap().edge_types[0].clone();
+    assert_eq!((of_type.num_edges, of_type.held_out), (28 * 3, [0, 3]));
+}
+
+#[test]
+fn numbers_of_removed_rows_are_not_given_again() {
+    let folder = Folder::new();
+    folder.write("n.csv", "x\n1\n2\n3\n4\n");
+    folder.write("e.csv", "s,d\n0,1\n1,2\n");
+    let mut conf = edges_conf();
+    conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    let mut day = conf.clone();
+    day.as_object_mut().unwrap().remove("edges");
+    // The last row is removed, and others follow.
+    folder.write("gone.csv", "id\n3\n");
+    folder.write("n.csv", "x\n5\n6\n");
+    day["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+    said(&folder, &day);
+    assert_eq!(ids(&folder), ["0", "1", "2", "4", "5"]);
+    let without_rows = json!({"removed_nodes": [{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]});
+    folder.write("gone.csv", "id\n5\n4\n");
+    said(&folder, &without_rows);
+    assert_eq!(ids(&folder), ["0", "1", "2"]);
+    // The numbers that are left are 0, 1 and 2, but 3 has been another node.
+    day.as_object_mut().unwrap().remove("removed_nodes");
+    let error = fails(&folder, &day);
+    assert!(error.contains("the nodes of type n have ids in the parts: set node_id_col"), "{error}");
+}
+
+#[test]
+fn a_row_without_a_label_keeps_the_split() {
+    let (folder, conf) = small_parts(&[]);
+    let before = splits(&folder);
+    folder.write("n.csv", "id,x,y\na,1,\nb,2,\nc,3,\nd,4,\n");
+    let mut nodes = conf.clone();
+    nodes.as_object_mut().unwrap().remove("edges");
+    said(&folder, &nodes);
+    assert_eq!(splits(&folder), before);
+    folder.write("n.csv", "id,x,y\na,1,red\nb,2,blue\nc,3,red\nd,4,red\ne,4,\n");
+    said(&folder, &nodes);
+    let after = splits(&folder);
+    assert!(before.iter().all(|(id, split)| after[id] == *split), "{before:?} {after:?}");
+    assert_eq!(after["e"], None);
+}
+
+#[test]
+fn a_group_stays_in_its_split() {
+    let (folder, mut conf) = small_parts(&[]);
+    std::fs::remove_dir_all(folder.path("parts")).unwrap();
+    let rows =
+        |first: usize, last: usize| (first..last).map(|n| format!("n{n},1,red,g{}\n", n % 23)).collect::<String>();
+    folder.write("n.csv", format!("id,x,y,g\na,1,blue,a\nb,1,blue,a\nc,1,blue,a\nd,1,blue,a\n{}", rows(0, 60)));
+    conf["nodes"][0]["labels"][0]["split_by_group"] = "g".into();
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    conf.as_object_mut().unwrap().remove("edges");
+    for first in [60, 90] {
+        folder.write("n.csv", format!("id,x,y,g\n{}", rows(first, first + 30)));
+        said(&folder, &conf);
+    }
+    let mut of_groups: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    for (id, split) in splits(&folder) {
+        if let Some(number) = id.strip_prefix('n') {
+            let group = number.parse::<usize>().unwrap() % 23;
+            of_groups.entry(group).or_default().insert(format!("{split:?}"));
+        }
+    }
+    assert!(of_groups.values().all(|splits| splits.len() == 1), "{of_groups:?}");
+    let all: BTreeSet<&String> = of_groups.values().flatten().collect();
+    assert_eq!(all.len(), 3, "{of_groups:?}");
+    // Parts without groups do not say to which split a group belongs.
+    let (folder, mut conf) = small_parts(&[]);
+    conf["nodes"][0]["labels"][0]["split_by_group"] = "y".into();
+    folder.write("n.csv", "id,x,y\ne,5,red\n");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("the parts do not record how groups were divided"), "{error}");
+}
+
+#[test]
+fn later_training_edges_are_counted() {
+    let folder = Folder::new();
+    let mut conf = edges_conf();
+    conf["edges"][0]["time_col"] = "t".into();
+    folder.write("graph.json", conf.to_string());
+    let rows = |first: usize| {
+        let lines: String = (0..20).map(|n| format!("a{n},b{n},{}\n", first + n)).collect();
+        format!("s,d,t\n{lines}")
+    };
+    folder.write("e.csv", rows(0));
+    partition(&folder, "graph.json", "parts", &["--hold-out-edges", "latest:0.1,0.2"]);
+    folder.write("e.csv", rows(20));
+    // 14 training edges and 2 validation edges are later than the first test edge of the first day.
+    let expected = "16 training or validation edges of n__to__n are later than an edge of a later split";
+    let text = said(&folder, &conf);
+    assert!(text.contains(expected), "{text}");
+    // Rows of nodes are divided among themselves as well.
+    let folder = Folder::new();
+    let nodes = |first: usize| (first..first + 10).map(|n| format!("n{n},{n},{}\n", n % 2)).collect::<String>();
+    folder.write("n.csv", format!("id,t,y\n{}", nodes(0)));
+    folder.write("e.csv", "s,d\nn0,n1\n");
+    let mut conf = edges_conf();
+    conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id", "labels":
+        [{"task_type": "classification", "label_col": "y", "split_pct": [0.6, 0.2, 0.2], "split_by": "t"}]}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("n.csv", format!("id,t,y\n{}", nodes(10)));
+    folder.write("e.csv", "s,d\nn0,n11\n");
+    let text = said(&folder, &conf);
+    assert!(text.contains("split_by divides the 10 new rows among themselves"), "{text}");
+}
+
+#[test]
+fn relations_are_compared_by_their_three_names() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\nx,y\n");
+    folder.write("none.csv", "s,d\n");
+    let edges =
+        |relation: [&str; 3]| json!({"relation": relation, "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
+    folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"]), edges(["a", "b__c", "d"])]}).to_string());
+    let error = folder.fails(&[]);
+    assert!(error.contains("both have the name a__b__c__d in parts: rename one of them"), "{error}");
+    folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"])]}).to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    for key in ["edges", "removed_edges"] {
+        let error = fails(&folder, &json!({key: [edges(["a", "b__c", "d"])]}));
+        assert!(error.contains(r#"no edge type a__b__c__d of ["a", "b__c", "d"], but ["a__b", "c", "d"]"#), "{error}");
+    }
+}
+
+#[test]
+fn edges_name_no_new_nodes_of_a_type_with_a_table() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id\na\nb\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let mut conf = edges_conf();
+    conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("e.csv", "s,d\na,bb\n");
+    let error = fails(&folder, &edges_conf());
+    assert!(error.contains("there is no n with the id bb"), "{error}");
+    folder.write("n.csv", "id\nbb\n");
+    said(&folder, &conf);
+    folder.write("e.csv", "s,d\na,c\n");
+    let error = fails(&folder, &edges_conf());
+    assert!(error.contains("there is no n with the id c"), "{error}");
+}
+
+#[test]
+fn reverse_types_follow_their_types() {
+    let (folder, conf) = small_parts(&["--add-reverse-edges"]);
+    for key in ["edges", "removed_edges"] {
+        let mut table = conf["edges"][0].clone();
+        table["relation"] = json!(["n", "rev_to", "n"]);
+        if key == "removed_edges" {
+            table.as_object_mut().unwrap().remove("weight_col");
+        }
+        let error = fails(&folder, &json!({key: [table]}));
+        assert!(error.contains(r#"are the reverses of ["n", "to", "n"]"#), "{error}");
+    }
+}
+
+#[test]
+fn a_table_of_features_without_ids_is_an_error() {
+    let (folder, mut conf) = small_parts(&[]);
+    folder.write("ids.csv", "id\n");
+    folder.write("n.csv", "x\n7\n");
+    conf["nodes"] = json!([{"node_type": "n", "files": "ids.csv", "node_id_col": "id"},
+                           {"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
+    conf.as_object_mut().unwrap().remove("edges");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("the table nodes[1] has 1 rows, but an earlier table of the same type has 0"), "{error}");
+}
+
+#[test]
+fn a_missing_undirected_edge_counts_once_and_names_its_table() {
+    let (folder, _) = small_parts(&["--to-undirected"]);
+    folder.write("gone.csv", "s,d\nd,c\nd,a\n");
+    let removed = json!({"removed_edges": [{"relation": ["n", "to", "n"], "files": "gone.csv", "source_id_col": "s",
+                                            "dest_id_col": "d"}]});
+    let error = fails(&folder, &removed);
+    assert!(error.contains("removed_edges[0]: 1 edges do not exist, such as n__to__n from d to a"), "{error}");
+    let results = updated(&folder, "parts", "new.json", &["--on-bad-rows", "drop"]);
+    assert_eq!((&results["missing_edges"], &results["edges"][0]["removed"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn split_files_of_an_update_may_list_what_the_parts_have() {
+    let (folder, mut conf) = small_parts(&[]);
+    let before = splits(&folder);
+    conf.as_object_mut().unwrap().remove("edges");
+    folder.write("n.csv", "id,x,y\ne,5,red\n");
+    let lists = |of: &dyn Fn(Split) -> Option<Split>| {
+        for split in Split::ALL {
+            let listed = before.iter().filter(|(_, found)| found.and_then(of) == Some(split));
+            let ids: String = listed.map(|(id, _)| format!("{id:?}\n")).collect();
+            folder.write(&format!("{}.json", split.name()), ids);
+        }
+    };
+    let label = &mut conf["nodes"][0]["labels"][0];
+    label.as_object_mut().unwrap().remove("split_pct");
+    label["custom_split_filenames"] = json!({"train": "train.json", "valid": "valid.json", "test": "test.json"});
+    lists(&Some);
+    let text = said(&folder, &conf);
+    assert!(!text.contains("split files"), "{text}");
+    folder.write("n.csv", "id,x,y\nf,5,red\n");
+    lists(&|split| Some(if split == Split::Train { Split::Test } else { split }));
+    let text = said(&folder, &conf);
+    assert!(text.contains("2 entries of split files name nodes that stay in another split, or in none"), "{text}");
+    folder.write("n.csv", "id,x,y\ng,5,red\n");
+    folder.write("test.json", "\"h\"\n");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("h: there is no such node"), "{error}");
+    folder.write("test.json", "\"e\"\n");
+    let error = said(&folder, &conf);
+    assert!(error.contains("1 entries of split files name nodes that stay in another split, or in none"), "{error}");
+    // Edges of the parts are not among those of the update.
+    let edges = json!([{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
+                        "weight_col": "w", "labels": [{"task_type": "link_prediction",
+                                                       "custom_split_filenames": {"test": "edges.json"}}]}]);
+    folder.write("e.csv", "s,d,w\na,c,1\n");
+    folder.write("edges.json", "[\"a\", \"b\"]\n");
+    let error = fails(&folder, &json!({"edges": edges}));
+    assert!(
+        error.contains("no edge of this update joins these nodes; edges of the parts stay in their split"),
+        "{error}"
+    );
+}
+
+#[test]
+fn known_nodes_in_split_files_need_a_row() {
+    let (folder, mut conf) = small_parts(&[]);
+    conf.as_object_mut().unwrap().remove("edges");
+    folder.write("n.csv", "id,x,y\ne,5,\n");
+    said(&folder, &conf);
+    let label = &mut conf["nodes"][0]["labels"][0];
+    label.as_object_mut().unwrap().remove("split_pct");
+    label["custom_split_filenames"] = json!({"test": "test.json"});
+    folder.write("n.csv", "id,x,y\nf,5,red\n");
+    folder.write("test.json", "\"e\"\n");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("e: no row of this update has this node"), "{error}");
+}
+
+#[test]
+fn features_of_arrays_have_no_transforms_for_rows() {
+    let folder = Folder::new();
+    let mut command = program();
+    command.args(["--dataset", "fake", "--avg-num-nodes", "60", "--num-partitions", "2", "--output-dir"]);
+    assert!(command.arg(folder.path("parts")).output().unwrap().status.success());
+    let name = Meta::read(&folder.path("parts")).unwrap().node_types[0].name.clone();
+    folder.write("n.csv", "x\n1\n");
+    let conf = json!({"nodes": [{"node_type": name, "files": "n.csv", "features": [{"feature_col": "x"}]}]});
+    let error = fails(&folder, &conf);
+    assert!(error.contains("are from arrays, and have no transforms for rows of tables"), "{error}");
+    folder.write("n.csv", "id\n59\n");
+    said(&folder, &json!({"removed_nodes": [{"node_type": name, "files": "n.csv", "node_id_col": "id"}]}));
+}
+
+#[test]
+fn contents_of_first_rows_are_recorded() {
+    let (folder, mut conf) = small_parts(&[]);
+    let digests = || Meta::read(&folder.path("parts")).unwrap().node_types[0].digests.clone();
+    let first = digests();
+    assert!(first.earlier_contents.is_empty());
+    conf.as_object_mut().unwrap().remove("edges");
+    for id in ["e", "f"] {
+        folder.write("n.csv", format!("id,x,y\n{id},5,red\n"));
+        said(&folder, &conf);
+    }
+    let after = digests();
+    assert_eq!((after.earlier_contents.len(), after.earlier_contents.first()), (2, first.content.as_ref()));
+    folder.write("n.csv", "id,x,y\na,7,red\n");
+    said(&folder, &conf);
+    assert!(digests().earlier_contents.is_empty(), "a row was changed");
 }
 
 #[test]

@@ -236,6 +236,13 @@ fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
         let rows = if format == "csv" { csv_rows(&file) } else { parquet_rows(&file) };
         assert_eq!(rows.len(), NUM_USERS);
         assert!(rows.iter().all(|(numbers, texts, _)| texts[..] == [user(numbers[0] as usize)]), "{format}");
+        // The model file alone also knows the ids of its learned embeddings.
+        let mut command = program();
+        command.args(["predict", "--output", "table", "--overwrite", "--format", format, "--load-model"]).arg(&links);
+        succeeded(run(command.arg("--out").arg(&out)));
+        let rows = if format == "csv" { csv_rows(&file) } else { parquet_rows(&file) };
+        assert_eq!(rows.len(), NUM_USERS);
+        assert!(rows.iter().all(|(numbers, texts, _)| texts[..] == [user(numbers[0] as usize)]), "{format}");
     }
 }
 
@@ -267,7 +274,7 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
         scored += &format!("1,{name},{}\n", item(bought));
     }
     std::fs::write(path("bare.csv"), &ids).expect("ids without a header");
-    std::fs::write(path("named.csv"), format!("person\n{ids}")).expect("ids with a header");
+    std::fs::write(path("named.csv"), format!("id\n{ids}")).expect("ids with a header");
     std::fs::write(path("pairs.csv"), pairs).expect("pairs without a header");
     std::fs::write(path("scored.csv"), scored).expect("pairs with another column");
     write_npy(&path("items.npy"), &[4], &bought.map(|row| row * 10)).expect("ids of items");
@@ -340,9 +347,11 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
     assert!(batches[0] == batches[1]);
 
     let unknown: String = (0..7).map(|row| format!("nobody {row}\n")).collect();
-    std::fs::write(path("unknown.csv"), format!("person\n{ids}{unknown}")).expect("unknown ids");
+    std::fs::write(path("unknown.csv"), format!("id\n{ids}{unknown}")).expect("unknown ids");
     std::fs::write(path("half.csv"), format!("{},5\n", quoted(&user(1)))).expect("half a pair");
-    std::fs::write(path("header.csv"), "person\n").expect("a header alone");
+    std::fs::write(path("header.csv"), "id\n").expect("a header alone");
+    std::fs::write(path("wrong.csv"), format!("person\n{ids}")).expect("ids after a wrong id");
+    std::fs::write(path("swapped.csv"), format!("dst,buyer\n{},{}\n", item(5), quoted(&user(1)))).expect("a pair");
     write_npy(&path("beyond.npy"), &[2], &[3_i64, 60]).expect("rows");
     for processes in ["1", "2", "4"] {
         for (flags, words) in [
@@ -356,7 +365,12 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
                 [&score[..], &[&text(&path("half.csv"))]].concat(),
                 &["--pairs", "1 of 1 destinations", "type item: 5 (row 1)"],
             ),
-            ([&named[..], &[&text(&path("header.csv"))]].concat(), &["no ids but a header"]),
+            ([&named[..], &[&text(&path("header.csv"))]].concat(), &["it has no ids"]),
+            (
+                [&named[..], &[&text(&path("wrong.csv"))]].concat(),
+                &["1 of 5 ids do not exist", "person (row 1). If row 1 is a header, write it as id"],
+            ),
+            ([&score[..], &[&text(&path("swapped.csv"))]].concat(), &["dst, buyer: expected the columns src and dst"]),
             ([&named[..], &[&text(&path("users_rows.npy"))]].concat(), &["4 of 4 ids", "add --row-numbers"]),
             (
                 [&named[..], &[&text(&path("beyond.npy")), "--row-numbers"]].concat(),

@@ -5,7 +5,9 @@ use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, Part, Splits, Workspace};
+use edgecut_graph::{
+    Dataset, DiskPartId, EdgeData, Features, NodeData, NodeTypeId, OriginalIds, Part, Splits, Workspace,
+};
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
     assert_same, error_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
@@ -193,6 +195,7 @@ fn add_nodes(dir: &Path) {
         numbers: vec![numbers],
         removed_nodes: vec![vec![false; num_known as usize]],
         removed_edges: Vec::new(),
+        held_out: Vec::new(),
     };
     let options = UpdateOptions {
         space: Workspace::default(),
@@ -200,6 +203,7 @@ fn add_nodes(dir: &Path) {
         skips_missing_edges: false,
         replaces: Replaces::Updated,
         extra: ExtraFiles::default(),
+        keys: &OriginalIds,
     };
     let report = update(&opened, changes, options, dir, &()).expect("an update");
     assert_eq!((report.nodes[0].new, report.edges[0].added), (10, 10));

@@ -117,7 +117,10 @@ pub(super) fn compute(
         weights: None,
         split_keys: None,
         num_rows,
-        saved: SavedType::default(),
+        saved: SavedType {
+            group_limits: saved.filter(|_| context.is_update).and_then(|saved| saved.group_limits),
+            ..SavedType::default()
+        },
         deferred: None,
     };
     let mut parts = Vec::new();

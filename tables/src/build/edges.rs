@@ -10,7 +10,7 @@ use super::kept::Dropped;
 use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
 use super::split_files::read_split;
-use super::splits::{self, bad_entry, listed_twice};
+use super::splits::{self, ByShares, bad_entry, listed_twice};
 use crate::conf::{Conf, EdgeTable, Label, SplitBy, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
@@ -79,9 +79,9 @@ pub(super) fn read_edges(
     if found.src.is_empty() {
         let others = opened.iter().enumerate().filter(|(at, _)| *at != with_ends);
         for (_, other) in others {
-            let num_rows = PieceStarts::count(&other.table)?.num_rows - dropped.len();
-            if num_rows > 0 {
-                return Err(differ(&other.table, num_rows, 0));
+            let num_rows = PieceStarts::count(&other.table)?.num_rows;
+            if num_rows != dropped.len() {
+                return Err(differ(&other.table, num_rows, dropped.len()));
             }
         }
         let why = if dropped.len() == 0 { "its table has no rows" } else { "all its rows were dropped" };
@@ -107,9 +107,12 @@ pub(super) fn read_edges(
         let splits = match &label.split {
             SplitRule::Shares { shares, by } => {
                 let num_edges = data.src.len();
-                let labeled = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
-                let divided = splits::by_shares(order, labeled, *shares, by, columns.split_keys.as_deref());
-                divided.codes(num_edges)
+                let labeled: Vec<u64> = (0..num_edges as u64).filter(|&edge| values.is_known(edge as usize)).collect();
+                if context.is_update {
+                    context.warnings.extend(splits::divided_by_time(label, by, labeled.len()));
+                }
+                let rule = ByShares { label, order, shares: *shares, by, keys: columns.split_keys.as_deref() };
+                rule.divide(context, labeled, &mut columns.saved.group_limits)?.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
         };
@@ -358,9 +361,14 @@ fn listed_pairs(
     }
     let pairs = edges.src.iter().copied().zip(edges.dst.iter().copied());
     let found: HashSet<(u32, u32)> = pairs.filter(|pair| listed.contains_key(pair)).collect();
+    let why = if context.is_update {
+        "no edge of this update joins these nodes; edges of the parts stay in their split, so leave them out of the file"
+    } else {
+        "there is no such edge"
+    };
     for (pair, row) in &entries {
         if !found.contains(pair) {
-            bad_entry(context, label, row, "there is no such edge")?;
+            bad_entry(context, label, row, why)?;
         }
     }
     Ok(listed)

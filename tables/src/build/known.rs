@@ -1,6 +1,7 @@
 //! Nodes of existing parts, which the tables of an update add to.
 
 use crate::ids::IdMap;
+use edgecut_graph::Split;
 use std::collections::HashMap;
 
 /// The nodes of a type in existing parts.
@@ -9,16 +10,37 @@ pub struct KnownNodes {
     pub name: String,
     /// The ids of the nodes, in the order of their original ids.
     pub ids: IdMap,
-    /// True for each node whose split is decided: it is in one, or has a label.
-    pub has_split: Vec<bool>,
-    /// True if the nodes have features, labels, targets or times. Without them, edges may name new nodes.
-    pub has_attributes: bool,
+    /// The split of each node.
+    pub splits: Vec<KnownSplit>,
+    /// True if the nodes are rows of a table, or have attributes. Otherwise, edges may name new nodes.
+    pub has_table: bool,
+    /// True for features that are not those of tables, so that there are no transforms for new rows.
+    pub lacks_transforms: bool,
+}
+
+/// The edges of a type in existing parts.
+pub struct KnownEdges {
+    /// The names of the source type, the relation and the destination type.
+    pub names: [String; 3],
+    /// The edge type that this type holds the reverse edges of, if `add_reverse_edges` has made it.
+    pub reverse_of: Option<[String; 3]>,
+    /// True for features that are not those of tables.
+    pub lacks_transforms: bool,
+}
+
+/// The split of a node of existing parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownSplit {
+    /// The node has no label and is in no split, so that a row can put it into one.
+    Open,
+    /// The node stays in this split, or in none.
+    Decided(Option<Split>),
 }
 
 /// The numbers of the nodes of an update's rows: those of known nodes, and those after them for new nodes.
 pub(super) struct RowNumbers {
-    /// True for each known node whose split is decided.
-    has_split: Vec<bool>,
+    /// The split of each known node.
+    splits: Vec<KnownSplit>,
     /// True for each known node that has a row.
     has_row: Vec<bool>,
     /// The number of the node of each used row.
@@ -26,8 +48,8 @@ pub(super) struct RowNumbers {
 }
 
 impl RowNumbers {
-    pub(super) fn new(has_split: Vec<bool>) -> Self {
-        Self { has_row: vec![false; has_split.len()], has_split, numbers: Vec::new() }
+    pub(super) fn new(splits: Vec<KnownSplit>) -> Self {
+        Self { has_row: vec![false; splits.len()], splits, numbers: Vec::new() }
     }
 
     /// Adds the row of a new node.
@@ -47,9 +69,14 @@ impl RowNumbers {
         }
     }
 
-    /// Returns true for a node that stays in its split, or in none.
-    pub(super) fn keeps_split(&self, number: u32) -> bool {
-        self.has_split.get(number as usize).copied().unwrap_or(false)
+    /// Returns the split of a node; [`KnownSplit::Open`] for a new one.
+    pub(super) fn split(&self, number: u32) -> KnownSplit {
+        self.splits.get(number as usize).copied().unwrap_or(KnownSplit::Open)
+    }
+
+    /// Returns true if the split of a known node is decided.
+    pub(super) fn has_splits(&self) -> bool {
+        self.splits.iter().any(|split| *split != KnownSplit::Open)
     }
 
     /// Returns the row of each node that has one.

@@ -3,17 +3,17 @@
 use super::Context;
 use super::attributes::PieceStarts;
 use super::bad_rows::{BadInPiece, BadKind};
-use super::columns::{Columns, FeatureRules, SpecTable, check_all, compute, compute_features};
+use super::columns::{Columns, FeatureRules, SpecTable, TypeColumns, check_all, compute, compute_features, differ};
 use super::kept::Dropped;
-use super::known::{NumberedIds, RowNumbers};
+use super::known::{KnownSplit, NumberedIds, RowNumbers};
 use super::spec::Spec;
-use super::splits;
+use super::splits::{self, ByShares};
 use crate::conf::{Feature, Label, NodeTable, SplitRule};
 use crate::ids::{Id, IdMap, Inserted, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{FeatureDtype, NodeData, SplitOrder, Splits, count_distinct_labels, max_classes};
+use edgecut_graph::{FeatureDtype, GroupLimits, NodeData, SplitOrder, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
 /// The reason why a row without an id is bad.
@@ -30,12 +30,16 @@ pub(super) struct BuiltNodes {
     pub(super) saved: SavedType,
     /// The number and the type of features that are built after the parts.
     pub(super) deferred: Option<(usize, FeatureDtype)>,
+    /// True if the nodes are rows of a table.
+    pub(super) has_table: bool,
 }
 
 /// The known nodes of a type: their ids, and the rows that have been read.
 pub(super) struct Known {
     pub(super) ids: IdMap,
     pub(super) rows: RowNumbers,
+    /// The number of the first new row, if the ids of the parts are row numbers. Removed rows keep their numbers.
+    pub(super) next_row: Option<u64>,
 }
 
 /// Reads the tables of a node type, which may add to `known` nodes.
@@ -55,9 +59,9 @@ pub(super) fn read_nodes(
         opened.push(SpecTable::open(context, &table.at, &table.source, Spec::of_nodes(table))?);
     }
     let mut dropped = if is_drop { check_all(&mut opened, &mut context.counts)? } else { Dropped::default() };
-    let (mut ids, mut rows) = match known {
-        Some(Known { ids, rows }) => (ids, Some(rows)),
-        None => (IdMap::new(), None),
+    let (mut ids, mut rows, next_row) = match known {
+        Some(Known { ids, rows, next_row }) => (ids, Some(rows), next_row),
+        None => (IdMap::new(), None, Some(0)),
     };
     let mut dropped_ids = IdMap::new();
     let mut num_rows = None;
@@ -68,7 +72,7 @@ pub(super) fn read_nodes(
         let duplicates = insert_ids(context, name, &opened[at], column, &dropped, all)?;
         dropped.extend(duplicates);
         num_rows = Some(rows.as_ref().map_or(ids.len(), |rows| rows.numbers.len()) as u64);
-    } else if rows.is_some() && !matches!(ids.ids(), UserIds::Rows(_)) {
+    } else if next_row.is_none() {
         let why = format!("{}: the nodes of type {name} have ids in the parts: set node_id_col", opened[0].table.at);
         return Err(TableError::file(context.conf, why));
     }
@@ -78,8 +82,14 @@ pub(super) fn read_nodes(
             None => PieceStarts::count(&opened[0].table)?.num_rows - dropped.len(),
         };
         if num_used == 0 {
+            for other in &opened {
+                let num_rows = PieceStarts::count(&other.table)?.num_rows;
+                if num_rows != dropped.len() {
+                    return Err(differ(&other.table, num_rows, dropped.len()));
+                }
+            }
             context.warnings.push(format!("{}: no row is used", opened[0].table.at));
-            return Ok(BuiltNodes { dropped_ids, ..BuiltNodes::without_rows(name, ids) });
+            return Ok(BuiltNodes { dropped_ids, has_table: true, ..BuiltNodes::without_rows(name, ids) });
         }
     }
     let saved = context.saved_nodes(name);
@@ -100,7 +110,7 @@ pub(super) fn read_nodes(
         return Err(TableError::file(opened[0].table.first_path(), format!("node type {name} has no rows")));
     }
     // The rows of an update continue the numbers of the known nodes.
-    let first_row = if with_ids.is_none() { ids.len() as u64 } else { 0 };
+    let first_row = next_row.filter(|_| with_ids.is_none()).unwrap_or(0);
     if first_row + num_nodes > u64::from(u32::MAX) {
         return Err(TableError::file(
             context.conf,
@@ -109,9 +119,10 @@ pub(super) fn read_nodes(
     }
     if with_ids.is_none() {
         context.check_order(name, &opened[0].table);
-        add_row_ids(&mut ids, num_nodes, &dropped);
+        let first_number = ids.len() as u32;
+        add_row_ids(&mut ids, first_row, num_nodes, &dropped);
         if let Some(rows) = &mut rows {
-            (first_row as u32..ids.len() as u32).for_each(|number| rows.add_new(number));
+            (first_number..ids.len() as u32).for_each(|number| rows.add_new(number));
         }
         for row in dropped.left_out(0..num_nodes + dropped.len()) {
             dropped_ids.insert(Id::Number((first_row + row as u64) as i64));
@@ -140,6 +151,7 @@ pub(super) fn read_nodes(
             NumberedIds { ids: &ids, known: rows.as_ref() },
             &data,
             columns.split_keys.as_deref(),
+            &mut columns.saved.group_limits,
         )?;
     }
     if needs_splits {
@@ -154,7 +166,8 @@ pub(super) fn read_nodes(
     }
     data.features = columns.features;
     let numbers = rows.map_or_else(Vec::new, |rows| rows.numbers);
-    Ok(BuiltNodes { data, ids, dropped_ids, numbers, saved: columns.saved, deferred: columns.deferred })
+    let TypeColumns { saved, deferred, .. } = columns;
+    Ok(BuiltNodes { data, ids, dropped_ids, numbers, saved, deferred, has_table: true })
 }
 
 impl BuiltNodes {
@@ -162,7 +175,8 @@ impl BuiltNodes {
     pub(super) fn without_rows(name: &str, ids: IdMap) -> Self {
         let data = NodeData { name: name.to_owned(), ..NodeData::default() };
         let dropped_ids = IdMap::new();
-        Self { data, ids, dropped_ids, numbers: Vec::new(), saved: SavedType::default(), deferred: None }
+        let saved = SavedType::default();
+        Self { data, ids, dropped_ids, numbers: Vec::new(), saved, deferred: None, has_table: false }
     }
 }
 
@@ -260,10 +274,9 @@ pub(super) fn insert_ids<'t>(
     Ok(more)
 }
 
-/// Adds the row numbers of the used rows as ids, after those that there are.
-fn add_row_ids(ids: &mut IdMap, num_nodes: u64, dropped: &Dropped) {
-    let first = ids.len() as u64;
-    if dropped.len() == 0 {
+/// Adds the row numbers of the used rows, from `first` on, as ids.
+fn add_row_ids(ids: &mut IdMap, first: u64, num_nodes: u64, dropped: &Dropped) {
+    if dropped.len() == 0 && matches!(ids.ids(), UserIds::Rows(num_rows) if u64::from(*num_rows) == first) {
         *ids = IdMap::of_rows((first + num_nodes) as u32);
         return;
     }
@@ -279,15 +292,19 @@ fn node_splits(
     NumberedIds { ids, known }: NumberedIds,
     data: &NodeData,
     keys: Option<&[i64]>,
+    limits: &mut Option<GroupLimits>,
 ) -> Result<Splits, TableError> {
     match &label.split {
         SplitRule::Shares { shares, by } => {
             let order = SplitOrder { seed: context.options.seed, name: &data.name };
             let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
             if let Some(known) = known {
-                rows.retain(|&row| !known.keeps_split(known.numbers[row as usize]));
+                rows.retain(|&row| known.split(known.numbers[row as usize]) == KnownSplit::Open);
+                if known.has_splits() {
+                    context.warnings.extend(splits::divided_by_time(label, by, rows.len()));
+                }
             }
-            Ok(splits::by_shares(order, rows, *shares, by, keys).into())
+            Ok(ByShares { label, order, shares: *shares, by, keys }.divide(context, rows, limits)?.into())
         }
         SplitRule::Files(files) => splits::by_files(context, label, files, NumberedIds { ids, known }),
     }

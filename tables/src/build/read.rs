@@ -6,7 +6,8 @@ use super::{Context, DroppedRows};
 use crate::conf::{Conf, EdgeTable, NodeTable};
 use crate::ids::{IdMap, IdMaps};
 use crate::{TableError, TableOptions, Transforms, Unsupported};
-use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, NodeTypeId, TimeUnit, near_name};
+use edgecut_graph::part_writer::NodeTypeFacts;
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, HoldOut, KnownPairs, NodeTypeId, TimeUnit, near_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -26,6 +27,8 @@ pub struct TableGraph {
     pub transforms: Transforms,
     /// For each node type, the number and the stored type of features that are built after the parts.
     pub deferred_features: Vec<Option<(usize, FeatureDtype)>>,
+    /// For each node type, whether it has a table.
+    pub node_facts: Vec<NodeTypeFacts>,
     /// The rows that were left out.
     pub dropped: Vec<DroppedRows>,
     /// One sentence each about features and labels that were left out, and about rows that were left out.
@@ -66,10 +69,22 @@ pub fn read_tables(path: &Path, name: &str, options: &TableOptions) -> Result<Ta
         node_types.insert(node_type, read_nodes(&mut context, node_type, &tables, None)?);
     }
     add_types_of_edges(&context, &conf, &mut node_types)?;
-    let graph = read_graph(context, &conf, name, node_types.into_values().collect())?;
+    let ReadGraph { mut graph, held_out } = read_graph(context, &conf, name, node_types.into_values().collect())?;
+    for (edge_type, hold_out) in held_out {
+        let edge_types = [EdgeTypeId(edge_type as u16)];
+        let keys = &graph.id_maps;
+        graph.dataset.hold_out_edges_in(&options.space, &edge_types, &hold_out, keys, &KnownPairs::default())?;
+    }
     warnings.extend(warnings_of_names(&conf));
     warnings.extend(graph.warnings);
     Ok(TableGraph { warnings, ..graph })
+}
+
+/// A graph, and the edges to hold out.
+pub(super) struct ReadGraph {
+    pub(super) graph: TableGraph,
+    /// Positions of edge types, each with the rule that holds out some of its edges.
+    pub(super) held_out: Vec<(usize, HoldOut)>,
 }
 
 /// Reads the edges between nodes that have been read, and joins them to a graph.
@@ -78,13 +93,15 @@ pub(super) fn read_graph(
     conf: &Conf,
     name: &str,
     node_types: Vec<BuiltNodes>,
-) -> Result<TableGraph, TableError> {
+) -> Result<ReadGraph, TableError> {
     let mut dataset = Dataset { name: name.to_owned(), node_types: Vec::new(), edge_types: Vec::new() };
     let mut transforms = Transforms::default();
     let mut id_maps = Vec::new();
     let mut dropped_ids = Vec::new();
     let mut deferred_features = Vec::new();
-    for BuiltNodes { data, ids, dropped_ids: dropped, numbers: _, saved, deferred } in node_types {
+    let mut node_facts = Vec::new();
+    for BuiltNodes { data, ids, dropped_ids: dropped, numbers: _, saved, deferred, has_table } in node_types {
+        node_facts.push(NodeTypeFacts { has_table, ..NodeTypeFacts::default() });
         dropped_ids.push(dropped);
         deferred_features.push(deferred);
         transforms.node_types.insert(data.name.clone(), saved);
@@ -92,7 +109,7 @@ pub(super) fn read_graph(
         id_maps.push(ids);
     }
     let mut held_out = Vec::new();
-    for (relation, tables) in tables_of_edges(conf) {
+    for (relation, tables) in tables_of_edges(conf)? {
         let [src, _, dst] = &tables[0].relation;
         let [from, to] = [src, dst].map(|name| position(&dataset, name));
         let ends = Ends {
@@ -106,9 +123,6 @@ pub(super) fn read_graph(
         transforms.edge_types.insert(relation, built.saved);
     }
     let options = context.options;
-    for (edge_type, hold_out) in held_out {
-        dataset.hold_out_edges_in(&options.space, &[EdgeTypeId(edge_type as u16)], &hold_out)?;
-    }
     let mut warnings = std::mem::take(&mut context.warnings);
     let notes = context.missing.notes();
     let time_unit = context.times.map(|times| times.unit);
@@ -120,7 +134,9 @@ pub(super) fn read_graph(
     let dropped = context.counts.into_list();
     warnings.extend(dropped.iter().map(ToString::to_string));
     let id_maps = IdMaps(id_maps);
-    Ok(TableGraph { dataset, id_maps, transforms, deferred_features, dropped, warnings, notes, time_unit })
+    let graph =
+        TableGraph { dataset, id_maps, transforms, deferred_features, node_facts, dropped, warnings, notes, time_unit };
+    Ok(ReadGraph { graph, held_out })
 }
 
 fn position(dataset: &Dataset, node_type: &str) -> usize {
@@ -143,10 +159,25 @@ pub(super) fn tables_of_nodes(conf: &Conf) -> BTreeMap<&str, Vec<&NodeTable>> {
     types
 }
 
-pub(super) fn tables_of_edges(conf: &Conf) -> BTreeMap<String, Vec<&EdgeTable>> {
+/// Returns the tables of each relation, by the names of its source type, relation and destination type, joined as in parts.
+///
+/// # Errors
+/// Fails for two relations with the same joined names.
+pub(super) fn tables_of_edges(conf: &Conf) -> Result<BTreeMap<String, Vec<&EdgeTable>>, TableError> {
     let mut types: BTreeMap<String, Vec<&EdgeTable>> = BTreeMap::new();
-    conf.edges.iter().for_each(|table| types.entry(table.relation.join("__")).or_default().push(table));
-    types
+    for table in &conf.edges {
+        let name = table.relation.join("__");
+        let tables = types.entry(name.clone()).or_default();
+        if let Some(other) = tables.first().filter(|other| other.relation != table.relation) {
+            let why = format!(
+                "{}.relation: {:?} and {:?} of {}.relation both have the name {name} in parts: rename one of them",
+                table.at, table.relation, other.relation, other.at
+            );
+            return Err(TableError::file(&conf.path, why));
+        }
+        tables.push(table);
+    }
+    Ok(types)
 }
 
 /// Warns of node types that only edges name, if their name is close to a type that has a table.

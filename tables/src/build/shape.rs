@@ -85,7 +85,7 @@ impl TableShape {
             node_types.insert(name, nodes);
         }
         let names: Vec<&str> = node_types.keys().copied().collect();
-        for (relation, tables) in tables_of_edges(&conf) {
+        for (relation, tables) in tables_of_edges(&conf)? {
             let ends = [0, 2].map(|end| names.iter().position(|name| *name == tables[0].relation[end]).unwrap_or(0));
             let edges = shape.edges(&context, &relation, &tables, ends)?;
             shape.graph.edge_types.push(edges);

@@ -2,29 +2,71 @@
 
 use super::Context;
 use super::bad_rows::BadKind;
-use super::known::{NumberedIds, RowNumbers};
+use super::known::{KnownSplit, NumberedIds, RowNumbers};
 use super::split_files::{SplitRow, read_split};
 use crate::conf::{Label, SplitBy, SplitFiles};
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
+use edgecut_graph::{Division, GroupLimits, RowNumber, Share, Split, SplitOrder, Splits};
 
-/// Divides labeled rows of a type by shares. `keys` are the times or the groups of all rows.
-pub(super) fn by_shares<T: RowNumber>(
-    order: SplitOrder,
-    labeled: Vec<T>,
-    shares: [Share; 3],
-    by: &SplitBy,
-    keys: Option<&[i64]>,
-) -> Division<T> {
-    match (by, keys) {
-        (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, shares),
-        (SplitBy::Group(_), Some(groups)) => order.by_groups(labeled, groups, shares),
-        _ => order.at_random(labeled, shares),
+/// The division of labeled rows of a type by shares.
+pub(super) struct ByShares<'a> {
+    pub(super) label: &'a Label,
+    pub(super) order: SplitOrder<'a>,
+    pub(super) shares: [Share; 3],
+    pub(super) by: &'a SplitBy,
+    /// The times or the groups of all rows.
+    pub(super) keys: Option<&'a [i64]>,
+}
+
+impl ByShares<'_> {
+    /// Divides the rows. An update puts groups into the splits of `limits`, which other tables set.
+    ///
+    /// # Errors
+    /// Fails for an update with groups of parts that do not record the limits.
+    pub(super) fn divide<T: RowNumber>(
+        &self,
+        context: &Context,
+        labeled: Vec<T>,
+        limits: &mut Option<GroupLimits>,
+    ) -> Result<Division<T>, TableError> {
+        let Self { label, order, shares, by, keys } = self;
+        Ok(match (by, keys) {
+            (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, *shares),
+            (SplitBy::Group(_), Some(groups)) if !context.is_update => {
+                let (division, found) = order.by_groups(labeled, groups, *shares);
+                *limits = Some(found);
+                division
+            }
+            (SplitBy::Group(_), Some(groups)) => {
+                let Some(limits) = *limits else {
+                    let why = format!(
+                        "{}: the parts do not record how groups were divided, so a group could be in two splits: partition \
+                         all tables together",
+                        label.at
+                    );
+                    return Err(TableError::file(context.conf, why));
+                };
+                order.by_group_limits(labeled, groups, limits)
+            }
+            _ => order.at_random(labeled, *shares),
+        })
     }
 }
 
+/// Describes new rows that are divided by time among themselves; `None` unless `by` is a time.
+pub(super) fn divided_by_time(label: &Label, by: &SplitBy, num_rows: usize) -> Option<String> {
+    let is_by_time = matches!(by, SplitBy::Time(_)) && num_rows > 0;
+    is_by_time.then(|| {
+        format!(
+            "{}: split_by divides the {num_rows} new rows among themselves, so new training rows may be later than validation and \
+             test rows of the parts: partition all tables together to divide all rows by time",
+            label.at
+        )
+    })
+}
+
 /// Reads the nodes of each split from files. A node in the files of two splits is a bad entry, because a model must not
-/// be evaluated on its training data. Returns rows. Entries of `known` nodes whose split is decided are counted in a warning.
+/// be evaluated on its training data. Returns rows. Entries of `known` nodes that are in another split are counted in a warning.
 pub(super) fn by_files(
     context: &mut Context,
     label: &Label,
@@ -41,9 +83,9 @@ pub(super) fn by_files(
         for row in read_split(context.conf, &label.at, files, split, 1)? {
             let number = row.ids.first().and_then(|id| ids.get(id.as_id()));
             if let (Some(known), Some(number)) = (known, number)
-                && known.keeps_split(number)
+                && let KnownSplit::Decided(split) = known.split(number)
             {
-                num_kept += 1;
+                num_kept += u64::from(split != Some(name));
                 continue;
             }
             let node = match (&rows, number) {
@@ -59,6 +101,7 @@ pub(super) fn by_files(
                     Some(other) if other == name => {}
                     Some(other) => bad_entry(context, label, &row, &listed_twice(other))?,
                 },
+                None if number.is_some() => bad_entry(context, label, &row, "no row of this update has this node")?,
                 None => bad_entry(context, label, &row, "there is no such node")?,
             }
         }
@@ -66,9 +109,10 @@ pub(super) fn by_files(
         splits.push(nodes.into());
     }
     if num_kept > 0 {
-        context
-            .warnings
-            .push(format!("{}: {num_kept} entries of split files name nodes that stay in their split", label.at));
+        context.warnings.push(format!(
+            "{}: {num_kept} entries of split files name nodes that stay in another split, or in none",
+            label.at
+        ));
     }
     let Ok([train, valid, test]) = <[_; 3]>::try_from(splits) else { unreachable!("there are three splits") };
     Ok(Splits { train, valid, test })

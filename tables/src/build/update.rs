@@ -1,24 +1,26 @@
 //! Tables that change the graph of existing parts.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use super::Context;
 use super::bad_rows::{BadInPiece, BadKind};
 use super::edges::{collect_ids, show};
-use super::known::{KnownNodes, RowNumbers};
+use super::known::{KnownEdges, KnownNodes, RowNumbers};
 use super::nodes::{BuiltNodes, Known, MISSING_ID, read_nodes};
-use super::read::{TableGraph, read_graph, settle_unsupported, tables_of_nodes};
+use super::read::{ReadGraph, TableGraph, read_graph, settle_unsupported, tables_of_nodes};
 use crate::conf::{Conf, RemovedTable};
-use crate::ids::{Id, IdMap};
+use crate::ids::{Id, IdMap, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::{TableError, TableOptions};
-use edgecut_graph::suggestion;
+use edgecut_graph::{HoldOut, suggestion};
 use std::path::Path;
 
 /// The types and the nodes of existing parts.
 pub struct KnownGraph {
     /// The node types, in the order of the parts.
     pub node_types: Vec<KnownNodes>,
-    /// The edge types, each as the names of its source type, its relation and its destination type.
-    pub edge_types: Vec<[String; 3]>,
+    /// The edge types.
+    pub edge_types: Vec<KnownEdges>,
 }
 
 /// The changes that tables make to the graph of existing parts.
@@ -34,6 +36,9 @@ pub struct TableUpdate {
     pub removed_nodes: Vec<Vec<bool>>,
     /// The edges to remove.
     pub removed_edges: Vec<RemovedEdges>,
+    /// Positions of edge types of `graph`, each with the rule that holds out some of its edges. They are not held out yet,
+    /// since edges of the parts decide about later edges between the same nodes.
+    pub held_out: Vec<(usize, HoldOut)>,
 }
 
 /// Edges to remove, which a table lists.
@@ -70,33 +75,35 @@ pub fn read_update(
     let without_table = conf.types_without_table();
     let mut node_types = Vec::with_capacity(known.len());
     for (of_type, is_removed) in known.into_iter().zip(&removed_nodes) {
-        let KnownNodes { name, mut ids, has_split, has_attributes } = of_type;
-        let mut kept_splits = has_split;
+        let KnownNodes { name, mut ids, splits: mut kept_splits, has_table, .. } = of_type;
+        let next_row = match ids.ids() {
+            UserIds::Rows(num_rows) => Some(u64::from(*num_rows)),
+            UserIds::Numbers(_) | UserIds::Texts { .. } => None,
+        };
         if is_removed.contains(&true) {
             ids = ids.without(is_removed);
             let kept = kept_splits.into_iter().zip(is_removed).filter(|(_, is_removed)| !**is_removed);
-            kept_splits = kept.map(|(has_split, _)| has_split).collect();
+            kept_splits = kept.map(|(split, _)| split).collect();
         }
-        let built = match tables.get(name.as_str()) {
+        let mut built = match tables.get(name.as_str()) {
             Some(tables) => {
-                let known = Known { ids, rows: RowNumbers::new(kept_splits) };
+                let known = Known { ids, rows: RowNumbers::new(kept_splits), next_row };
                 read_nodes(&mut context, &name, tables, Some(known))?
             }
-            None if !has_attributes && without_table.contains(name.as_str()) => {
-                nodes_of_edges(&context, &conf, &name, ids)?
-            }
+            None if !has_table && without_table.contains(name.as_str()) => nodes_of_edges(&context, &conf, &name, ids)?,
             None => BuiltNodes::without_rows(&name, ids),
         };
+        built.has_table |= has_table;
         node_types.push(built);
     }
     let numbers = node_types.iter_mut().map(|built| std::mem::take(&mut built.numbers)).collect();
-    let graph = read_graph(context, &conf, name, node_types)?;
+    let ReadGraph { graph, held_out } = read_graph(context, &conf, name, node_types)?;
     warnings.extend(graph.warnings);
-    Ok(TableUpdate { graph: TableGraph { warnings, ..graph }, numbers, removed_nodes, removed_edges })
+    Ok(TableUpdate { graph: TableGraph { warnings, ..graph }, numbers, removed_nodes, removed_edges, held_out })
 }
 
-/// Checks that the parts have all types of the tables.
-fn check_types(conf: &Conf, known: &[KnownNodes], edge_types: &[[String; 3]]) -> Result<(), TableError> {
+/// Checks that the parts have all types of the tables, and transforms for their features.
+fn check_types(conf: &Conf, known: &[KnownNodes], edge_types: &[KnownEdges]) -> Result<(), TableError> {
     let node_names: Vec<&str> = known.iter().map(|of_type| of_type.name.as_str()).collect();
     let of_nodes = conf.nodes.iter().map(|table| (&table.at, &table.node_type));
     let of_removed = conf.removed_nodes.iter().map(|table| (&table.at, &table.of[0]));
@@ -111,21 +118,52 @@ fn check_types(conf: &Conf, known: &[KnownNodes], edge_types: &[[String; 3]]) ->
             return Err(TableError::file(&conf.path, why));
         }
     }
-    let relations: Vec<String> = edge_types.iter().map(|names| names.join("__")).collect();
-    let of_edges = conf.edges.iter().map(|table| (&table.at, table.relation.join("__")));
-    let of_removed = conf.removed_edges.iter().map(|table| (&table.at, table.of.join("__")));
-    for (at, name) in of_edges.chain(of_removed) {
-        if !relations.contains(&name) {
-            let hint = suggestion(&name, relations.iter().map(String::as_str));
-            let why = format!(
+    let of_edges = conf.edges.iter().map(|table| (&table.at, &table.relation[..]));
+    let of_removed = conf.removed_edges.iter().map(|table| (&table.at, &table.of[..]));
+    for (at, names) in of_edges.chain(of_removed) {
+        check_relation(at, names, edge_types).map_err(|why| TableError::file(&conf.path, why))?;
+    }
+    let nodes = conf.nodes.iter().map(|table| (&table.at, table.node_type.clone()));
+    let nodes = nodes.filter(|(_, name)| known.iter().any(|of_type| of_type.name == *name && of_type.lacks_transforms));
+    let edges = conf.edges.iter().map(|table| (&table.at, table.relation.join("__")));
+    let edges = edges.filter(|(_, name)| edge_types.iter().any(|e| e.names.join("__") == *name && e.lacks_transforms));
+    if let Some((at, name)) = nodes.chain(edges).next() {
+        let why = format!(
+            "{at}: the features of {name} in the parts are from arrays, and have no transforms for rows of tables: add the rows \
+             to the arrays, and partition again. An update can remove nodes and edges, and add rows to types without features"
+        );
+        return Err(TableError::file(&conf.path, why));
+    }
+    Ok(())
+}
+
+/// Checks that the parts have an edge type, and that `add_reverse_edges` has not made it.
+///
+/// # Errors
+/// Describes the type that the parts do not have.
+fn check_relation(at: &str, names: &[String], edge_types: &[KnownEdges]) -> Result<(), String> {
+    match edge_types.iter().find(|known| known.names == names) {
+        Some(KnownEdges { reverse_of: None, .. }) => Ok(()),
+        Some(KnownEdges { reverse_of: Some(forward), .. }) => Err(format!(
+            "{at}.relation: the edges of {} are the reverses of {forward:?}, which --add-reverse-edges has added: list \
+             {forward:?} instead, whose reverses follow",
+            names.join("__")
+        )),
+        None => {
+            let relations: Vec<String> = edge_types.iter().map(|known| known.names.join("__")).collect();
+            let name = names.join("__");
+            // Another division of the same names into three.
+            let hint = match edge_types.iter().find(|known| known.names.join("__") == name) {
+                Some(known) => format!(" of {names:?}, but {:?}", known.names),
+                None => suggestion(&name, relations.iter().map(String::as_str)),
+            };
+            Err(format!(
                 "{at}.relation: the parts have no edge type {name}{hint}. Their edge types are {}: an update adds no types, so \
                  partition all tables together",
                 relations.join(", ")
-            );
-            return Err(TableError::file(&conf.path, why));
+            ))
         }
     }
-    Ok(())
 }
 
 /// Adds the ids that edges name of a type without attributes and without a table, in ascending order.
@@ -159,7 +197,7 @@ fn removed_nodes(context: &mut Context, conf: &Conf, known: &[KnownNodes]) -> Re
 fn removed_edges(context: &mut Context, conf: &Conf, known: &[KnownNodes]) -> Result<Vec<RemovedEdges>, TableError> {
     let mut removed = Vec::with_capacity(conf.removed_edges.len());
     for table in &conf.removed_edges {
-        let edge_type: [String; 3] = table.of.clone().try_into().expect("a relation has three names");
+        let Ok(edge_type) = <[String; 3]>::try_from(table.of.clone()) else { continue };
         let src = known.iter().find(|of_type| of_type.name == edge_type[0]);
         let dst = known.iter().find(|of_type| of_type.name == edge_type[2]);
         let (Some(src), Some(dst)) = (src, dst) else { continue };

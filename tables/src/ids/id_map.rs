@@ -64,6 +64,12 @@ impl IdMap {
         Self::of_rows(0)
     }
 
+    /// Creates an empty map of numbers. It is stored with its nodes even if the numbers are 0, 1, 2 and so on, since numbers
+    /// that nodes have had must not be given to others.
+    pub(crate) fn of_numbers() -> Self {
+        Self { ids: UserIds::Numbers(Vec::new()), table: HashTable::new() }
+    }
+
     /// Creates the map of row numbers to themselves.
     pub fn of_rows(num_rows: u32) -> Self {
         Self { ids: UserIds::Rows(num_rows), table: HashTable::new() }
@@ -198,9 +204,13 @@ impl IdMap {
         sorted
     }
 
-    /// Returns the map of the same ids in their order, without the nodes for which `is_removed` is true.
+    /// Returns the map of the same ids in their order, without the nodes for which `is_removed` is true. Row numbers become
+    /// ids.
     pub(crate) fn without(&self, is_removed: &[bool]) -> Self {
-        let mut kept = Self::new();
+        let mut kept = match &self.ids {
+            UserIds::Rows(_) | UserIds::Numbers(_) => Self::of_numbers(),
+            UserIds::Texts { .. } => Self::new(),
+        };
         for (position, _) in (0..self.len() as u32).zip(is_removed).filter(|(_, is_removed)| !**is_removed) {
             self.ids.with_id(position, |id| kept.insert(id));
         }
@@ -272,6 +282,23 @@ impl UserIds {
         let position = position as usize;
         let start = if position == 0 { 0 } else { ends[position - 1] as usize };
         &bytes[start..ends[position] as usize]
+    }
+
+    /// Returns the key by which a node draws random numbers. It is the same for a number and its text, and for row numbers
+    /// that became ids.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub(crate) fn draw_key(&self, position: u32) -> u64 {
+        match self {
+            Self::Rows(_) => u64::from(position),
+            Self::Numbers(numbers) => numbers[position as usize] as u64,
+            Self::Texts { .. } => {
+                let text = self.text(position);
+                let number = std::str::from_utf8(text).ok().and_then(super::canonical_number);
+                number.map_or_else(|| xxh3_64(text), |number| number as u64)
+            }
+        }
     }
 
     /// Returns the digest of all ids in their order, the same for numbers and their texts; `None` for row numbers.
@@ -385,6 +412,18 @@ mod tests {
         assert_eq!(map.get(Id::Text("007")), Some(3));
         assert_eq!(map.get(Id::Text("8")), None);
         assert_eq!((0..4).map(|at| map.ids().show(at)).collect::<Vec<_>>(), ["0", "1", "7", "007"]);
+    }
+
+    #[test]
+    fn row_numbers_that_lose_a_node_are_ids_with_the_same_keys() {
+        let rows = IdMap::of_rows(4);
+        let mut kept = rows.without(&[false, false, false, true]);
+        assert!(matches!(kept.ids(), UserIds::Numbers(numbers) if numbers[..] == [0, 1, 2]));
+        assert_eq!(inserted(&mut kept, &[Id::Number(4)]), [Inserted::New]);
+        let keys = |map: &IdMap| (0..4).map(|at| map.ids().draw_key(at)).collect::<Vec<_>>();
+        assert_eq!(keys(&kept), [0, 1, 2, 4]);
+        assert_eq!(inserted(&mut kept, &[Id::Text("ann")]), [Inserted::New]);
+        assert_eq!(keys(&kept), [0, 1, 2, 4]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The id maps of a graph, written as a Parquet file per part and node type.
 
 use super::{IdMap, UserIds};
-use edgecut_graph::GraphError;
 use edgecut_graph::part_writer::NodeFiles;
+use edgecut_graph::{GraphError, NodeKeys};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
@@ -44,6 +44,13 @@ impl NodeFiles for IdMaps {
         let file = File::create(path).map_err(|error| GraphError::io(path, error))?;
         let failed = |error| GraphError::io(path, io_error(error));
         write(self.0[node_type].ids(), nodes, first, file).map_err(failed)
+    }
+}
+
+/// Nodes draw by the ids of their tables, which an update does not change.
+impl NodeKeys for IdMaps {
+    fn key(&self, node_type: usize, node: u32) -> u64 {
+        self.0[node_type].ids().draw_key(node)
     }
 }
 

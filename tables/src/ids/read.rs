@@ -1,8 +1,10 @@
 //! Reading of the id maps of parts.
+// Contents of files end in an error, never in a panic.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use super::{Id, IdMap, IdMaps, Inserted};
 use crate::TableError;
-use edgecut_graph::{DiskPartId, ID_MAP_FILE, Meta, NodeTypeId, Part, node_file};
+use edgecut_graph::{DiskPartId, ID_MAP_FILE, META_FILE, Meta, NodeTypeId, Part, node_file};
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArrayType, DataType, Int64Type};
@@ -10,6 +12,8 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
 use std::path::Path;
+
+const DAMAGED: &str = "the original ids of the parts do not belong together: partition the graph again";
 
 /// The ids of the nodes of some parts, in the order of their global ids.
 enum Column {
@@ -51,7 +55,7 @@ fn read_type(dir: &Path, meta: &Meta, parts: &[Part], node_type: NodeTypeId) -> 
     }
     let mut columns = Vec::with_capacity(parts.len());
     // The part and the row of each original id.
-    let mut places = vec![(0, 0); num_nodes];
+    let mut places = vec![None; num_nodes];
     for (at, part) in parts.iter().enumerate() {
         let name = node_file(DiskPartId(at as u32), &of_type.name, ID_MAP_FILE);
         let path = dir.join(&name);
@@ -62,14 +66,18 @@ fn read_type(dir: &Path, meta: &Meta, parts: &[Part], node_type: NodeTypeId) -> 
             return Err(TableError::file(path, why));
         }
         for (row, &original) in originals.iter().enumerate() {
-            if let Some(place) = places.get_mut(original as usize) {
-                *place = (at, row);
+            match places.get_mut(original as usize) {
+                Some(place) if place.is_none() => *place = Some((at, row)),
+                _ => return Err(TableError::file(path, DAMAGED)),
             }
         }
         columns.push(column);
     }
-    let mut ids = IdMap::new();
-    for (part, row) in places {
+    let are_numbers = columns.iter().all(|column| matches!(column, Column::Numbers(_)));
+    let mut ids = if are_numbers { IdMap::of_numbers() } else { IdMap::new() };
+    for place in places {
+        // Each of as many original ids as nodes has a place, since none has two.
+        let Some((part, row)) = place else { return Err(TableError::file(dir.join(META_FILE), DAMAGED)) };
         if ids.insert(columns[part].id(row)) != Inserted::New {
             let path = dir.join(node_file(DiskPartId(part as u32), &of_type.name, ID_MAP_FILE));
             return Err(TableError::file(
@@ -122,7 +130,8 @@ fn read_column(file: File) -> Result<Column, ParquetError> {
 }
 
 fn values<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Vec<T::T>, ParquetError> {
-    let mut values = Vec::with_capacity(rows);
+    // The number of rows is that of the file, so no memory is reserved for it.
+    let mut values = Vec::new();
     let (_, read, _) = get_typed_column_reader::<T>(reader).read_records(rows, None, None, &mut values)?;
     if read != rows {
         return Err(ParquetError::General(format!("a row group has {read} values, expected {rows}")));

@@ -12,12 +12,17 @@ use std::sync::Arc;
 /// The first bytes of a Parquet file.
 const PARQUET: &[u8; 4] = b"PAR1";
 
+/// The names that columns of ids have in files of this program.
+const ID_NAMES: [&str; 6] = ["id", "node_id", "src", "dst", "src_id", "dst_id"];
+
 /// The rows of a file with columns of ids, batch by batch.
 pub(crate) struct FileRows {
     reader: Reader,
     /// True for CSV, whose empty fields are null.
     pub(crate) is_csv: bool,
-    /// The fields of the first line of a CSV file, if they may be ids. The batches do not have them.
+    /// The number of all columns of the file.
+    pub(crate) num_columns: usize,
+    /// The fields of the first line of a CSV file without a header. The batches do not have them.
     pub(crate) first_row: Option<Vec<String>>,
 }
 
@@ -44,9 +49,10 @@ pub(crate) fn file_rows(path: &Path, names: &[&str]) -> Result<FileRows, TableEr
     if start == PARQUET {
         let file = ParquetFile::open(path)?;
         let found = file.names();
+        let num_columns = found.len();
         let names = choose(path, &found, names)?.into_iter().map(|at| found[at].clone()).collect();
         let reader = Reader::Parquet { file: Box::new(file), names, next_group: 0, rows: None };
-        return Ok(FileRows { reader, is_csv: false, first_row: None });
+        return Ok(FileRows { reader, is_csv: false, num_columns, first_row: None });
     }
     let is_tsv = path.to_string_lossy().contains(".tsv");
     let separator = if is_tsv { b'\t' } else { b',' };
@@ -55,15 +61,27 @@ pub(crate) fn file_rows(path: &Path, names: &[&str]) -> Result<FileRows, TableEr
     let has_names = names.iter().all(|name| fields.iter().any(|field| field == name));
     let first_row = (!has_names).then(|| positions.iter().map(|&at| fields[at].clone()).collect());
     let rows = CsvRows::with_positions(path, separator, &fields, &positions, &Arc::default(), 0)?;
-    Ok(FileRows { reader: Reader::Csv(Box::new(rows)), is_csv: true, first_row })
+    Ok(FileRows { reader: Reader::Csv(Box::new(rows)), is_csv: true, num_columns: fields.len(), first_row })
 }
 
-/// Returns the positions of the columns with ids among all columns.
+/// Returns the positions of the columns with ids among all columns. Without names, the columns are in the order of `names`;
+/// a name of another column of ids shows that the file is of another kind, or has its columns in another order.
 fn choose(path: &Path, found: &[String], names: &[&str]) -> Result<Vec<usize>, TableError> {
     let by_name: Option<Vec<usize>> = names.iter().map(|name| found.iter().position(|other| other == name)).collect();
+    let has_id_name = found.iter().any(|name| ID_NAMES.contains(&name.as_str()));
     match by_name {
         Some(positions) => Ok(positions),
-        None if found.len() == names.len() => Ok((0..names.len()).collect()),
+        None if found.len() == names.len() && !has_id_name => Ok((0..names.len()).collect()),
+        None if has_id_name => {
+            let columns = if names.len() == 1 { "column" } else { "columns" };
+            let why = format!(
+                "its columns are {}: expected the {columns} {}. `node_id`, `src_id` and `dst_id` have row numbers, the others ids \
+                 of tables",
+                found.join(", "),
+                names.join(" and ")
+            );
+            Err(TableError::file(path, why))
+        }
         None => {
             let expected = match names {
                 [name] => format!("one column of ids, or a column {name}"),

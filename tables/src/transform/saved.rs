@@ -4,7 +4,7 @@ use super::Fitted;
 use super::feature::FittedFeature;
 use super::impute::FittedImpute;
 use crate::TableError;
-use edgecut_graph::{META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
+use edgecut_graph::{GroupLimits, META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,6 +43,9 @@ pub(crate) struct SavedType {
     /// The name of each class, if labels are texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classes: Option<Vec<String>>,
+    /// The division of groups into splits, if groups decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group_limits: Option<GroupLimits>,
 }
 
 /// A feature and its transform.
@@ -123,14 +126,14 @@ impl Transforms {
 
     /// Returns true if there is nothing to save.
     pub fn is_empty(&self) -> bool {
-        let is_empty = |of_type: &SavedType| of_type.features.is_empty() && of_type.classes.is_none();
+        let is_empty = |of_type: &SavedType| *of_type == SavedType::default();
         self.time_unit.is_none() && self.node_types.values().chain(self.edge_types.values()).all(is_empty)
     }
 }
 
 impl SavedType {
     /// The transforms of a type without features.
-    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None };
+    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None, group_limits: None };
 
     /// Returns the feature `name`.
     pub(crate) fn feature(&self, name: &str) -> Option<FittedFeature> {

@@ -3,7 +3,7 @@
 use super::file_header::FileHeader;
 use super::{ModelFileError, table_id_ends_name, table_ids_name};
 use edgecut_dist_sampler::{DistGraph, SampleError};
-use edgecut_graph::{NodeTypeId, TableIds};
+use edgecut_graph::{NodeTypeId, TableIds, TextIds};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use serde::{Deserialize, Serialize};
@@ -116,21 +116,33 @@ impl SavedIds {
     /// # Errors
     /// [`ModelFileError`] if the file cannot be read, or if the texts do not follow each other.
     pub(super) fn hashes(&mut self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<Vec<u128>, ModelFileError> {
+        Ok(match self.read(header, rows)? {
+            TableIds::Numbers(numbers) => numbers.into_iter().map(|number| self.hasher.of_number(number)).collect(),
+            TableIds::Texts(texts) => (0..texts.num_texts()).map(|at| xxh3_128(texts.get(at))).collect(),
+        })
+    }
+
+    /// Reads the ids of some rows.
+    ///
+    /// # Errors
+    /// As for [`hashes`](Self::hashes).
+    pub(super) fn read(&self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<TableIds, ModelFileError> {
         match self.kind {
             IdKind::Unknown | IdKind::Rows | IdKind::TableRows => {
                 let words = header.words::<4>(&self.ids, rows)?;
-                Ok(words.iter().map(|&word| self.hasher.of_number(i64::from(u32::from_le_bytes(word)))).collect())
+                Ok(TableIds::Numbers(words.iter().map(|&word| i64::from(u32::from_le_bytes(word))).collect()))
             }
             IdKind::Numbers => {
                 let words = header.words::<8>(&self.ids, rows)?;
-                Ok(words.iter().map(|&word| self.hasher.of_number(i64::from_le_bytes(word))).collect())
+                Ok(TableIds::Numbers(words.iter().map(|&word| i64::from_le_bytes(word)).collect()))
             }
-            IdKind::Texts => self.hashes_of_texts(header, rows),
+            IdKind::Texts => self.read_texts(header, rows).map(TableIds::Texts),
         }
     }
 
-    fn hashes_of_texts(&self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<Vec<u128>, ModelFileError> {
-        let Some(ends) = &self.ends else { return Ok(Vec::new()) };
+    fn read_texts(&self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<TextIds, ModelFileError> {
+        let mut texts = TextIds::default();
+        let Some(ends) = &self.ends else { return Ok(texts) };
         let num_bytes = self.ids.shape.first().map_or(0, |&bytes| bytes as u64);
         // The texts of these rows begin where the text of the row before ends.
         let before = header.words::<8>(ends, &(rows.start.saturating_sub(1)..rows.start))?;
@@ -144,11 +156,10 @@ impl SavedIds {
         let mut bytes = vec![0; (last - start) as usize];
         header.read_at(&self.ids, start as usize, &mut bytes)?;
         let mut from = start;
-        let mut hashes = Vec::with_capacity(ends.len());
         for end in ends {
-            hashes.push(xxh3_128(&bytes[(from - start) as usize..(end - start) as usize]));
+            texts.push(&bytes[(from - start) as usize..(end - start) as usize]);
             from = end;
         }
-        Ok(hashes)
+        Ok(texts)
     }
 }

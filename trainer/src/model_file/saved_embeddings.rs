@@ -8,7 +8,7 @@ use super::row_ids::{IdKind, PositionsById, SavedIds};
 use super::shard_writer::SHARD_FORMAT;
 use super::{ModelFileError, ReadData, TrainedOn, embedding_name, original_ids_name};
 use edgecut_dist_sampler::SetRow;
-use edgecut_graph::Meta;
+use edgecut_graph::{Meta, TableIds, TextIds};
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use std::collections::BTreeSet;
@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const PIECE_BYTES: usize = 1 << 20;
 /// The maximum number of unneeded bytes between two wanted rows that are read in one system call instead of two.
 const GAP_BYTES: usize = 16 << 10;
+
+/// The number of ids that are read at once.
+const IDS_AT_ONCE: usize = 1 << 16;
 
 /// The embeddings of a saved model, in memory or in their files. Each process reads only the rows that it needs, so
 /// that no process holds a whole table.
@@ -318,6 +321,30 @@ impl SavedEmbeddings {
         Ok(values)
     }
 
+    /// Reads the ids that nodes of a type had in the table of the training. `nodes` are original ids in ascending order. Returns
+    /// `None` if the ids were row numbers, or if the file does not say them.
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
+    pub fn table_ids(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Option<TableIds>, ModelFileError> {
+        let kind = self.id_kind(&size.node_type);
+        let Contents::InFiles { model, index } = &self.contents else { return Ok(None) };
+        if !matches!(kind, IdKind::Numbers | IdKind::Texts) {
+            return Ok(None);
+        }
+        let EmbeddingSize { node_type, num_nodes, dim } = size;
+        let wanted = WantedRows {
+            node_type,
+            dim: *dim,
+            num_nodes: *num_nodes,
+            nodes,
+            first_shard: 0,
+            ids: None,
+            may_differ: false,
+        };
+        Files { model, index, wanted: &wanted }.read_table_ids(kind).map(Some)
+    }
+
     /// Calls `set` once for each wanted row that is saved, with its position in `wanted.nodes` and its values. Returns the
     /// positions of the others, which are new nodes.
     ///
@@ -441,6 +468,61 @@ impl Files<'_> {
             checked.insert(shard.file.clone());
         }
         Ok(())
+    }
+
+    /// Reads the ids of the wanted nodes in their table, which are of this kind.
+    fn read_table_ids(&self, kind: IdKind) -> Result<TableIds, ModelFileError> {
+        let WantedRows { node_type, nodes, .. } = *self.wanted;
+        let Some(number) = self.index.table(node_type) else {
+            return Err(self.wrong(format!("it has no embedding of node type {node_type}")));
+        };
+        let mut numbers = vec![0; nodes.len()];
+        let mut texts = vec![Vec::new(); nodes.len()];
+        let mut left = nodes.len();
+        let folder = shard_folder(self.model)?;
+        for shard in &self.index.shards {
+            let num_rows = shard.rows[number];
+            if left == 0 || num_rows == 0 {
+                continue;
+            }
+            if shard.id_kind(number) != kind {
+                return Err(
+                    self.wrong(format!("the ids of node type {node_type} are numbers in some files, texts in others"))
+                );
+            }
+            let path = folder.join(&shard.file);
+            let header = FileHeader::read(&path)?;
+            self.check(&header, shard)?;
+            let originals = header.expect(&original_ids_name(node_type), Dtype::U32, &[num_rows])?;
+            let ids = SavedIds::open(&header, kind, node_type, num_rows)?;
+            for start in (0..num_rows).step_by(IDS_AT_ONCE) {
+                let piece = start..num_rows.min(start + IDS_AT_ONCE);
+                let originals = header.words::<4>(&originals, &piece)?.into_iter().map(u32::from_le_bytes);
+                let mut wanted = Vec::new();
+                for (row, original) in originals.enumerate() {
+                    wanted.extend(nodes.binary_search(&original).ok().map(|position| (row, position)));
+                }
+                if wanted.is_empty() {
+                    continue;
+                }
+                match ids.read(&header, &piece)? {
+                    TableIds::Numbers(found) => wanted.iter().for_each(|&(row, at)| numbers[at] = found[row]),
+                    TableIds::Texts(found) => wanted.iter().for_each(|&(row, at)| texts[at] = found.get(row).to_vec()),
+                }
+                left = left.saturating_sub(wanted.len());
+            }
+        }
+        if left > 0 {
+            return Err(
+                self.wrong(format!("it is incomplete: its files lack the ids of {left} nodes of type {node_type}"))
+            );
+        }
+        if kind == IdKind::Numbers {
+            return Ok(TableIds::Numbers(numbers));
+        }
+        let mut joined = TextIds::default();
+        texts.iter().for_each(|text| joined.push(text));
+        Ok(TableIds::Texts(joined))
     }
 
     /// Reads the wanted rows of one file.

@@ -117,7 +117,7 @@ impl TrainedOn {
     pub fn new(meta: &Meta) -> Self {
         let is_told = tells_tables(meta);
         let node_types = meta.node_types.iter().map(|t| {
-            let TypeDigests { ids, transforms, classes, content } = &t.digests;
+            let TypeDigests { ids, transforms, classes, content, .. } = &t.digests;
             let identity = TypeIdentity {
                 ids: fingerprint(ids, !t.has_id_map),
                 content: content.clone().filter(|_| !t.has_id_map),
@@ -301,10 +301,12 @@ impl TrainedOn {
     }
 
     /// Returns true if the ids of the nodes of a type are row numbers, here and in the training, and the nodes have other
-    /// features, labels, splits or times here.
+    /// features, labels, splits or times here. Nodes that updates have added after the nodes of the training do not count.
     pub(crate) fn has_other_content(&self, meta: &Meta, node_type: &str) -> bool {
         self.is_true_of(meta, node_type, |trained, found| {
-            trained.content.is_some() && found.content.is_some() && trained.content != found.content
+            let (Some(trained), Some(found)) = (&trained.content, &found.content) else { return false };
+            let is_earlier = meta.node_types.iter().any(|of_type| of_type.digests.earlier_contents.contains(trained));
+            trained != found && !is_earlier
         })
     }
 

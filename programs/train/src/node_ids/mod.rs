@@ -5,7 +5,6 @@ pub(crate) mod npy_numbers;
 use crate::exit::UsageError;
 use crate::job::reported_once;
 use anyhow::{Context, bail, ensure};
-use edgecut_cli::message;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{ID_MAP_FILE, Meta, NodeTypeId, node_file};
@@ -47,6 +46,7 @@ impl IdFileForm {
 pub(crate) struct NodeIdFile {
     flag: &'static str,
     path: PathBuf,
+    form: IdFileForm,
     list: IdList,
     /// True if ids are row numbers also in a graph from tables with ids.
     are_row_numbers: bool,
@@ -70,7 +70,7 @@ impl NodeIdFile {
         };
         let num_rows = list.columns.first().map_or(0, IdColumn::num_rows);
         ensure!(num_rows > 0, "{flag} {}: it has no ids", path.display());
-        Ok(Self { flag, path: path.to_owned(), list, are_row_numbers })
+        Ok(Self { flag, path: path.to_owned(), form, list, are_row_numbers })
     }
 
     /// Returns the checksum of the ids, which must be equal on all ranks.
@@ -95,38 +95,18 @@ impl NodeIdFile {
             let found = self.find_distinct(column, node_type, root, graph, world)?;
             columns.push(column.rows().iter().map(|&at| found[at as usize]).collect::<Vec<u32>>());
         }
-        let has_header = self.list.first_may_be_header && columns.iter().all(|nodes| nodes[0] == NO_NODE);
-        if has_header && world.rank() == 0 {
-            let fields: Vec<String> = self.list.columns.iter().map(|column| column.text(0)).collect();
-            let path = self.path.display();
-            message!(
-                "note: {} {path}: {} is read as the header, since no node has this id",
-                self.flag,
-                fields.join(",")
-            );
-        }
-        let first = usize::from(has_header);
-        let checked = self.check_columns(&columns, first, types, graph.part().meta());
+        let checked = self.check_columns(&columns, types, graph.part().meta());
         reported_once(checked, graph.cluster(), world)?;
-        columns.iter_mut().for_each(|nodes| drop(nodes.drain(..first)));
         Ok(columns)
     }
 
-    /// Checks that there are ids from the row `first` on, and that all have nodes.
-    fn check_columns(
-        &self,
-        columns: &[Vec<u32>],
-        first: usize,
-        types: &[NodeTypeId],
-        meta: &Meta,
-    ) -> anyhow::Result<()> {
+    /// Checks that all ids have nodes.
+    fn check_columns(&self, columns: &[Vec<u32>], types: &[NodeTypeId], meta: &Meta) -> anyhow::Result<()> {
         for (end, (nodes, node_type)) in columns.iter().zip(types).enumerate() {
             let of_type = &meta.node_types[node_type.index()];
             let by_row = self.are_row_numbers || !of_type.has_id_map;
             let limit = by_row.then(|| of_type.book.num_nodes());
-            let nodes = &nodes[first..];
-            ensure!(!nodes.is_empty(), "{} {}: it has no ids but a header", self.flag, self.path.display());
-            self.check(end, nodes, first, &of_type.name, limit)?;
+            self.check(end, nodes, &of_type.name, limit)?;
         }
         Ok(())
     }
@@ -158,7 +138,11 @@ impl NodeIdFile {
         for on_disk in part.parts_on_disk() {
             let name = node_file(on_disk, &of_type.name, ID_MAP_FILE);
             let file = meta.open_file(root, &name)?;
-            column.find_in(&root.join(&name), file, |position, original| mine.push([position, original]))?;
+            let nodes = meta.book_on_disk(node_type).range(on_disk);
+            let first = part.owned(node_type).start;
+            let rows = (nodes.start - first) as usize..(nodes.end - first) as usize;
+            let originals = &part.nodes(node_type).original_ids[rows];
+            column.find_in(&root.join(&name), file, originals, |position, original| mine.push([position, original]))?;
         }
         let mut found = vec![NO_NODE; column.num_distinct()];
         // All ranks exchange what they have found, in steps of a limited size.
@@ -169,24 +153,14 @@ impl NodeIdFile {
         for _ in 0..steps[0] {
             let piece = pieces.next().unwrap_or_default();
             for of_rank in world.all_gather(bytemuck::cast_slice(piece))? {
-                for [position, original] in bytemuck::pod_collect_to_vec::<u8, [u32; 2]>(&of_rank) {
-                    found[position as usize] = original;
-                }
+                add_found(&of_rank, of_type.book.num_nodes(), &mut found)?;
             }
         }
         Ok(found)
     }
 
-    /// Checks that the ids of a column have nodes. `nodes` are those of the rows from `first` on. `limit` is the number of
-    /// nodes if ids are row numbers.
-    fn check(
-        &self,
-        end: usize,
-        nodes: &[u32],
-        first: usize,
-        node_type: &str,
-        limit: Option<usize>,
-    ) -> anyhow::Result<()> {
+    /// Checks that the ids of a column have nodes. `limit` is the number of nodes if ids are row numbers.
+    fn check(&self, end: usize, nodes: &[u32], node_type: &str, limit: Option<usize>) -> anyhow::Result<()> {
         let num_unknown = nodes.iter().filter(|&&node| node == NO_NODE).count();
         if num_unknown == 0 {
             return Ok(());
@@ -194,7 +168,7 @@ impl NodeIdFile {
         let column = &self.list.columns[end];
         let unknown = nodes.iter().enumerate().filter(|(_, node)| **node == NO_NODE).take(FEW);
         let mut shown: Vec<String> =
-            unknown.map(|(row, _)| format!("{} (row {})", column.text(column.rows()[first + row]), row + 1)).collect();
+            unknown.map(|(row, _)| format!("{} (row {})", column.text(column.rows()[row]), row + 1)).collect();
         if num_unknown > FEW {
             shown.push(format!("and {} more", num_unknown - FEW));
         }
@@ -206,7 +180,11 @@ impl NodeIdFile {
         let flag = self.flag;
         let path = self.path.display();
         let of_all = format!("{num_unknown} of {} {what} do not exist", nodes.len());
-        let shown = shown.join(", ");
+        let mut shown = shown.join(", ");
+        if self.list.lacks_header && nodes[0] == NO_NODE {
+            let names = self.form.names(self.are_row_numbers).join(",");
+            shown.push_str(&format!(". If row 1 is a header, write it as {names}"));
+        }
         match limit {
             Some(num_nodes) => bail!(
                 "{flag} {path}: {of_all}: {shown}. There are {num_nodes} nodes of the type {node_type}, whose ids are their \
@@ -218,6 +196,21 @@ impl NodeIdFile {
             ),
         }
     }
+}
+
+/// Adds the nodes that a rank has found: pairs of the position of an id and the original id of its node.
+///
+/// # Errors
+/// Fails for a message with other positions or nodes than there are.
+fn add_found(of_rank: &[u8], num_nodes: usize, found: &mut [u32]) -> anyhow::Result<()> {
+    let (pairs, rest) = of_rank.as_chunks::<8>();
+    ensure!(rest.is_empty(), "a rank sent a truncated list of ids");
+    for pair in pairs {
+        let [position, original]: [u32; 2] = bytemuck::pod_read_unaligned(pair);
+        ensure!((original as usize) < num_nodes, "a rank sent a node that does not exist");
+        *found.get_mut(position as usize).context("a rank sent the node of an id that is not wanted")? = original;
+    }
+    Ok(())
 }
 
 fn read_array_of_ids(path: &Path, form: IdFileForm) -> anyhow::Result<IdList> {
@@ -234,4 +227,23 @@ fn read_array_of_ids(path: &Path, form: IdFileForm) -> anyhow::Result<IdList> {
     };
     let (sources, destinations) = numbers.split_at(num_pairs);
     Ok(IdList::of_numbers(path, &[sources, destinations])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_messages_of_ranks_are_errors() {
+        let mut found = vec![NO_NODE; 2];
+        let message = |pairs: &[[u32; 2]]| bytemuck::cast_slice::<_, u8>(pairs).to_vec();
+        add_found(&message(&[[1, 6]]), 7, &mut found).expect("a node");
+        assert_eq!(found, [NO_NODE, 6]);
+        for (damaged, expected) in
+            [(message(&[[2, 6]]), "not wanted"), (message(&[[0, 7]]), "does not exist"), (vec![0; 9], "truncated")]
+        {
+            let error = add_found(&damaged, 7, &mut found).expect_err("a damaged message").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

@@ -87,6 +87,7 @@ fn is_file(text: &str) -> bool {
 fn flags(args: &PredictArgs) -> Vec<Flag> {
     const READ_PARTS: &[Request] = &[Nodes, Edges, Pairs, TopK];
     let part = &args.part;
+    let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
     let whole = &part.whole;
     vec![
         ("--ogb-submission", args.ogb_submission.is_some(), &[Nodes]),
@@ -97,7 +98,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
         ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges]),
         ("--seed-time", args.seed_time.is_some(), &[Nodes, Edges]),
         ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges]),
-        ("--seed", args.seed.is_some(), READ_PARTS),
+        ("--seed", args.seed.is_some() && !is_random_start, &[Nodes, Edges]),
         ("--graphs", args.graphs.is_some(), &[Graphs]),
         ("--edges", args.edges.is_some(), &[Edges]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),

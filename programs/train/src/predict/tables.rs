@@ -1,15 +1,17 @@
 //! Learned vectors of a saved model: an embedding table, or the relation vectors of a decoder.
 
-use super::args::{PredictArgs, Rows};
-use super::files::{Columns, RELATION_NAMES, RowsFile};
+use super::args::{Format, PredictArgs, Rows};
+use super::files::{Columns, NamedColumns, RELATION_NAMES, RowsFile, USER_ID};
 use super::model::{open, open_link};
 use super::values::Values;
 use super::{PredictFlags, prepare_out, print};
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::tasks::Open;
+use crate::user_ids::UserColumn;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
+use edgecut_graph::TableIds;
 use edgecut_output::write_output;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::model_file::{EmbeddingSize, SavedEmbeddings};
@@ -56,14 +58,18 @@ fn write_table<B: TrainingBackend>(
     let embeddings = model.embeddings();
     let size = table_of(args, embeddings)?;
     let columns = Columns::of_numbers(&["node_id"], "embedding", size.dim);
-    let mut file = (world.rank() == 0)
-        .then(|| RowsFile::create("predictions", args, columns, Vec::new(), size.num_nodes))
-        .transpose()?;
+    let mut file = None;
+    if world.rank() == 0 {
+        let named: NamedColumns =
+            ids_of(args, embeddings, &size, &[])?.map(|empty| (USER_ID, empty)).into_iter().collect();
+        file = Some(RowsFile::create("predictions", args, columns, named, size.num_nodes)?);
+    }
     for first in (0..size.num_nodes).step_by(BLOCK) {
         if let Some(file) = &mut file {
             let nodes: Vec<u32> = (first as u32..(first + BLOCK).min(size.num_nodes) as u32).collect();
             let values = embeddings.rows(&size, &nodes).context("--load-model")?;
-            file.push(&[&nodes], &[], &Values::Numbers(values))?;
+            let ids: Vec<UserColumn> = ids_of(args, embeddings, &size, &nodes)?.into_iter().collect();
+            file.push(&[&nodes], &ids, &Values::Numbers(values))?;
         }
         // Meeting at every block bounds the wait for rank 0 to the time of one block.
         world.barrier()?;
@@ -72,6 +78,24 @@ fn write_table<B: TrainingBackend>(
         file.commit()?;
     }
     Ok(size.num_nodes)
+}
+
+/// Returns the ids that nodes had in the table of the training, for a file with these; `None` if they were row numbers.
+fn ids_of(
+    args: &PredictArgs,
+    embeddings: &SavedEmbeddings,
+    size: &EmbeddingSize,
+    nodes: &[u32],
+) -> anyhow::Result<Option<UserColumn>> {
+    if args.format == Format::Npy {
+        return Ok(None);
+    }
+    Ok(embeddings.table_ids(size, nodes).context("--load-model")?.map(|ids| match ids {
+        TableIds::Numbers(numbers) => UserColumn::Numbers(numbers),
+        TableIds::Texts(texts) => {
+            UserColumn::Texts((0..texts.num_texts()).map(|at| texts.get(at).to_vec().into()).collect())
+        }
+    }))
 }
 
 /// Returns the table of `--node-type`, or the only one.
