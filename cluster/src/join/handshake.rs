@@ -43,7 +43,7 @@ use crate::token::Token;
 use crate::wire::Timed;
 
 /// The version of all protocols of this crate. Both sides of a connection must have the same version.
-pub(crate) const PROTOCOL_VERSION: u32 = 10;
+pub(crate) const PROTOCOL_VERSION: u32 = 11;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 /// The magic and the version, with which both sides begin in every version of the protocol.

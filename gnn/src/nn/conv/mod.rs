@@ -5,6 +5,7 @@
 
 mod aggregation;
 mod edge_attention;
+mod edge_data;
 mod flags;
 mod gcn_norm;
 mod hetero;
@@ -15,6 +16,7 @@ mod relation_aggregation;
 mod relation_weights;
 
 pub use aggregation::Aggregation;
+pub use edge_data::{EdgeData, EdgeWeighting};
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 pub use gcn_norm::{GcnNorm, GcnNormError};
 pub use hetero::{EdgeShape, HeteroConv, HeteroShape};
@@ -50,6 +52,11 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
     /// Activation that follows the convolution in the hidden layers of a network without encoders and pooling.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
+
+    /// Returns the use that the convolution makes of the weights of edges.
+    fn edge_weighting(&self) -> EdgeWeighting {
+        EdgeWeighting::None
+    }
 
     /// Checks the settings for layers with this number of input and output columns.
     ///
@@ -208,21 +215,6 @@ pub struct ConvInput<'a, B: Backend> {
     pub pass: LayerPass,
     /// Activation to apply to the output.
     pub activation: Activation,
-}
-
-/// Values of the edges of a block. A convolution may ignore them. Cloning is cheap.
-#[derive(Debug, Clone)]
-pub struct EdgeData<B: Backend> {
-    /// Normalisation of a GCN, if the batch has it.
-    pub gcn_norm: Option<GcnNorm>,
-    /// Features, `[num_edges, edge_channels]`, if the convolution reads them and the edges have some.
-    pub features: Option<Tensor<B, 2>>,
-}
-
-impl<B: Backend> Default for EdgeData<B> {
-    fn default() -> Self {
-        Self { gcn_norm: None, features: None }
-    }
 }
 
 /// The input of a [`TypedConv`].
