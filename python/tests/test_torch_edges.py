@@ -202,7 +202,8 @@ def test_models_that_read_times_compute_the_same(graph, tmp_path, flags):
 def test_typed_models_that_read_times_compute_the_same_on_three_parts(typed_graph, tmp_path, flags):
     parts = tmp_path / "parts"
     flags = (*flags, *TIMES)
-    run("partition-graph", "--dataset", typed_graph, "--num-partitions", 3, "--output-dir", parts)
+    named = ("--dataset", "typed", "--dataset-dir", typed_graph)
+    run("partition-graph", *named, "--num-partitions", 3, "--output-dir", parts)
     check(parts, typed_graph, flags, tmp_path)
 
 

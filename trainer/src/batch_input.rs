@@ -10,7 +10,7 @@ use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::NodeFields;
 use edgecut_gnn::nn::{EdgeWeighting, GcnNorm};
-use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
+use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks, GnnBackend, GnnKernels, Precision};
 use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -34,6 +34,10 @@ pub struct BatchOptions {
     pub gcn_norm: bool,
     /// The factors of messages to compute from the weights of edges, for the edge types whose weights the schema has.
     pub edge_weighting: EdgeWeighting,
+    /// The blocks of edges to prepare for edge types without features.
+    pub edge_blocks: EdgeBlocks,
+    /// The blocks of edges to prepare for edge types with features.
+    pub edge_blocks_with_features: EdgeBlocks,
     /// True to divide feature rows by their sums.
     pub normalize_features: bool,
     /// True to prepare the data that only a backward pass reads.
@@ -51,6 +55,8 @@ impl Default for BatchOptions {
             labels: true,
             gcn_norm: false,
             edge_weighting: EdgeWeighting::None,
+            edge_blocks: EdgeBlocks::None,
+            edge_blocks_with_features: EdgeBlocks::All,
             normalize_features: false,
             for_training: false,
             maps_features: false,
@@ -70,6 +76,8 @@ impl BatchOptions {
             } else {
                 EdgeWeighting::None
             },
+            edge_blocks: config.kind.edge_blocks(false),
+            edge_blocks_with_features: config.kind.edge_blocks(true),
             normalize_features: config.normalize_features,
             for_training,
             maps_features: config.encoders,
@@ -201,11 +209,12 @@ impl<B: GnnBackend> TensorBatch<B> {
             blocks.par_iter().enumerate().for_each(prepare);
         });
         for (edges, blocks) in schema.edge_types.iter().zip(&blocks) {
-            if edges.encoded_width() > 0 {
-                // Messages depend on weights of the layer, so that all of them have gradients.
-                let of_edges = blocks.par_iter().flat_map_iter(Block::blocks_of_edges);
-                of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training, device));
-            }
+            let which = if edges.encoded_width() > 0 { options.edge_blocks_with_features } else { options.edge_blocks };
+            // Rows that the layer computes depend on its weights, so that all of them have gradients. Given rows have
+            // gradients only if they encode times.
+            let has_gradients = which == EdgeBlocks::All || edges.time_dim > 0;
+            let of_edges = blocks.par_iter().flat_map_iter(|block| block.blocks_of_edges(which));
+            of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training && has_gradients, device));
         }
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
         let mut in_weights = Vec::new();
@@ -258,13 +267,16 @@ impl<B: GnnBackend> TensorBatch<B> {
             input = input.with_edge_features(rows).map_err(TrainError::batch)?;
         }
         if schema.time_dim() > 0 {
-            let place = |of_type: Option<Vec<f32>>| {
-                let of_type = of_type?;
+            let mut placed = Vec::with_capacity(ages.len());
+            for of_type in ages {
                 // Differences of times exceed the range of 16-bit numbers.
-                let shape = [of_type.len(), 1];
-                Some(place_rows::<B>(of_type, (shape, Precision::F32), None, device))
-            };
-            input = input.with_edge_ages(ages.into_iter().map(place).collect()).map_err(TrainError::batch)?;
+                let rows = of_type.map(|ages| {
+                    let shape = [ages.len(), 1];
+                    place_rows::<B>(ages, (shape, Precision::F32), None, device)
+                });
+                placed.push(rows);
+            }
+            input = input.with_edge_ages(placed).map_err(TrainError::batch)?;
         }
         if !matches!(options.edge_weighting, EdgeWeighting::None | EdgeWeighting::GcnNorm) {
             let mut factors = Vec::with_capacity(graphs.len());

@@ -42,14 +42,14 @@ fn stack(kind: ConvKind) -> impl Fn(&GraphSchema) -> NetworkConfig + Sync {
 
 /// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which: &Which) -> Vec<Vec<StepGradients>> {
-    let schema = |meta: &Meta| GraphSchema::new(meta).expect("types");
-    steps_over(&schema, (dir, world_size), batch_size, model, which)
+    steps_over(&|meta| GraphSchema::new(meta).expect("types"), dir, world_size, batch_size, model, which)
 }
 
 /// Like [`steps`], for models that read values of edges, which the function adds to the types of the graph.
 fn steps_over(
     schema: &(dyn Fn(&Meta) -> GraphSchema + Sync),
-    (dir, world_size): (&Path, usize),
+    dir: &Path,
+    world_size: usize,
     batch_size: usize,
     model: &Model,
     which: &Which,
@@ -277,12 +277,12 @@ fn ranks_together_step_like_one_over_values_of_edges() {
     add_values(&mut typed);
     let values: Vec<f32> = (0..150 * 2).map(|i| (i as f32 * 0.37).sin()).collect();
     typed.node_types[2].features = Some(Features::F32 { values: values.into(), dim: 2 });
-    let folder = |name: &str, parts: u32| dir.path().join(format!("{name}{parts}"));
     for parts in [1, 2, 3] {
-        write_parts(&plain, parts, Method::Metis { recursive: false }, &folder("plain", parts));
-        write_parts(&typed, parts, Method::Random, &folder("typed", parts));
+        write_parts(&plain, parts, Method::Metis { recursive: false }, &dir.path().join(format!("plain{parts}")));
+        write_parts(&typed, parts, Method::Random, &dir.path().join(format!("typed{parts}")));
     }
-    let seeds = Which::Listed((0..48).map(|i| (i * 37 + 5) % 150).collect());
+    // One step: sums over hubs are large, and Adam turns the rounding of gradients near zero into whole steps.
+    let seeds = Which::Listed((0..24).map(|i| (i * 37 + 5) % 150).collect());
     let mut compared = 0;
     for model in ["sage", "graphconv", "gcn", "gatv2", "transformer", "gine", "rgcn", "hgt"] {
         let kind = kind_named(model);
@@ -307,13 +307,14 @@ fn ranks_together_step_like_one_over_values_of_edges() {
                 let network = move |schema: &GraphSchema| {
                     let output = NetworkOutput { node_type: NODES, channels: 4 };
                     let config = NetworkConfig::typed(kind, schema.clone(), output, 8, 2);
-                    NetworkConfig { encoders: has_encoders, ..config }
+                    NetworkConfig { encoders: has_encoders, layer_norm: true, ..config }
                 };
                 let schema = move |meta: &Meta| reads.schema(kind, meta);
-                let one = steps_over(&schema, (&folder(name, 1), 1), 24, &network, &seeds).remove(0);
+                let whole = dir.path().join(format!("{name}1"));
+                let one = steps_over(&schema, &whole, 1, 24, &network, &seeds).remove(0);
                 for (parts, ranks) in [(1, 2), (2, 2), (3, 3)] {
-                    let batch_size = 24 / ranks;
-                    let many = steps_over(&schema, (&folder(name, parts), ranks), batch_size, &network, &seeds);
+                    let folder = dir.path().join(format!("{name}{parts}"));
+                    let many = steps_over(&schema, &folder, ranks, 24 / ranks, &network, &seeds);
                     assert_same_steps(&many, &one, &format!("{model} {reads:?} on {name}{parts}, {ranks} ranks"));
                     compared += 1;
                 }

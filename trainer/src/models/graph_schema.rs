@@ -123,6 +123,11 @@ impl EdgeTypeSchema {
     pub fn encoded_width(&self) -> usize {
         self.edge_dim.saturating_add(self.time_dim)
     }
+
+    /// Returns whether the model reads features, times or weights of edges.
+    fn has_values(&self) -> bool {
+        self.encoded_width() > 0 || self.weighted
+    }
 }
 
 fn is_false(value: &bool) -> bool {
@@ -411,8 +416,7 @@ impl GraphSchema {
                     format!("nodes with {} features{embedding}", nodes.feature_dim)
                 }
             });
-            let plain = |edges: &EdgeTypeSchema| edges.encoded_width() == 0 && !edges.weighted;
-            let edges = schema.edge_types.iter().filter(|edges| names || !plain(edges)).map(|edges| {
+            let edges = schema.edge_types.iter().filter(|edges| names || edges.has_values()).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
                 let mut features = String::new();
                 if edges.edge_dim > 0 {

@@ -351,12 +351,8 @@ impl<B: Backend> ModelInput<B> {
     /// Returns the values of the edges of a block. `times` encodes times, as further features.
     pub(crate) fn edge_data(&self, edge_type: EdgeTypeId, layer: usize, times: Option<&TimeEncoder<B>>) -> EdgeData<B> {
         let num_edges = self.blocks_of(edge_type).get(layer).map_or(0, Block::num_edges);
-        let of_type = |rows: &[Option<Tensor<B, 2>>]| {
-            let rows = rows.get(edge_type.index()).cloned().flatten();
-            rows.map(|rows| prefix(rows, num_edges))
-        };
-        let mut features = of_type(&self.edge_features);
-        if let (Some(encoder), Some(ages)) = (times, of_type(&self.edge_ages)) {
+        let mut features = rows_of_type(&self.edge_features, edge_type, num_edges);
+        if let (Some(encoder), Some(ages)) = (times, rows_of_type(&self.edge_ages, edge_type, num_edges)) {
             let encoded = encoder.forward(ages);
             features = Some(match features {
                 Some(features) => Tensor::cat(vec![features, encoded], 1),
@@ -398,4 +394,14 @@ impl<B: Backend> ModelInput<B> {
         }
         Ok(())
     }
+}
+
+/// Returns the first rows of an edge type, if it has some.
+fn rows_of_type<B: Backend>(
+    rows: &[Option<Tensor<B, 2>>],
+    edge_type: EdgeTypeId,
+    num_edges: usize,
+) -> Option<Tensor<B, 2>> {
+    let of_type = rows.get(edge_type.index())?.clone()?;
+    Some(prefix(of_type, num_edges))
 }

@@ -119,12 +119,13 @@ fn dense(x: Matrix, dense: &Option<Dense<Grad>>) -> Matrix {
 fn by_head(x: Matrix, relation: &Param<Tensor<Grad, 3>>) -> Matrix {
     let [heads, width, _] = relation.dims();
     let [count, _] = x.dims();
-    let product = |head: usize| {
+    let mut products = Vec::with_capacity(heads);
+    for head in 0..heads {
         let columns = x.clone().slice([0..count, head * width..(head + 1) * width]);
         let matrix = relation.val().slice([head..head + 1, 0..width, 0..width]).reshape([width, width]);
-        columns.matmul(matrix)
-    };
-    Tensor::cat((0..heads).map(product).collect(), 1)
+        products.push(columns.matmul(matrix));
+    }
+    Tensor::cat(products, 1)
 }
 
 fn slow_hgt(layer: &HgtConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>], heads: usize) -> Matrix {
@@ -200,10 +201,13 @@ fn slow_rgcn(layer: &RgcnConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>], wei
         for ends in edges.block.indptr().windows(2) {
             let mut mean = Tensor::zeros([1, width], &rows.device());
             let range = ends[0] as usize..ends[1] as usize;
-            let factor = |edge: usize| weights.map_or(1.0, |weights| f64::from(weights[edges.relation][edge]));
-            let total: f64 = range.clone().map(factor).sum();
-            for edge in range {
-                mean = mean + rows.clone().narrow(0, edge, 1) * (factor(edge) / total);
+            let mut factors = vec![1.0; range.len()];
+            if let Some(weights) = weights {
+                factors = weights[edges.relation][range.clone()].iter().map(|&weight| f64::from(weight)).collect();
+            }
+            let total: f64 = factors.iter().sum();
+            for (edge, factor) in range.zip(factors) {
+                mean = mean + rows.clone().narrow(0, edge, 1) * (factor / total);
             }
             means.push(mean);
         }
@@ -226,8 +230,7 @@ fn an_rgcn_over_features_and_weights_of_edges_equals_its_formula_forward_and_bac
             }
         }
         let (found, zero) = all_values(&any, &incoming, |x, incoming| fast(&any, x, incoming));
-        let slow = |x, incoming: &[Incoming<Grad>]| slow_rgcn(rgcn, x, incoming, weights);
-        let (expected, slow_zero) = all_values(&any, &incoming, slow);
+        let (expected, slow_zero) = all_values(&any, &incoming, |x, incoming| slow_rgcn(rgcn, x, incoming, weights));
         assert_eq!(zero, slow_zero);
         assert_close(&found, &expected, 1e-6, "an R-GCN");
     }

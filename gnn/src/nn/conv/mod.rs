@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 
 use super::mode::Mode;
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, Block, DropoutMask, GnnBackend, Precision};
+use crate::ops::{Activation, Block, DropoutMask, EdgeBlocks, GnnBackend, Precision};
 
 /// The settings of a convolution, which flags set and model files store as JSON.
 pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned {
@@ -52,6 +52,11 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
     /// Activation that follows the convolution in the hidden layers of a network without encoders and pooling.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
+
+    /// Returns the blocks of edges that a layer reads over edges with or without features. Loaders prepare them.
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::All } else { EdgeBlocks::None }
+    }
 
     /// Returns the use that the convolution makes of the weights of edges.
     fn edge_weighting(&self) -> EdgeWeighting {

@@ -178,6 +178,14 @@ macro_rules! convolutions {
                 }
             }
 
+            /// Returns the blocks of edges that a layer reads over edges with or without features.
+            pub fn edge_blocks(self, reads_features: bool) -> EdgeBlocks {
+                match self {
+                    $(Self::$variant(_) => $settings::edge_blocks(reads_features),)*
+                    $(Self::$typed(_) => $typed_settings::edge_blocks(reads_features),)*
+                }
+            }
+
             /// Returns the use that the convolution makes of the weights of edges.
             pub fn edge_weighting(self) -> EdgeWeighting {
                 match self {

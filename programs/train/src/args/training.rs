@@ -233,10 +233,8 @@ impl TrainingArgs {
         let own = &self.model.settings;
         settings.push(Setting::new("hidden_channels", own.hidden_channels, saved.hidden_channels));
         settings.push(Setting::new("no_edge_features", own.no_edge_features, !reads_edge_features));
-        let time_encoding = |dim: Option<usize>| dim.map_or("none".to_owned(), |dim| dim.to_string());
-        let saved_dim = Some(saved.graph.time_dim()).filter(|&dim| dim > 0);
         settings.push(Setting::new("edge_weights", own.edge_weights, saved.graph.has_edge_weights()));
-        settings.push(Setting::new("time_encoding", time_encoding(own.time_encoding), time_encoding(saved_dim)));
+        settings.push(Setting::new("time_encoding", own.time_encoding.unwrap_or(0), saved.graph.time_dim()));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
         let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);

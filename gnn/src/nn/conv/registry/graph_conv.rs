@@ -10,7 +10,7 @@ use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, EdgeWeighting, PygLayer};
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, aggregate, linear};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, aggregate, linear};
 
 /// The settings of a [`GraphConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,10 @@ impl ConvSettings for GraphConvSettings {
         default: Some("sum"),
     }];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
 
     fn edge_weighting(&self) -> EdgeWeighting {
         match self.aggregation {

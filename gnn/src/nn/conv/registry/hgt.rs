@@ -17,7 +17,8 @@ use crate::nn::dense::Dense;
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{
-    Activation, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear, matmul,
+    Activation, EdgeBlocks, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear,
+    matmul,
 };
 
 /// The settings of a [`HgtConv`].
@@ -39,6 +40,10 @@ impl ConvSettings for HgtSettings {
     }];
     const FLAGS: &'static [ConvFlag] = TransformerSettings::FLAGS;
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
+        EdgeBlocks::All
+    }
 
     fn check(&self, channels: usize) -> Result<(), String> {
         super::gat::check_heads(self.heads, self.attention_dropout, channels)

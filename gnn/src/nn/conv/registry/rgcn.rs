@@ -13,7 +13,7 @@ use crate::nn::conv::relation_weights::{Decomposition, RelationWeights};
 use crate::nn::conv::{ConvSettings, EdgeFeatureUse, EdgeWeighting, LayerForm, TypedConv, TypedConvInput};
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, Reduce, linear};
 
 /// The settings of a relational graph convolutional network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,6 +45,10 @@ impl ConvSettings for RgcnSettings {
     ];
 
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
 
     fn edge_weighting(&self) -> EdgeWeighting {
         EdgeWeighting::WeightedMean

@@ -11,7 +11,9 @@ use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
 use crate::nn::conv::order::Order;
 use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting};
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, Reduce, aggregate, aggregate_with_self, linear};
+use crate::ops::{
+    Activation, Block, EdgeBlocks, GnnBackend, Linear, Precision, Reduce, aggregate, aggregate_with_self, linear,
+};
 
 /// The settings of GraphSAGE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,6 +33,10 @@ impl ConvSettings for SageSettings {
         default: Some("mean"),
     }];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
 
     fn edge_weighting(&self) -> EdgeWeighting {
         match self.aggregation {

@@ -11,7 +11,9 @@ use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFe
 use crate::nn::dense::Dense;
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear};
+use crate::ops::{
+    Activation, EdgeBlocks, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear,
+};
 
 /// The settings of a [`TransformerConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -45,6 +47,10 @@ impl ConvSettings for TransformerSettings {
         },
     ];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
+        EdgeBlocks::All
+    }
 
     fn check(&self, channels: usize) -> Result<(), String> {
         super::gat::check_heads(self.heads, self.attention_dropout, channels)
