@@ -49,7 +49,7 @@ pub struct LoaderConfig {
 /// Rejects in-degrees in temporal sampling. In-degrees of the whole graph count edges later than the seed, from which a
 /// model could learn about the future.
 pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: NodeFields) -> Result<(), LoaderError> {
-    if wanted.degrees && sampler.temporal().is_some() {
+    if (wanted.degrees || wanted.in_weights) && sampler.temporal().is_some() {
         return Err(LoaderError::Config {
             what:
                 "in-degrees count edges of all times, including those later than a seed: do not request degrees (a GCN \

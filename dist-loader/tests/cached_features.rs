@@ -18,9 +18,9 @@ use std::sync::Arc;
 use support::{on_machines, on_ranks, write_parts};
 
 const FEATURES: NodeFields =
-    NodeFields { labels: false, times: false, original_ids: false, degrees: false, features: true };
+    NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 
 fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));

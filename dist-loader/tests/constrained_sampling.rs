@@ -77,7 +77,14 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
                 // Shared neighborhoods need distinct seeds.
                 None => Seeds::Listed(ids[..50].to_vec()),
             };
-            let wanted = NodeFields { labels: true, times: true, original_ids: true, degrees: false, features: true };
+            let wanted = NodeFields {
+                labels: true,
+                times: true,
+                original_ids: true,
+                degrees: false,
+                in_weights: false,
+                features: true,
+            };
             let config = LoaderConfig {
                 batch_size: 25,
                 even_batches: false,

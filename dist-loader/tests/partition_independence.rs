@@ -14,7 +14,7 @@ use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
 const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 
 /// The settings of one sampler and loader.
 #[derive(Clone, Debug)]

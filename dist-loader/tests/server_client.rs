@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use support::{graph, in_original_ids, on_ranks, write_parts};
 
 const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Servers in this process that hold the parts in a folder.

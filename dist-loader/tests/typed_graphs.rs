@@ -41,7 +41,14 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
             let labor = (text == CASES[CASES.len() - 1].0).then(Labor::default);
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs")).with_labor(labor);
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
-            let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
+            let wanted = NodeFields {
+                labels: true,
+                times: false,
+                original_ids: true,
+                degrees: true,
+                in_weights: true,
+                features: true,
+            };
             let batch_size = BATCH_SIZE;
             let concurrency = 2;
             let config = LoaderConfig {
@@ -180,7 +187,14 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
     let targets = dataset.node_types[0].targets.as_ref().expect("targets");
     on_ranks(&dir.path().join("3"), 3, &config, |graph, _| {
         let nodes = graph.handle().block_on(graph.find_originals(V0, &(3..80).collect::<Vec<_>>())).expect("all exist");
-        let wanted = NodeFields { labels: true, times: true, original_ids: true, degrees: true, features: true };
+        let wanted = NodeFields {
+            labels: true,
+            times: true,
+            original_ids: true,
+            degrees: true,
+            in_weights: true,
+            features: true,
+        };
         let fetched = graph.handle().block_on(graph.fetch(V0, nodes, wanted)).expect("attributes");
         assert_eq!(fetched.original_ids, (3..80).collect::<Vec<_>>());
         assert_eq!(fetched.times, (3..80).map(|id| id * 3).collect::<Vec<i64>>());

@@ -178,6 +178,7 @@ fn requests_to(part: &Part) -> Vec<Request> {
             times: of_type.has_times,
             original_ids: true,
             degrees: true,
+            in_weights: true,
             features: of_type.feature_dim > 0,
         };
         requests.push(Request::Fetch(FetchRequest { node_type, wanted, rows: words(&rows) }));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
 const FEATURES: NodeFields =
-    NodeFields { labels: false, times: false, original_ids: false, degrees: false, features: true };
+    NodeFields { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 
 #[test]
 fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {

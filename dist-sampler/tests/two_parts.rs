@@ -117,7 +117,8 @@ fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
     let mut wanted_nodes: Vec<u32> = nodes_of(graph, 0).into_iter().rev().collect();
     wanted_nodes.extend(nodes_of(graph, 1));
     wanted_nodes.swap(5, 700);
-    let wanted = NodeFields { labels: true, times: false, original_ids: true, degrees: true, features: true };
+    let wanted =
+        NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
     let fetched = graph.handle().block_on(graph.fetch(NODES, wanted_nodes, wanted)).expect("attributes");
     assert_eq!(fetched.feature_dim, DIM);
     for (i, &id) in fetched.original_ids.iter().enumerate() {
@@ -125,10 +126,12 @@ fn attributes_of_both_parts_arrive_in_the_order_of_the_request() {
         assert_eq!(fetched.features[i * DIM..][..DIM], expected);
         let into_hub = if id == 3 { NUM_NODES - 1 } else { 0 };
         assert_eq!((fetched.labels[i], fetched.degrees[i]), (0, 3 + into_hub));
+        // Edges without weights count 1.
+        assert_eq!(fetched.in_weights[i], fetched.degrees[i] as f32);
     }
     let count = graph.traffic().count();
     let remote = nodes_of(graph, 0).len();
-    let row_bytes = 8 + 4 + 4 + 4 * DIM;
+    let row_bytes = 8 + 4 + 4 + 4 + 4 * DIM;
     assert_eq!(count.remote_nodes, remote as u64);
     assert_eq!(count.remote_bytes, (remote * row_bytes) as u64);
     assert_eq!(count.requests, remote.div_ceil(300 / row_bytes) as u64);

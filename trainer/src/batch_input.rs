@@ -9,8 +9,8 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::NodeFields;
-use edgecut_gnn::nn::GcnNorm;
-use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
+use edgecut_gnn::nn::{EdgeWeighting, GcnNorm};
+use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks, GnnBackend, GnnKernels, Precision};
 use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -32,6 +32,12 @@ pub struct BatchOptions {
     /// True to compute the normalization weights of [`GcnConv`](edgecut_gnn::nn::GcnConv). The loader must then fetch
     /// degrees, and sample neighbors uniformly: neither by weight nor by time.
     pub gcn_norm: bool,
+    /// The factors of messages to compute from the weights of edges, for the edge types whose weights the schema has.
+    pub edge_weighting: EdgeWeighting,
+    /// The blocks of edges to prepare for edge types without features.
+    pub edge_blocks: EdgeBlocks,
+    /// The blocks of edges to prepare for edge types with features.
+    pub edge_blocks_with_features: EdgeBlocks,
     /// True to divide feature rows by their sums.
     pub normalize_features: bool,
     /// True to prepare the data that only a backward pass reads.
@@ -45,8 +51,17 @@ pub struct BatchOptions {
 impl Default for BatchOptions {
     /// Returns options for evaluation: unchanged features, and targets.
     fn default() -> Self {
-        let (gcn_norm, normalize_features, for_training, maps_features, precision) = Default::default();
-        Self { labels: true, gcn_norm, normalize_features, for_training, maps_features, precision }
+        Self {
+            labels: true,
+            gcn_norm: false,
+            edge_weighting: EdgeWeighting::None,
+            edge_blocks: EdgeBlocks::None,
+            edge_blocks_with_features: EdgeBlocks::All,
+            normalize_features: false,
+            for_training: false,
+            maps_features: false,
+            precision: Precision::default(),
+        }
     }
 }
 
@@ -56,6 +71,13 @@ impl BatchOptions {
         Self {
             labels: true,
             gcn_norm: config.kind.needs_gcn_norm(),
+            edge_weighting: if config.graph.has_edge_weights() {
+                config.kind.edge_weighting()
+            } else {
+                EdgeWeighting::None
+            },
+            edge_blocks: config.kind.edge_blocks(false),
+            edge_blocks_with_features: config.kind.edge_blocks(true),
             normalize_features: config.normalize_features,
             for_training,
             maps_features: config.encoders,
@@ -65,7 +87,13 @@ impl BatchOptions {
 
     /// Returns the node data that the loader must fetch.
     pub fn wanted(self) -> NodeFields {
-        NodeFields { labels: self.labels, features: true, degrees: self.gcn_norm, ..NodeFields::default() }
+        NodeFields {
+            labels: self.labels,
+            features: true,
+            degrees: self.gcn_norm,
+            in_weights: self.edge_weighting == EdgeWeighting::GcnNorm,
+            ..NodeFields::default()
+        }
     }
 }
 
@@ -161,8 +189,9 @@ impl<B: GnnBackend> TensorBatch<B> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
-        let MiniBatch { nodes, edges, labels, targets, target_dim, .. } = batch;
-        let (graphs, edge_features) = graphs(schema, &nodes, edges)?;
+        let MiniBatch { nodes, edges, labels, targets, target_dim, seed_times, .. } = batch;
+        let EdgesByType { graphs, features: edge_features, ages, weights } =
+            graphs(schema, &nodes, edges, &seed_times)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
         let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| match within_hop[dst].len() {
@@ -180,15 +209,18 @@ impl<B: GnnBackend> TensorBatch<B> {
             blocks.par_iter().enumerate().for_each(prepare);
         });
         for (edges, blocks) in schema.edge_types.iter().zip(&blocks) {
-            if edges.edge_dim > 0 {
-                // Messages depend on weights of the layer, so that all of them have gradients.
-                let of_edges = blocks.par_iter().flat_map_iter(Block::blocks_of_edges);
-                of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training, device));
-            }
+            let which = if edges.encoded_width() > 0 { options.edge_blocks_with_features } else { options.edge_blocks };
+            // Rows that the layer computes depend on its weights, so that all of them have gradients. Given rows have
+            // gradients only if they encode times.
+            let has_gradients = which == EdgeBlocks::All || edges.time_dim > 0;
+            let of_edges = blocks.par_iter().flat_map_iter(|block| block.blocks_of_edges(which));
+            of_edges.for_each(|block| B::Kernels::prepare_block(block, options.for_training && has_gradients, device));
         }
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
+        let mut in_weights = Vec::new();
         for ((nodes, within_hop), number) in nodes.into_iter().zip(within_hop).zip(0..) {
             let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, cache_slots, .. } = nodes;
+            in_weights.push(nodes.in_weights);
             let cached = cache_slots.iter().filter(|&&slot| slot != NodeBatch::NOT_CACHED).count();
             let rows = input_nodes.len() - cached;
             let described = &schema.node_types[usize::from(number)];
@@ -234,8 +266,36 @@ impl<B: GnnBackend> TensorBatch<B> {
             }
             input = input.with_edge_features(rows).map_err(TrainError::batch)?;
         }
+        if schema.time_dim() > 0 {
+            let mut placed = Vec::with_capacity(ages.len());
+            for of_type in ages {
+                // Differences of times exceed the range of 16-bit numbers.
+                let rows = of_type.map(|ages| {
+                    let shape = [ages.len(), 1];
+                    place_rows::<B>(ages, (shape, Precision::F32), None, device)
+                });
+                placed.push(rows);
+            }
+            input = input.with_edge_ages(placed).map_err(TrainError::batch)?;
+        }
+        if !matches!(options.edge_weighting, EdgeWeighting::None | EdgeWeighting::GcnNorm) {
+            let mut factors = Vec::with_capacity(graphs.len());
+            for (graph, of_type) in graphs.iter().zip(&weights) {
+                let of_type = of_type.clone().map(|weights| options.edge_weighting.factors(graph, weights));
+                let of_type = of_type.transpose().map_err(TrainError::batch)?;
+                if let Some(factors) = &of_type {
+                    B::Kernels::prepare_weights(factors, device);
+                }
+                factors.push(of_type.map(Arc::new));
+            }
+            input = input.with_edge_factors(factors).map_err(TrainError::batch)?;
+        }
         if options.gcn_norm {
-            let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(TrainError::batch)?;
+            let norm = match &weights[0] {
+                Some(weights) => GcnNorm::weighted(&graphs[0], &degrees[0], &in_weights[0], weights),
+                None => GcnNorm::new(&graphs[0], &degrees[0]),
+            };
+            let norm = norm.map_err(TrainError::batch)?;
             B::Kernels::prepare_weights(norm.weights(), device);
             input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
@@ -280,11 +340,22 @@ impl<B: Backend> TensorBatch<B> {
     }
 }
 
-/// The graph of each edge type, and the features of its edges that the model reads, row by row.
-type EdgesByType = (Vec<Arc<BatchGraph>>, Vec<Vec<f32>>);
+/// The edges of each type, and their values that the model reads, row by row.
+struct EdgesByType {
+    graphs: Vec<Arc<BatchGraph>>,
+    features: Vec<Vec<f32>>,
+    /// The times between edges and their seeds.
+    ages: Vec<Option<Vec<f32>>>,
+    weights: Vec<Option<Vec<f32>>>,
+}
 
 /// Builds the graph of each edge type. Fails if the number of node types or edge types differs from the schema's.
-fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> Result<EdgesByType, TrainError> {
+fn graphs(
+    schema: &GraphSchema,
+    nodes: &[NodeBatch],
+    edges: Vec<EdgeBatch>,
+    seed_times: &[i64],
+) -> Result<EdgesByType, TrainError> {
     let (given, expected) = ((nodes.len(), edges.len()), (schema.node_types.len(), schema.edge_types.len()));
     if given != expected || schema.validate().is_err() {
         return Err(TrainError::batch(format!(
@@ -294,7 +365,9 @@ fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> R
     }
     let mut graphs = Vec::with_capacity(edges.len());
     let mut features = Vec::with_capacity(edges.len());
-    for ((edges, (src, _)), of_type) in edges.into_iter().zip(schema.edge_ends()).zip(&schema.edge_types) {
+    let mut ages = Vec::with_capacity(edges.len());
+    let mut weights = Vec::with_capacity(edges.len());
+    for ((edges, (src, dst)), of_type) in edges.into_iter().zip(schema.edge_ends()).zip(&schema.edge_types) {
         let graph = BatchGraph::new(edges.indptr, edges.indices, nodes[src].input_nodes.len());
         let graph = graph.map_err(TrainError::batch)?;
         let rows = if of_type.edge_dim > 0 { edges.attributes.features } else { Vec::new() };
@@ -307,8 +380,49 @@ fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> R
                 of_type.edge_dim
             )));
         }
+        let times = (of_type.time_dim > 0).then_some(&edges.attributes.times);
+        ages.push(match times {
+            Some(times) => Some(ages_of(&graph, times, &nodes[dst].batch, seed_times, &of_type.relation)?),
+            None => None,
+        });
+        if of_type.weighted && edges.attributes.weights.len() != graph.num_edges() {
+            return Err(TrainError::batch(format!(
+                "{} weights for {} edges of type {}: set `edge_attributes` of the sampler",
+                edges.attributes.weights.len(),
+                graph.num_edges(),
+                of_type.relation
+            )));
+        }
+        weights.push(of_type.weighted.then_some(edges.attributes.weights));
         graphs.push(Arc::new(graph));
         features.push(rows);
     }
-    Ok((graphs, features))
+    Ok(EdgesByType { graphs, features, ages, weights })
+}
+
+/// Returns the time from each edge to the seed in whose neighborhood it is. `batch` has the seed of each destination.
+fn ages_of(
+    graph: &BatchGraph,
+    times: &[i64],
+    batch: &[u32],
+    seed_times: &[i64],
+    relation: &str,
+) -> Result<Vec<f32>, TrainError> {
+    if times.len() != graph.num_edges() || batch.len() < graph.num_rows() {
+        let what = format!("{} times for {} edges of type {relation}", times.len(), graph.num_edges());
+        return Err(TrainError::batch(format!("{what}: sample by time, with times of edges in `edge_attributes`")));
+    }
+    let mut ages = Vec::with_capacity(times.len());
+    for (ends, &seed) in graph.indptr().windows(2).zip(batch) {
+        for &time in &times[ends[0] as usize..ends[1] as usize] {
+            let Some(age) = seed_times.get(seed as usize).map(|seed_time| seed_time.saturating_sub(time)) else {
+                return Err(TrainError::batch(format!("seed {seed} has no time")));
+            };
+            if age < 0 {
+                return Err(TrainError::batch(format!("an edge of type {relation} is later than its seed")));
+            }
+            ages.push(age as f32);
+        }
+    }
+    Ok(ages)
 }

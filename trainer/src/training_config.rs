@@ -9,7 +9,7 @@ use crate::model_file::NewEmbeddings;
 use crate::models::{ConvKind, GraphSchema, NetworkConfig, NetworkOutput, NodeEmbedding, Readout, SageSettings};
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
-use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig};
+use edgecut_dist_sampler::{Fanout, NodeFields, NumNeighbors, SamplerConfig, TimeAttr};
 use edgecut_gnn::nn::RelationAggregation;
 use edgecut_graph::Meta;
 use edgecut_settings::{Flag, at_least_1, below_1, not_negative, settings};
@@ -71,8 +71,14 @@ settings! {
         pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
         /// Dropout probability of the input features
         pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
-        /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
+        /// Do not read the features of edges, which all models but gcn and gin read otherwise
         pub no_edge_features: bool = false => Flag::switch();
+        /// Multiply the messages over edges by their stored weights. sage and rgcn take weighted means, graphconv sums
+        /// weighted messages, and gcn normalises by sums of weights. --weighted draws neighbors by weights instead
+        pub edge_weights: bool = false => Flag::switch();
+        /// Encode the time between each edge and its seed in DIM values, cos(w t + b) with learned w and b (TGAT), as
+        /// further features of edges. Needs --time-attr edge_time
+        pub time_encoding: Option<usize> = None => Flag::new("DIM").checked(at_least_1);
         /// Divide each feature row by its sum
         pub normalize_features: bool = false => Flag::switch();
         /// The number of batches that are prefetched concurrently.
@@ -113,8 +119,33 @@ impl TrainingConfig {
     /// # Errors
     /// [`ModelError`] if an edge type lacks features that the model needs.
     pub(crate) fn schema(&self, meta: &Meta) -> Result<GraphSchema, ModelError> {
-        let schema = GraphSchema::new(meta)?.with_embeddings(&self.node_embeddings, self.hidden_channels)?;
-        if self.no_edge_features { Ok(schema) } else { schema.with_edge_features(self.kind, meta) }
+        let mut schema = GraphSchema::new(meta)?.with_embeddings(&self.node_embeddings, self.hidden_channels)?;
+        let has_convolutions = self.sampler.num_neighbors.num_hops() > 0;
+        let without_effect = [("edge_weights", self.edge_weights), ("time_encoding", self.time_encoding.is_some())];
+        if let Some((name, _)) = without_effect.into_iter().find(|(_, is_set)| *is_set && !has_convolutions) {
+            let what = format!("the model has no convolution, which would read edges (`{name}`): choose another model");
+            return Err(ModelError::Settings { what });
+        }
+        if let Some(dim) = self.time_encoding {
+            if self.sampler.temporal.is_none_or(|temporal| temporal.attr != TimeAttr::EdgeTime) {
+                let what = "the time between an edge and its seed (`time_encoding`) is known if neighbors are drawn by the \
+                            times of edges: sample by time (`temporal` edge_time)";
+                return Err(ModelError::Settings { what: what.into() });
+            }
+            schema = schema.with_edge_times(self.kind, dim, meta)?;
+        }
+        if self.edge_weights {
+            if self.sampler.weighted {
+                let what = "neighbors that are drawn in proportion to the weights of edges (`weighted`) are weighted by \
+                            that: multiplying their messages by the weights (`edge_weights`) would count weights twice";
+                return Err(ModelError::Settings { what: what.into() });
+            }
+            schema = schema.with_edge_weights(self.kind, meta)?;
+        }
+        if has_convolutions && !self.no_edge_features {
+            schema = schema.with_edge_features(self.kind, meta)?;
+        }
+        Ok(schema)
     }
 
     /// Returns this configuration for the evaluation of a saved network, which reads the parts of the graph that it was
@@ -123,6 +154,8 @@ impl TrainingConfig {
         Self {
             kind: saved.kind,
             no_edge_features: !saved.graph.has_edge_features(),
+            edge_weights: saved.graph.has_edge_weights(),
+            time_encoding: Some(saved.graph.time_dim()).filter(|&dim| dim > 0),
             node_embeddings: saved.graph.node_embeddings(),
             ..self.clone()
         }

@@ -12,7 +12,7 @@ use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConf
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
-use edgecut_gnn::nn::{Aggregation, Decomposition};
+use edgecut_gnn::nn::{Aggregation, Decomposition, EdgeWeighting, HgtSettings};
 use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
@@ -87,11 +87,16 @@ fn by_time() -> SamplerConfig {
 
 /// Trains a model and returns its accuracy on the test nodes.
 fn accuracy(dir: &Path, kind: ConvKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
+    accuracy_of(dir, TrainingConfig::new(kind, sampler))
+}
+
+/// Trains a model that may read values of edges, and returns its accuracy on the test nodes.
+fn accuracy_of(dir: &Path, training: TrainingConfig) -> Result<f64, TrainError> {
     let training = TrainingConfig {
         hidden_channels: 16,
         batch_size: 250,
         fit: FitConfig { num_epochs: 8, lr: 0.02, seed: 5, ..FitConfig::default() },
-        ..TrainingConfig::new(kind, sampler)
+        ..training
     };
     let config = NodeTrainingConfig { training, metric: None };
     let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |graph, world| {
@@ -113,6 +118,7 @@ fn every_model_guesses_labels_that_lie_in_the_future() {
         gat(AttentionVersion::V1),
         gat(AttentionVersion::V2),
         ConvKind::Rgcn(RgcnSettings { decomposition: Decomposition::None }),
+        ConvKind::Hgt(HgtSettings { heads: 2, attention_dropout: 0.0 }),
     ];
     for kind in kinds {
         let accuracy = accuracy(dir.path(), kind, by_time()).expect("a run");
@@ -167,4 +173,57 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         let batch = batches.next().expect("a batch").expect("a sampled batch");
         assert!(batch.is_err_and(|error| error.to_string().contains("`weighted`")));
     });
+}
+
+#[test]
+fn models_that_read_times_and_weights_of_edges_guess_labels_that_lie_in_the_future() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let sum = ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum });
+    let hgt = ConvKind::Hgt(HgtSettings { heads: 2, attention_dropout: 0.0 });
+    for kind in [sum, hgt] {
+        let edge_weights = kind.edge_weighting() != EdgeWeighting::None;
+        let training = TrainingConfig { time_encoding: Some(8), edge_weights, ..TrainingConfig::new(kind, by_time()) };
+        let accuracy = accuracy_of(dir.path(), training).expect("a run");
+        assert!(GUESS.contains(&accuracy), "{kind:?} reads the future: {accuracy}");
+    }
+    // Edges are known to be earlier only if they are drawn by their times.
+    let by_nodes = Temporal { attr: TimeAttr::NodeTime, strategy: TemporalStrategy::Uniform };
+    for temporal in [None, Some(by_nodes)] {
+        let sampler = SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal);
+        let training = TrainingConfig { time_encoding: Some(8), ..TrainingConfig::new(SAGE, sampler) };
+        let error = accuracy_of(dir.path(), training).expect_err("times of edges");
+        let error = format!("{:#}", anyhow::Error::from(error));
+        assert!(error.contains("`time_encoding`") && error.contains("`temporal` edge_time"), "{error}");
+    }
+}
+
+/// The label of a node is 1 if its edges are recent at its own time. Nodes have different times, so that the times of edges
+/// alone do not tell labels.
+#[test]
+fn the_time_from_edges_to_seeds_is_learned() {
+    let mut dataset = dataset();
+    let mut numbers = Numbers(77);
+    let times: Vec<i64> = (0..NODES).map(|_| 1_000_000 + numbers.below(1_000_000) as i64).collect();
+    let labels: Vec<i64> = dataset.node_types[0].labels.as_deref().expect("labels").to_vec();
+    let edges = &mut dataset.edge_types[0];
+    let mut of_edges = Vec::with_capacity(edges.dst.len());
+    for &node in edges.dst.iter() {
+        let age = if labels[node as usize] == 1 { numbers.below(100) } else { 5_000 + numbers.below(5_000) };
+        of_edges.push(times[node as usize] - age as i64);
+    }
+    edges.attributes.times = Some(of_edges.into());
+    dataset.node_types[0].times = Some(times.into());
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset, 1, Method::Random, dir.path());
+    let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
+    // The number of drawn edges is the same for both labels.
+    let sampler = SamplerConfig::new(vec![Fanout::Count(EARLIER_EDGES as u32)]).with_times(Some(temporal));
+    for kind in [SAGE, ConvKind::Hgt(HgtSettings { heads: 2, attention_dropout: 0.0 })] {
+        let training = TrainingConfig { time_encoding: Some(24), ..TrainingConfig::new(kind, sampler.clone()) };
+        let accuracy = accuracy_of(dir.path(), training).expect("a run");
+        assert!(accuracy > 0.95, "{kind:?} with times: {accuracy}");
+        let accuracy = accuracy_of(dir.path(), TrainingConfig::new(kind, sampler.clone())).expect("a run");
+        assert!(GUESS.contains(&accuracy), "{kind:?} without times: {accuracy}");
+    }
 }

@@ -9,7 +9,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::optim::Optimizer;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
-use edgecut_gnn::ops::{DropoutKey, Precision};
+use edgecut_gnn::ops::{DropoutKey, EdgeBlocks, Precision};
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
@@ -18,8 +18,13 @@ use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
 
 type Cpu = Autodiff<NdArray<f32>>;
-const OPTIONS: GraphBatchOptions =
-    GraphBatchOptions { gcn_norm: false, edge_features: false, for_training: true, precision: Precision::F32 };
+const OPTIONS: GraphBatchOptions = GraphBatchOptions {
+    gcn_norm: false,
+    edge_features: false,
+    edge_blocks: EdgeBlocks::None,
+    for_training: true,
+    precision: Precision::F32,
+};
 
 pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let options = FakeGraphsOptions { num_graphs: args.num_graphs as usize, ..FakeGraphsOptions::default() };

@@ -59,6 +59,7 @@ pub(crate) async fn collate(
             batch: sampled.batch,
             original_ids: attributes.original_ids,
             degrees: attributes.degrees,
+            in_weights: attributes.in_weights,
             times: attributes.times,
             cache_slots,
             features,
@@ -89,7 +90,7 @@ pub(crate) async fn collate(
         let positions = if keeps_positions { positions } else { Vec::new() };
         edges.push(EdgeBatch { indptr, indices, positions, attributes });
     }
-    Ok(MiniBatch { num_seeds, nodes, edges, ..MiniBatch::empty(key) })
+    Ok(MiniBatch { num_seeds, nodes, edges, seed_times: subgraph.seed_times, ..MiniBatch::empty(key) })
 }
 
 /// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all

@@ -36,6 +36,9 @@ pub struct MiniBatch {
     pub targets: Vec<f32>,
     /// The targets per seed, also of a batch without seeds; 0 if the loader does not fetch labels.
     pub target_dim: usize,
+    /// In temporal sampling with times of edges, the time of each seed whose neighborhood [`NodeBatch::batch`] names; else
+    /// empty.
+    pub seed_times: Vec<i64>,
 }
 
 impl MiniBatch {
@@ -57,6 +60,7 @@ impl MiniBatch {
             labels: Vec::new(),
             targets: Vec::new(),
             target_dim: 0,
+            seed_times: Vec::new(),
         }
     }
 
@@ -64,7 +68,8 @@ impl MiniBatch {
     pub fn num_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(NodeBatch::num_bytes).sum();
         let edges: usize = self.edges.iter().map(EdgeBatch::num_bytes).sum();
-        let of_seeds = bytes_held(&self.labels) + bytes_held(&self.targets) + bytes_held(&self.seed_positions);
+        let positions = bytes_held(&self.seed_positions) + bytes_held(&self.seed_times);
+        let of_seeds = bytes_held(&self.labels) + bytes_held(&self.targets) + positions;
         nodes + edges + of_seeds + bytes_held(&self.nodes) + bytes_held(&self.edges)
     }
 }
@@ -82,6 +87,8 @@ pub struct NodeBatch {
     pub original_ids: Vec<u32>,
     /// In-degrees in the whole graph.
     pub degrees: Vec<u32>,
+    /// Sums of the weights of in-edges in the whole graph.
+    pub in_weights: Vec<f32>,
     /// Times. Also empty for types without times.
     pub times: Vec<i64>,
     /// The slot of each node in the loader's [`CachedRows`](crate::CachedRows), or [`NodeBatch::NOT_CACHED`]. Empty if
@@ -102,7 +109,8 @@ impl NodeBatch {
     pub fn num_bytes(&self) -> usize {
         let ids =
             [&self.input_nodes, &self.hop_offsets, &self.batch, &self.original_ids, &self.degrees, &self.cache_slots];
-        ids.into_iter().map(bytes_held).sum::<usize>() + bytes_held(&self.times) + bytes_held(&self.features)
+        let numbers = bytes_held(&self.times) + bytes_held(&self.in_weights) + bytes_held(&self.features);
+        ids.into_iter().map(bytes_held).sum::<usize>() + numbers
     }
 }
 

@@ -86,7 +86,7 @@ impl BatchBuilder {
                 relabels.into_iter().zip(self.hop_offsets).map(of_type).collect()
             }
         };
-        SampledSubgraph { nodes, edges: self.edges }
+        SampledSubgraph { nodes, edges: self.edges, seed_times: Vec::new() }
     }
 }
 

@@ -195,6 +195,7 @@ mod tests {
         SampledSubgraph {
             nodes: vec![SampledNodes { ids: vec![7, 3, 9], hop_offsets: vec![2, 3], batch: Vec::new() }],
             edges: vec![SampledEdges { indptr: vec![0, 1, 2], indices: vec![1, 2], positions: Vec::new() }],
+            seed_times: Vec::new(),
         }
     }
 

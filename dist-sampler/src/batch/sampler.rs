@@ -171,6 +171,12 @@ impl DistNeighborSampler {
     /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds
     /// that lack times or neighborhoods that this sampler needs, or an error of a peer.
     pub async fn sample(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+        let keeps_times = self.edge_attributes.times && self.rule.temporal.is_some();
+        let seed_times = if keeps_times { seeds.times.clone() } else { Vec::new() };
+        Ok(SampledSubgraph { seed_times, ..self.sample_hops(seeds, key).await? })
+    }
+
+    async fn sample_hops(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
         if self.graph.is_client() && !self.is_too_large.load(Ordering::Relaxed) {
             let start = Instant::now();
             if let Some(sampled) = self.sample_on_server(&seeds, key).await? {

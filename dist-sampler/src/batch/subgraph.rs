@@ -11,6 +11,8 @@ pub struct SampledSubgraph {
     pub nodes: Vec<SampledNodes>,
     /// Edges by edge type.
     pub edges: Vec<SampledEdges>,
+    /// The time of each seed, if the sampler fetches times of edges in temporal sampling; else empty.
+    pub seed_times: Vec<i64>,
 }
 
 /// The nodes of one type in a batch.

@@ -20,6 +20,9 @@ pub struct NodeFields {
     pub original_ids: bool,
     /// In-degrees in the whole graph, over all edge types into the node's type and over all times, `u32`.
     pub degrees: bool,
+    /// Sums of the weights of in-edges in the whole graph, over all edge types into the node's type and over all times,
+    /// `f32`. Edges without weights count 1.
+    pub in_weights: bool,
     /// Features, as stored.
     pub features: bool,
 }
@@ -40,7 +43,7 @@ pub struct EdgeFields {
 impl NodeFields {
     /// Features and nothing else.
     pub(crate) const FEATURES: Self =
-        Self { labels: false, times: false, original_ids: false, degrees: false, features: true };
+        Self { labels: false, times: false, original_ids: false, degrees: false, in_weights: false, features: true };
 
     /// Returns the bytes of a node in a reply to `fetch`, over all wanted attributes.
     pub(crate) fn bytes_per_node(self, of_type: &NodeTypeMeta) -> usize {
@@ -49,6 +52,7 @@ impl NodeFields {
             + size(self.times, 8)
             + size(self.original_ids, 4)
             + size(self.degrees, 4)
+            + size(self.in_weights, 4)
             + size(self.features, of_type.feature_bytes())
     }
 }

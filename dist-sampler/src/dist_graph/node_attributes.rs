@@ -32,6 +32,8 @@ pub struct NodeAttributes {
     pub original_ids: Vec<u32>,
     /// The in-degree of each node in the whole graph.
     pub degrees: Vec<u32>,
+    /// The sum of the weights of each node's in-edges in the whole graph.
+    pub in_weights: Vec<f32>,
     /// `[num_nodes, feature_dim]`, row-major.
     pub features: Vec<f32>,
     /// Features per node, 0 if features were not requested.
@@ -220,6 +222,7 @@ struct Draft {
     times: Vec<i64>,
     original_ids: Vec<u32>,
     degrees: Vec<u32>,
+    in_weights: Vec<f32>,
     features: Option<GatheredRows>,
 }
 
@@ -251,6 +254,7 @@ impl Draft {
             },
             original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
             degrees: values_if(wanted.degrees, rows, |row| degrees.of(row)),
+            in_weights: values_if(wanted.in_weights, rows, |row| degrees.weight_of(row)),
             features: nodes.features.as_ref().filter(|_| wanted.features).map(|stored| {
                 let mut features = GatheredRows::new(rows.len(), shape.feature_dim);
                 features.gather(stored, rows);
@@ -278,6 +282,9 @@ impl Draft {
         if wanted.degrees {
             place(&mut self.degrees, positions, &mut rest);
         }
+        if wanted.in_weights {
+            place(&mut self.in_weights, positions, &mut rest);
+        }
         if shape.target_dim > 0 {
             place_rows(&mut self.targets, shape.target_dim, positions, &mut rest);
         }
@@ -301,6 +308,7 @@ impl Draft {
             times: self.times,
             original_ids: self.original_ids,
             degrees: self.degrees,
+            in_weights: self.in_weights,
             features: self.features.map(GatheredRows::finish).unwrap_or_default(),
             feature_dim: shape.feature_dim,
         }

@@ -4,7 +4,7 @@ use crate::arrays::{bytes_of, ids_in};
 use crate::part::local_part::{LocalPart, check_rows};
 use crate::part::requests::{FetchRequest, FindRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::{NodeTypeId, Part, PartEdges, TargetMeta};
+use edgecut_graph::{Buffer, NodeTypeId, Part, PartEdges, TargetMeta};
 
 impl LocalPart {
     /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
@@ -38,6 +38,10 @@ impl LocalPart {
         if request.wanted.degrees {
             let degrees = Degrees::new(&self.part, request.node_type);
             append(&mut out, rows, |row| degrees.of(row));
+        }
+        if request.wanted.in_weights {
+            let degrees = Degrees::new(&self.part, request.node_type);
+            append(&mut out, rows, |row| degrees.weight_of(row));
         }
         // After all numbers of 8 bytes, which the receiver reads in place.
         if let Some((values, TargetMeta { dim, .. })) = targets {
@@ -77,6 +81,27 @@ impl<'a> Degrees<'a> {
     pub(crate) fn of(&self, row: usize) -> u32 {
         let degree: usize = self.0.iter().map(|edges| edges.csc.degree(row)).sum();
         u32::try_from(degree).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the sum of the weights of a node's in-edges. Edges without weights count 1.
+    pub(crate) fn weight_of(&self, row: usize) -> f32 {
+        let mut sum = 0.0;
+        for edges in &self.0 {
+            match &edges.attributes.weights {
+                None => sum += edges.csc.degree(row) as f64,
+                Some(weights) => {
+                    let start = edges.csc.indptr()[row] as usize;
+                    let of_row = &weights[start..start + edges.csc.degree(row)];
+                    sum += of_row.iter().map(|&weight| f64::from(weight)).sum::<f64>();
+                }
+            }
+        }
+        sum as f32
+    }
+
+    /// Returns true if the sums of weights are read from a mapped file.
+    pub(crate) fn has_mapped_weights(&self) -> bool {
+        self.is_mapped() || self.0.iter().any(|edges| edges.attributes.weights.as_ref().is_some_and(Buffer::is_mapped))
     }
 }
 

@@ -54,6 +54,7 @@ impl LocalPart {
             || (wanted.times && nodes.times.as_ref().is_some_and(Buffer::is_mapped))
             || (wanted.original_ids && nodes.original_ids.is_mapped())
             || (wanted.degrees && Degrees::new(&self.part, node_type).is_mapped())
+            || (wanted.in_weights && Degrees::new(&self.part, node_type).has_mapped_weights())
             || (wanted.features && nodes.features.as_ref().is_some_and(Features::is_mapped))
     }
 

@@ -7,6 +7,7 @@ mod edge_decoder;
 mod link_decoder;
 mod mlp;
 mod mode;
+mod time_encoder;
 mod weight_init;
 
 pub use batch_norm::BatchNorm;
@@ -23,6 +24,7 @@ pub use link_decoder::{
 };
 pub use mlp::Mlp;
 pub use mode::Mode;
+pub use time_encoder::TimeEncoder;
 pub use weight_init::WeightInit;
 
 use burn::tensor::Tensor;

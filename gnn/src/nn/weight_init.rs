@@ -119,6 +119,20 @@ impl WeightInit {
         Param::from_data(TensorData::new(values, shape), device)
     }
 
+    /// Makes the numbers `first`, `first + step` and so on. They count as one tensor in the order.
+    pub(super) fn equidistant<B: Backend>(
+        &mut self,
+        count: usize,
+        first: f32,
+        step: f32,
+        device: &B::Device,
+    ) -> Param<Tensor<B, 1>> {
+        self.next_tensor += 1;
+        let shape = self.allocated([count]);
+        let values: Vec<f32> = (0..shape[0]).map(|number| first + number as f32 * step).collect();
+        Param::from_data(TensorData::new(values, shape), device)
+    }
+
     /// Makes a tensor of zeros. It counts as one tensor in the order.
     ///
     /// ```

@@ -31,7 +31,7 @@ pub struct Block {
     num_dst: usize,
     num_src: usize,
     transposed: Arc<OnceLock<TransposedBlock>>,
-    edge_ends: Arc<OnceLock<EdgeEnds>>,
+    edge_ends: Arc<EdgeEnds>,
     #[cfg(feature = "cuda")]
     on_device: Arc<OnceLock<edgecut_gpu::kernels::DeviceEdges>>,
 }
@@ -171,15 +171,9 @@ impl Block {
         self.transposed();
     }
 
-    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like those of this
-    /// block.
-    pub fn blocks_of_edges(&self) -> [&Self; 3] {
-        self.edge_ends().blocks()
-    }
-
-    /// Returns the blocks between the edges and their ends. The first call makes them.
+    /// Returns the blocks between the edges and their ends.
     pub(super) fn edge_ends(&self) -> &EdgeEnds {
-        self.edge_ends.get_or_init(|| EdgeEnds::new(self))
+        &self.edge_ends
     }
 
     #[cfg(test)]

@@ -4,7 +4,7 @@
 //! aggregations over blocks with as many rows or nodes as the block has edges, so they run wherever
 //! [`aggregate`](super::aggregate()) runs, and their backward passes are those of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 
@@ -13,37 +13,74 @@ use super::batch_graph::BatchGraph;
 use super::block::Block;
 use super::gnn_backend::GnnBackend;
 
-/// The blocks between the edges of a block and their ends.
-#[derive(Debug)]
+/// The blocks between the edges of a block and their ends, which are made when they are read first.
+#[derive(Debug, Default)]
 pub(super) struct EdgeEnds {
-    /// Each edge reads its source.
-    from_sources: Block,
-    /// Each edge reads its destination.
-    from_destinations: Block,
-    /// Each destination reads its edges.
-    to_destinations: Block,
+    from_sources: OnceLock<Block>,
+    from_destinations: OnceLock<Block>,
+    to_destinations: OnceLock<Block>,
 }
 
-impl EdgeEnds {
-    pub(super) fn new(block: &Block) -> Self {
-        let num_edges = block.num_edges();
-        let edges = || (0..num_edges as u32).collect::<Vec<u32>>();
-        let one_per_edge: Vec<u32> = (0..=num_edges as u32).collect();
-        let mut destinations = Vec::with_capacity(num_edges);
-        for (row, ends) in block.indptr().windows(2).enumerate() {
-            destinations.resize(ends[1] as usize, row as u32);
-        }
-        Self {
-            from_sources: whole(one_per_edge.clone(), block.indices().to_vec(), block.num_src()),
-            from_destinations: whole(one_per_edge, destinations, block.num_dst()),
-            to_destinations: whole(block.indptr().to_vec(), edges(), num_edges),
+/// The blocks between edges and their ends that a layer reads.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks};
+/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
+/// let counts = [EdgeBlocks::None, EdgeBlocks::ToDestinations, EdgeBlocks::All].map(|which| block.blocks_of_edges(which).len());
+/// assert_eq!(counts, [0, 1, 3]);
+/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EdgeBlocks {
+    /// The layer has no rows of edges.
+    #[default]
+    None,
+    /// The layer aggregates given rows of edges.
+    ToDestinations,
+    /// The layer computes rows of edges from rows of nodes.
+    All,
+}
+
+impl Block {
+    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like those of this block.
+    pub fn blocks_of_edges(&self, which: EdgeBlocks) -> Vec<&Self> {
+        match which {
+            EdgeBlocks::None => Vec::new(),
+            EdgeBlocks::ToDestinations => vec![self.to_destinations()],
+            EdgeBlocks::All => vec![self.from_sources(), self.from_destinations(), self.to_destinations()],
         }
     }
 
-    /// Returns all blocks, which a loader prepares for the passes.
-    pub(super) fn blocks(&self) -> [&Block; 3] {
-        [&self.from_sources, &self.from_destinations, &self.to_destinations]
+    /// Returns the block in which each edge reads its source.
+    fn from_sources(&self) -> &Self {
+        let make = || whole(one_per_edge(self), self.indices().to_vec(), self.num_src());
+        self.edge_ends().from_sources.get_or_init(make)
     }
+
+    /// Returns the block in which each edge reads its destination.
+    fn from_destinations(&self) -> &Self {
+        self.edge_ends().from_destinations.get_or_init(|| {
+            let mut destinations = Vec::with_capacity(self.num_edges());
+            for (row, ends) in self.indptr().windows(2).enumerate() {
+                destinations.resize(ends[1] as usize, row as u32);
+            }
+            whole(one_per_edge(self), destinations, self.num_dst())
+        })
+    }
+
+    /// Returns the block in which each destination reads its edges.
+    fn to_destinations(&self) -> &Self {
+        self.edge_ends().to_destinations.get_or_init(|| {
+            let edges: Vec<u32> = (0..self.num_edges() as u32).collect();
+            whole(self.indptr().to_vec(), edges, self.num_edges())
+        })
+    }
+}
+
+/// Returns the offsets of rows with an edge each.
+fn one_per_edge(block: &Block) -> Vec<u32> {
+    (0..=block.num_edges() as u32).collect()
 }
 
 /// Makes a block of all rows and nodes of a graph.
@@ -62,7 +99,7 @@ fn whole(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Block {
 /// # Panics
 /// If `x` does not have `num_src` rows.
 pub fn gather_sources<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-    aggregate(x, &block.edge_ends().from_sources, &Reduce::Sum)
+    aggregate(x, block.from_sources(), &Reduce::Sum)
 }
 
 /// Returns the row of each edge's destination.
@@ -74,7 +111,7 @@ pub fn gather_sources<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B
 /// # Panics
 /// If `x` does not have `num_dst` rows.
 pub fn gather_destinations<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-    aggregate(x, &block.edge_ends().from_destinations, &Reduce::Sum)
+    aggregate(x, block.from_destinations(), &Reduce::Sum)
 }
 
 /// Reduces the rows of each destination's edges to one row. A destination without edges gets zeros.
@@ -98,7 +135,7 @@ pub fn gather_destinations<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Ten
 /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
 /// ```
 pub fn scatter_edges<B: GnnBackend>(messages: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
-    aggregate(messages, &block.edge_ends().to_destinations, reduce)
+    aggregate(messages, block.to_destinations(), reduce)
 }
 
 /// The attention weights of a layer whose destinations may attend to themselves.

@@ -59,7 +59,8 @@ pub use block::Block;
 pub use cross_entropy::cross_entropy_sum;
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_rows::{
-    AttentionWeights, dot_heads, edge_softmax, gather_destinations, gather_sources, scale_heads, scatter_edges,
+    AttentionWeights, EdgeBlocks, dot_heads, edge_softmax, gather_destinations, gather_sources, scale_heads,
+    scatter_edges,
 };
 pub use edge_weights::EdgeWeights;
 pub use gnn_backend::GnnBackend;

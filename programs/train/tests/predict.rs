@@ -520,7 +520,17 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
     let [two, one, three] = [2, 1, 3].map(|num_parts| programs::written_by(&graph, num_parts));
     let folder = tempfile::tempdir().expect("a folder");
     let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
-    for flags in [&["--model", "gine"][..], &["--model", "transformer", "--encoder-decoder"], &["--model", "gatv2"]] {
+    for flags in [
+        &["--model", "gine"][..],
+        &["--model", "transformer", "--encoder-decoder"],
+        &["--model", "gatv2"],
+        &["--model", "sage"],
+        &["--model", "sage", "--edge-weights"],
+        &["--model", "graphconv", "--edge-weights", "--no-edge-features"],
+        &["--model", "gcn", "--edge-weights"],
+        &["--model", "rgcn", "--edge-weights"],
+        &["--model", "hgt"],
+    ] {
         let result = trained("node", &two.path, &model, flags);
         let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
         let expected = numbers(&out).1;
@@ -543,6 +553,70 @@ fn models_of_edge_features_do_not_depend_on_the_partitioning() {
     }
     let output = run(programs::node(&one.path).args(["--model", "gine", "--no-edge-features"]));
     assert!(error_of(&output).contains("gine"), "{}", stderr(&output));
+    for model in ["gcn", "gin", "embedding"] {
+        let output = run(programs::node(&one.path).args(["--model", model]));
+        let note = format!("note: edges have features, which messages of --model {model} do not read: sage, gat, ");
+        assert_eq!(stderr(&output).matches(&note).count(), 1, "{}", stderr(&output));
+    }
     let output = run(programs::node(&one.path).args(["--model", "sage"]));
-    assert!(stderr(&output).contains("note: edges have features"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("note: edges have features"), "{}", stderr(&output));
+}
+
+#[test]
+fn models_of_times_of_edges_do_not_depend_on_the_partitioning() {
+    let options = FakeOptions { avg_num_nodes: 400, edge_attributes: true, ..FakeOptions::default() };
+    let graph = fake(&options).expect("a fake graph");
+    let [two, one, three] = [2, 1, 3].map(|num_parts| programs::written_by(&graph, num_parts));
+    let folder = tempfile::tempdir().expect("a folder");
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let times = ["--time-attr", "edge_time", "--time-encoding", "6"];
+    for flags in
+        [&["--model", "sage", "--edge-weights"][..], &["--model", "gatv2", "--no-edge-features"], &["--model", "hgt"]]
+    {
+        let result = trained("node", &two.path, &model, &[flags, &times].concat());
+        // A prediction takes all settings from the file.
+        let ours = predicted(&two.path, &model, &out, &["--output", "logit"]);
+        let expected = numbers(&out).1;
+        assert_eq!([&ours["valid_acc"], &ours["test_acc"]], [&result["valid_acc"], &result["test_acc"]], "{flags:?}");
+        for (parts, more) in [(&one, &[][..]), (&three, &["--nproc-per-node", "2"]), (&three, &["--batch-size", "7"])] {
+            predicted(&parts.path, &model, &out, &[&["--output", "logit"], more].concat());
+            assert_close(&numbers(&out).1, &expected, &format!("{flags:?} {more:?}"));
+        }
+        let none = folder.path().join("none");
+        for more in [&["--time-attr", "none"][..], &["--time-attr", "node_time"], &["--output", "embedding"]] {
+            let error = error_of(&predict(&two.path, &model, &none, more));
+            assert!(
+                error.contains("the model reads the time between each edge and its seed (--time-encoding)"),
+                "{error}"
+            );
+        }
+        let load = ["--load-model", model.to_str().expect("a path"), "--time-encoding", "5"];
+        let error = error_of(&run(programs::node(&three.path).args(load)));
+        assert!(error.contains("--time-encoding 5: the model") && error.contains("was saved with 6"), "{error}");
+    }
+}
+
+#[test]
+fn values_of_edges_that_a_model_cannot_read_are_refused_with_one_error() {
+    let options = FakeOptions { avg_num_nodes: 200, edge_attributes: true, ..FakeOptions::default() };
+    let parts = programs::written_by(&fake(&options).expect("a fake graph"), 1);
+    let blind = fake_parts(1);
+    let by_time = ["--time-attr", "edge_time"];
+    for (parts, flags, why) in [
+        (&parts, &["--model", "gat", "--edge-weights"][..], "messages of gat are not multiplied by weights of edges"),
+        (&parts, &["--model", "sage", "--aggregation", "max", "--edge-weights"], "choose sage or graphconv with"),
+        (&parts, &["--model", "sage", "--weighted", "--edge-weights"], "would count weights twice"),
+        (&parts, &["--model", "embedding", "--edge-weights"], "the model has no convolution"),
+        (&blind, &["--model", "sage", "--edge-weights"], "have no weights (--edge-weights)"),
+        (&parts, &["--model", "sage", "--time-encoding", "4"], "sample by time (--time-attr edge_time)"),
+        (&parts, &["--model", "gin", "--time-encoding", "4", by_time[0], by_time[1]], "gin reads no features of edges"),
+        (
+            &parts,
+            &["--time-encoding", "4", by_time[0], by_time[1], "--eval", "layer-wise"],
+            "depend on the time of the seed",
+        ),
+    ] {
+        let error = error_of(&run(programs::node(&parts.path).args(flags)));
+        assert!(error.contains(why), "{flags:?}: {error}");
+    }
 }

@@ -5,6 +5,7 @@ use crate::programs;
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::Meta;
+use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::free_port;
 use programs::{TRAIN, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train, typed_parts, unplace};
 use serde_json::Value;
@@ -60,6 +61,22 @@ fn trainers_without_parts_learn_what_ranks_with_parts_learn() {
     // A number of trainers that ranks with parts could not have.
     let alone = result(client("node", &servers), &flags);
     assert!(alone["test_acc"].as_f64().expect("an accuracy") > 0.5, "{alone}");
+}
+
+#[test]
+fn trainers_without_parts_read_the_values_of_edges_that_ranks_with_parts_read() {
+    let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
+    let parts = programs::written_by(&fake(&options).expect("a fake graph"), 2);
+    let (servers, _graphs) = serve(&parts.path);
+    let flags = ["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--num-epochs", "2"];
+    for more in [
+        &["--model", "gcn", "--edge-weights"][..],
+        &["--model", "sage", "--edge-weights", "--time-attr", "edge_time", "--time-encoding", "4"],
+        &["--model", "hgt"],
+    ] {
+        let flags = [&flags[..], &["--nproc-per-node", "2"], more].concat();
+        assert_eq!(result(client("node", &servers), &flags), result(train("node", &parts.path), &flags), "{more:?}");
+    }
 }
 
 #[test]

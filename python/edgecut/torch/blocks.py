@@ -25,11 +25,17 @@ class Block:
         The number of rows that the layer reads.
     num_dst : int
         The number of rows that it computes.
+    edge_attr : Tensor or None
+        The features of the edges that the layer reads, with the encoding of their times.
+    edge_weight : Tensor or None
+        The weights of the edges by which the layer multiplies messages.
     """
 
     edge_index: Tensor
     num_src: int
     num_dst: int
+    edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
 
     def adj_t(self) -> Tensor:
         """Return the edges as a sparse matrix in CSR form, with the shape [num_dst, num_src].
@@ -66,11 +72,19 @@ def blocks(batch: Any) -> list[Block]:
     return blocks_of(batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
 
 
-def blocks_of(edge_index: Tensor, num_nodes: Sequence[int], num_edges: Sequence[int]) -> list[Block]:
+def blocks_of(
+    edge_index: Tensor,
+    num_nodes: Sequence[int],
+    num_edges: Sequence[int],
+    edge_attr: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+) -> list[Block]:
     """Return the blocks for the numbers of nodes and edges by hop."""
     if len(num_nodes) != len(num_edges) + 1:
         raise ValueError(f"there are the numbers of nodes of {len(num_nodes)} hops, but of edges of {len(num_edges)}")
-    return [
-        Block(edge_index[:, : sum(num_edges[:hops])], num_src=sum(num_nodes[: hops + 1]), num_dst=sum(num_nodes[:hops]))
-        for hops in range(len(num_edges), 0, -1)
-    ]
+    made = []
+    for hops in range(len(num_edges), 0, -1):
+        count = sum(num_edges[:hops])
+        values = [rows if rows is None else rows[:count] for rows in (edge_attr, edge_weight)]
+        made.append(Block(edge_index[:, :count], sum(num_nodes[: hops + 1]), sum(num_nodes[:hops]), *values))
+    return made

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch_geometric.nn
 from torch import Tensor
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GINEConv, RGCNConv, SAGEConv
 
 __all__ = ["NamedTensors", "make_gat", "make_gin", "make_layer", "tensors_of"]
 
@@ -25,6 +25,8 @@ _NAMES: dict[type, dict[str, str]] = {
         "weight_src": "lin.weight",
         "attention_src": "att_src",
         "attention_dst": "att_dst",
+        "weight_edge": "lin_edge.weight",
+        "attention_edge": "att_edge",
         "bias": "bias",
     },
     GATv2Conv: {
@@ -33,6 +35,7 @@ _NAMES: dict[type, dict[str, str]] = {
         "bias_src": "lin_l.bias",
         "bias_dst": "lin_r.bias",
         "attention_src": "att",
+        "weight_edge": "lin_edge.weight",
         "bias": "bias",
     },
     torch.nn.Linear: {"weight": "weight", "bias": "bias"},
@@ -56,6 +59,12 @@ def tensors_of(layer: torch.nn.Module, before: str) -> NamedTensors:
         yield from _tensors_of_mlp(layer.nn, f"{before}mlp.")
         if isinstance(layer.eps, torch.nn.Parameter):
             yield f"{before}epsilon", layer.eps.detach()
+    elif isinstance(layer, GINEConv):
+        yield from _tensors_of_mlp(layer.nn, f"{before}gin.mlp.")
+        if isinstance(layer.eps, torch.nn.Parameter):
+            yield f"{before}gin.epsilon", layer.eps.detach()
+        yield f"{before}edge.weight", layer.lin.weight.detach()
+        yield f"{before}edge.bias", layer.lin.bias.detach()
     else:
         names = layer.edgecut_tensors if hasattr(layer, "edgecut_tensors") else _NAMES[type(layer)]
         if isinstance(layer, GATConv) and layer.lin is None:
@@ -63,7 +72,8 @@ def tensors_of(layer: torch.nn.Module, before: str) -> NamedTensors:
         for name, path in names.items():
             value: Any = layer
             for part in path.split("."):
-                value = getattr(value, part)
+                # A layer without features of edges, or a bias, has no such module.
+                value = None if value is None else getattr(value, part)
             if value is not None:
                 yield before + name, value.detach()
 
@@ -106,11 +116,17 @@ def make_layer(description: dict[str, Any]) -> torch.nn.Module:
     return layer
 
 
-def make_gin(in_channels: int, out_channels: int, mlp_layers: int, batch_norm: bool, learn_epsilon: bool) -> GINConv:
-    """Return a layer of a graph isomorphism network with an MLP of ``mlp_layers`` layers."""
+def make_gin(
+    in_channels: int, out_channels: int, mlp_layers: int, batch_norm: bool, learn_epsilon: bool, edge_dim: int | None = None
+) -> GINConv | GINEConv:
+    """Return a layer of a graph isomorphism network with an MLP of ``mlp_layers`` layers, over edge features if there are
+    some."""
     layers: list[torch.nn.Module] = [torch.nn.Linear(in_channels, out_channels)]
     for _ in range(mlp_layers - 1):
         if batch_norm:
             layers.append(torch.nn.BatchNorm1d(out_channels))
         layers += [torch.nn.ReLU(), torch.nn.Linear(out_channels, out_channels)]
-    return GINConv(torch.nn.Sequential(*layers), train_eps=learn_epsilon)
+    mlp = torch.nn.Sequential(*layers)
+    if edge_dim is not None:
+        return GINEConv(mlp, train_eps=learn_epsilon, edge_dim=edge_dim)
+    return GINConv(mlp, train_eps=learn_epsilon)

@@ -67,9 +67,9 @@ class LinkModel(torch.nn.Module):
                 weight = torch.empty(channels, columns or channels)
                 self.register_parameter(name, torch.nn.Parameter(torch.nn.init.xavier_uniform_(weight)))
 
-    def encode(self, x: Any, edge_index: Any, n_id: Any = None) -> Any:
+    def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
         """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
-        return self.encoder(x, edge_index, n_id)
+        return self.encoder(x, edge_index, n_id, **values)
 
     def decode(self, src: Tensor, dst: Tensor, edge_type: int = 0) -> Tensor:
         """Return the score of each pair, whose sigmoid is the probability of an edge.
@@ -84,10 +84,12 @@ class LinkModel(torch.nn.Module):
         relation = None if self.relations is None else self.relations[edge_type]
         return _SCORES[self.decoder](self, src, relation, dst)
 
-    def forward(self, x: Any, edge_index: Any, edge_label_index: Tensor, edge_type: int = 0, n_id: Any = None) -> Tensor:
+    def forward(
+        self, x: Any, edge_index: Any, edge_label_index: Tensor, edge_type: int = 0, n_id: Any = None, **values: Any
+    ) -> Tensor:
         """Return the scores of the edges ``edge_label_index`` of one edge type. See :meth:`encode` for ``x``,
-        ``edge_index`` and ``n_id``."""
-        rows = self.encode(x, edge_index, n_id)
+        ``edge_index``, ``n_id`` and the values of edges."""
+        rows = self.encode(x, edge_index, n_id, **values)
         if self.encoder.is_homogeneous:
             src, dst = rows, rows
         else:

@@ -12,8 +12,9 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 
 from .blocks import Block, blocks_of
 from .convs import NamedTensors, tensors_of
+from .edge_layers import TimeEncoder
 from .embeddings import PREFIX
-from .layers import LayerFactory
+from .layers import EdgeValues, LayerFactory
 from .settings import Settings, current, normalized_rows
 
 __all__ = ["ConvStack", "GraphNet", "Network", "RelationalNet"]
@@ -72,11 +73,11 @@ class Network(torch.nn.Module):
         self.edge_types: list[EdgeType] = [
             (self.node_types[t["src"]], t["relation"], self.node_types[t["dst"]]) for t in graph["edge_types"]
         ]
-        if any(t.get("edge_dim", 0) > 0 for t in graph["edge_types"]):
-            raise ValueError(
-                "the model reads features of edges, which this module does not compute: predict with `train predict`, or train"
-                " with `--no-edge-features`"
-            )
+        self.edge_dims: list[int] = [t.get("edge_dim", 0) for t in graph["edge_types"]]
+        self.time_dims: list[int] = [t.get("time_dim", 0) for t in graph["edge_types"]]
+        self.weighted: list[bool] = [t.get("weighted", False) for t in graph["edge_types"]]
+        self.times = TimeEncoder(max(self.time_dims)) if max(self.time_dims) > 0 else None
+        edges = [EdgeValues(*of_type) for of_type in zip(map(sum, zip(self.edge_dims, self.time_dims)), self.weighted)]
         hidden = settings.positive("hidden_channels")
         self.has_encoders: bool = settings.get("encoders", True)
         self.encoders = torch.nn.ModuleDict()
@@ -113,7 +114,7 @@ class Network(torch.nn.Module):
         self.outputs = torch.nn.ModuleDict({str(t): torch.nn.Linear(read, width) for t, width in output_layers.items()})
         layer_norm = settings.get("layer_norm", False)
         batch_norm = settings.get("batch_norm", False)
-        factory = LayerFactory(settings, len(self.node_types), ends, pyg_layers)
+        factory = LayerFactory(settings, len(self.node_types), ends, edges, pyg_layers)
         self.layers = torch.nn.ModuleList()
         self.norms_before = torch.nn.ModuleList()
         self.norms_after = torch.nn.ModuleList()
@@ -146,6 +147,30 @@ class Network(torch.nn.Module):
     def is_homogeneous(self) -> bool:
         """Whether there is one node type and one edge type. The model then takes and returns tensors, not dicts."""
         return len(self.node_types) == 1 and len(self.edge_types) == 1
+
+    def _values(
+        self, number: int, num_edges: int, edge_attr: Tensor | None, edge_weight: Tensor | None, edge_age: Tensor | None
+    ) -> dict[str, Tensor | None]:
+        """Return the values of the edges of a type that the layers read."""
+        name = "__".join(self.edge_types[number])
+        reads = (
+            ("edge_attr", edge_attr, self.edge_dims[number] > 0, (num_edges, self.edge_dims[number])),
+            ("edge_weight", edge_weight, self.weighted[number], (num_edges,)),
+            ("edge_age", edge_age, self.time_dims[number] > 0, (num_edges,)),
+        )
+        for argument, given, is_read, shape in reads:
+            if is_read and given is None:
+                raise ValueError(f"the model reads values of edges of type {name}: pass `{argument}`")
+            if is_read and tuple(given.shape) != shape:
+                found, expected = list(given.shape), list(shape)
+                raise ValueError(f"`{argument}` of edges of type {name} has the shape {found}, expected {expected}")
+        columns = [edge_attr] if self.edge_dims[number] > 0 else []
+        if self.times is not None and self.time_dims[number] > 0:
+            columns.append(self.times(edge_age))
+        return {
+            "edge_attr": torch.cat(columns, dim=1) if columns else None,
+            "edge_weight": edge_weight if self.weighted[number] else None,
+        }
 
     def _parts(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[list[Tensor]]:
         """Return the rows that the output layers read, by node type: of the last layer, or of all layers."""
@@ -215,6 +240,8 @@ class Network(torch.nn.Module):
                 of_all_layers += 1
                 yield from tensors_of(norm, f"{before}{name}.")
             yield from layer.named_tensors(f"{before}layers.{number}.")
+        if self.times is not None:
+            yield from self.times.named_tensors(f"{before}times.")
         for number, output in self.outputs.items():
             yield from tensors_of(output, f"{before}outputs.{number}." if self.pool is None else f"{before}output.")
 
@@ -236,19 +263,26 @@ class ConvStack(Network):
         edge_index: Tensor,
         num_sampled_nodes_per_hop: list[int] | None = None,
         num_sampled_edges_per_hop: list[int] | None = None,
+        *,
+        edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        edge_age: Tensor | None = None,
     ) -> Tensor:
         """Return the logits of all nodes.
 
         With the numbers of nodes and edges by hop, ``batch.num_sampled_nodes`` and ``batch.num_sampled_edges``, each layer
-        computes only the nodes that the later layers need, and the result has the logits of the input nodes.
+        computes only the nodes that the later layers need, and the result has the logits of the input nodes. A model that
+        reads features, weights or times of edges needs ``edge_attr``, ``edge_weight``, or ``edge_age``, the time from each
+        edge to the seed of its neighborhood.
         """
+        values = self._values(0, edge_index.size(1), edge_attr, edge_weight, edge_age)
         if num_sampled_nodes_per_hop is None or num_sampled_edges_per_hop is None:
-            blocks = [Block(edge_index, num_src=len(x), num_dst=len(x))] * len(self.layers)
+            blocks = [Block(edge_index, len(x), len(x), **values)] * len(self.layers)
         elif len(num_sampled_edges_per_hop) != len(self.layers):
             hops = len(num_sampled_edges_per_hop)
             raise ValueError(f"the batch has {hops} hops, but the model has {len(self.layers)} layers")
         else:
-            blocks = blocks_of(edge_index, num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
+            blocks = blocks_of(edge_index, num_sampled_nodes_per_hop, num_sampled_edges_per_hop, **values)
         return self._outputs(self._encoded_features(x), [[block] for block in blocks])[0]
 
 
@@ -259,7 +293,9 @@ class RelationalNet(Network):
     See :class:`Network` for parameters and attributes.
     """
 
-    def forward(self, x: Any, edge_index: Any, n_id: Any = None) -> Any:
+    def forward(
+        self, x: Any, edge_index: Any, n_id: Any = None, *, edge_attr: Any = None, edge_weight: Any = None, edge_age: Any = None
+    ) -> Any:
         """Return the output of each node: logits of the node types with an output layer, and rows of the last layer of
         the others.
 
@@ -272,28 +308,41 @@ class RelationalNet(Network):
         n_id : dict of str to Tensor, or Tensor; optional
             The ids of the nodes, ``batch.n_id_dict``, for node types with embeddings: their row numbers in the data of
             the training. The default is all nodes.
+        edge_attr, edge_weight, edge_age : dict of tuple to Tensor, or Tensor; optional
+            The features of edges, their weights, and the time from each edge to the seed of its neighborhood, by edge type,
+            for a model that reads them.
 
         Returns
         -------
         dict of str to Tensor, or Tensor
             The outputs by node type.
         """
+        values = (edge_attr, edge_weight, edge_age)
         if not self.is_homogeneous:
-            return self._forward(x, edge_index, n_id or {})
+            return self._forward(x, edge_index, n_id or {}, *(of_edges or {} for of_edges in values))
         name = self.node_types[0]
         features = {} if x is None else {name: x}
         ids = {} if n_id is None else {name: n_id}
-        return self._forward(features, {self.edge_types[0]: edge_index}, ids)[name]
+        of_type = ({} if of_edges is None else {self.edge_types[0]: of_edges} for of_edges in values)
+        return self._forward(features, {self.edge_types[0]: edge_index}, ids, *of_type)[name]
 
     def _forward(
-        self, x: Mapping[str, Tensor], edge_index: Mapping[EdgeType, Tensor], n_id: Mapping[str, Tensor]
+        self,
+        x: Mapping[str, Tensor],
+        edge_index: Mapping[EdgeType, Tensor],
+        n_id: Mapping[str, Tensor],
+        *values: Mapping[EdgeType, Tensor],
     ) -> dict[str, Tensor]:
         rows = [self._encoded(number, x, n_id) for number in range(len(self.node_types))]
         sizes = dict(zip(self.node_types, map(len, rows)))
-        blocks = [
-            Block(edge_index[name], num_src=sizes[name[0]], num_dst=sizes[name[2]]) if name in edge_index else None
-            for name in self.edge_types
-        ]
+        blocks: list[Block | None] = []
+        for number, name in enumerate(self.edge_types):
+            if name not in edge_index:
+                blocks.append(None)
+                continue
+            edges = edge_index[name]
+            of_type = self._values(number, edges.size(1), *(of_edges.get(name) for of_edges in values))
+            blocks.append(Block(edges, sizes[name[0]], sizes[name[2]], **of_type))
         return dict(zip(self.node_types, self._outputs(rows, [blocks] * len(self.layers))))
 
 
@@ -303,7 +352,15 @@ class GraphNet(Network):
     See :class:`Network` for parameters and attributes.
     """
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, batch_size: int | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor,
+        batch_size: int | None = None,
+        *,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
         """Return the logits of the graphs.
 
         Parameters
@@ -316,8 +373,10 @@ class GraphNet(Network):
             The position of the graph to which a node belongs.
         batch_size : int, optional
             The number of graphs. The default is the last one of ``batch``.
+        edge_attr : Tensor, optional
+            The features of the edges, for a model that reads them.
         """
-        block = Block(edge_index, num_src=len(x), num_dst=len(x))
+        block = Block(edge_index, len(x), len(x), **self._values(0, edge_index.size(1), edge_attr, None, None))
         parts, = self._parts(self._encoded_features(x), [[block]] * len(self.layers))
         pooled = torch.cat([self.pool(part, batch, batch_size) for part in parts], dim=1)
         return self.outputs["0"](F.dropout(pooled, self.pooled_dropout, self.training))

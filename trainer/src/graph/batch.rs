@@ -8,7 +8,7 @@ use crate::models::{GraphClassifier, GraphInput, Mode, NetworkConfig};
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, GraphBatch, GraphDataLoader};
 use edgecut_gnn::nn::GcnNorm;
-use edgecut_gnn::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
+use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks, GnnBackend, GnnKernels, Precision, Segments};
 use std::sync::Arc;
 
 /// The parts of a batch of graphs to convert into tensors, and their form.
@@ -18,6 +18,8 @@ pub struct GraphBatchOptions {
     pub gcn_norm: bool,
     /// True to include the features of edges.
     pub edge_features: bool,
+    /// The blocks of edges to prepare.
+    pub edge_blocks: EdgeBlocks,
     /// True to prepare the data that only a backward pass reads.
     pub for_training: bool,
     /// The type in which features are copied to a device with its own memory.
@@ -28,7 +30,13 @@ impl GraphBatchOptions {
     /// Returns the options for the model that `config` describes.
     pub fn of_model(config: &NetworkConfig, for_training: bool) -> Self {
         let edge_features = config.graph.has_edge_features();
-        Self { gcn_norm: config.kind.needs_gcn_norm(), edge_features, for_training, ..Self::default() }
+        Self {
+            gcn_norm: config.kind.needs_gcn_norm(),
+            edge_features,
+            edge_blocks: config.kind.edge_blocks(edge_features),
+            for_training,
+            ..Self::default()
+        }
     }
 }
 
@@ -84,10 +92,10 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             || B::Kernels::prepare_block(&block, options.for_training, device),
             || B::Kernels::prepare_block(segments.block(), options.for_training, device),
         );
-        if options.edge_features {
-            for of_edges in block.blocks_of_edges() {
-                B::Kernels::prepare_block(of_edges, options.for_training, device);
-            }
+        for of_edges in block.blocks_of_edges(options.edge_blocks) {
+            // Given rows of edges have no gradients.
+            let has_gradients = options.edge_blocks == EdgeBlocks::All;
+            B::Kernels::prepare_block(of_edges, options.for_training && has_gradients, device);
         }
         if features.len() != num_nodes * feature_dim {
             let given = features.len();

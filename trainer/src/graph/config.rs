@@ -39,7 +39,7 @@ settings! {
         pub pooling: Aggregation = Aggregation::Sum => Flag::new("sum|mean|max");
         /// Node representations to pool
         pub readout: Readout = Readout::JumpingKnowledge => Flag::new("READOUT");
-        /// Do not read the features of edges, which gat, gatv2, gine and transformer read otherwise
+        /// Do not read the features of edges, which all models but gcn and gin read otherwise
         pub no_edge_features: bool = false => Flag::switch();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;

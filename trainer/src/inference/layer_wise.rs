@@ -13,6 +13,7 @@ use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistRows, Fanout, RowsWriter, SamplerConfig};
+use edgecut_gnn::nn::EdgeWeighting;
 use edgecut_gnn::ops::{GnnBackend, consumed};
 use edgecut_graph::{Meta, NodeTypeId};
 use std::path::PathBuf;
@@ -190,6 +191,7 @@ impl<B: GnnBackend> Pass<'_, B> {
             labels: false,
             normalize_features: input.options.normalize_features && reads_features,
             gcn_norm: input.options.gcn_norm && reads_neighbors,
+            edge_weighting: if reads_neighbors { input.options.edge_weighting } else { EdgeWeighting::None },
             for_training: false,
             ..input.options
         };
@@ -235,7 +237,7 @@ impl<B: GnnBackend> Pass<'_, B> {
             let entering = self.schema.edge_types.iter().zip(&meta.edge_types);
             for (ends, edges) in entering.filter(|(ends, _)| ends.dst == self.node_type) {
                 let degree = edges.num_edges as f64 / num_nodes;
-                bytes += degree * (F32 * (width_of(ends.src.index()) + ends.edge_dim as f64) + EDGE);
+                bytes += degree * (F32 * (width_of(ends.src.index()) + ends.encoded_width() as f64) + EDGE);
             }
         }
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;

@@ -1,13 +1,13 @@
 //! The schema of a graph: its node types and edge types, as a model knows them.
 
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SampleError, SamplerConfig};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SampleError, SamplerConfig, TimeAttr};
 use edgecut_graph::{Meta, NodeTypeId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::node_embedding::NodeEmbedding;
 use crate::error::ModelError;
-use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape};
+use edgecut_gnn::nn::{ConvKind, EdgeFeatureUse, EdgeShape, EdgeWeighting};
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 ///
@@ -104,13 +104,34 @@ pub struct EdgeTypeSchema {
     /// Columns of the features of edges that the model reads; 0 if it reads none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub edge_dim: usize,
+    /// Columns of the encoding of the time between an edge and its seed, which follow the features; 0 if the model does not
+    /// read times.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub time_dim: usize,
+    /// True if messages are multiplied by the weights of edges.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub weighted: bool,
 }
 
 impl EdgeTypeSchema {
-    /// Makes an edge type of whose features the model reads none.
+    /// Makes an edge type of whose features, times and weights the model reads none.
     pub fn new(src: NodeTypeId, relation: impl Into<String>, dst: NodeTypeId) -> Self {
-        Self { src, relation: relation.into(), dst, edge_dim: 0 }
+        Self { src, relation: relation.into(), dst, edge_dim: 0, time_dim: 0, weighted: false }
     }
+
+    /// Returns the number of values that a convolution reads per edge: features and the encoding of the time.
+    pub fn encoded_width(&self) -> usize {
+        self.edge_dim.saturating_add(self.time_dim)
+    }
+
+    /// Returns whether the model reads features, times or weights of edges.
+    fn has_values(&self) -> bool {
+        self.encoded_width() > 0 || self.weighted
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn is_zero(columns: &usize) -> bool {
@@ -189,7 +210,7 @@ impl GraphSchema {
     pub(crate) fn set_edge_features(&mut self, kind: ConvKind, dims: &[usize]) -> Result<(), ModelError> {
         let of_kind = kind.edge_features();
         for (edges, &dim) in self.edge_types.iter_mut().zip(dims) {
-            if of_kind == EdgeFeatureUse::Required && dim == 0 {
+            if of_kind == EdgeFeatureUse::Required && dim == 0 && edges.time_dim == 0 {
                 let what = format!(
                     "{} reads features of edges, but edges of type {} have none: store some, or choose another model",
                     kind.model_name(),
@@ -202,17 +223,69 @@ impl GraphSchema {
         Ok(())
     }
 
-    /// Reads the schema of a partitioned graph with the features of edges if `model` reads some, and with the learned
-    /// embeddings of `model`, which is the schema of a model.
+    /// Adds the weights of edges, by which messages are multiplied. The edges of types without weights have weight 1.
+    ///
+    /// # Errors
+    /// [`ModelError::Settings`] for a convolution that does not multiply messages, or if no edge type has weights.
+    pub fn with_edge_weights(mut self, kind: ConvKind, meta: &Meta) -> Result<Self, ModelError> {
+        if kind.edge_weighting() == EdgeWeighting::None {
+            let what = format!(
+                "messages of {} are not multiplied by weights of edges (`edge_weights`): choose sage or graphconv with the \
+                 aggregation mean or sum, gcn or rgcn",
+                kind.model_name()
+            );
+            return Err(ModelError::Settings { what });
+        }
+        for (edges, of_type) in self.edge_types.iter_mut().zip(&meta.edge_types) {
+            edges.weighted = of_type.has_weights;
+        }
+        if self.has_edge_weights() {
+            return Ok(self);
+        }
+        let what = format!(
+            "the edges of dataset {} have no weights (`edge_weights`): partition it with weights of edges",
+            meta.dataset
+        );
+        Err(ModelError::Settings { what })
+    }
+
+    /// Adds an encoding of `dim` columns of the time between an edge and its seed, for the edge types that have times.
+    ///
+    /// # Errors
+    /// [`ModelError::Settings`] for a convolution that reads no features of edges, or if no edge type has times.
+    pub fn with_edge_times(mut self, kind: ConvKind, dim: usize, meta: &Meta) -> Result<Self, ModelError> {
+        if kind.edge_features() == EdgeFeatureUse::Ignored {
+            let what = format!(
+                "{} reads no features of edges, to which the encoding of times belongs (`time_encoding`): choose another \
+                 model",
+                kind.model_name()
+            );
+            return Err(ModelError::Settings { what });
+        }
+        for (edges, of_type) in self.edge_types.iter_mut().zip(&meta.edge_types) {
+            edges.time_dim = if of_type.has_times { dim } else { 0 };
+        }
+        if self.time_dim() > 0 {
+            return Ok(self);
+        }
+        let what = format!(
+            "the edges of dataset {} have no times (`time_encoding`): partition it with times of edges",
+            meta.dataset
+        );
+        Err(ModelError::Settings { what })
+    }
+
+    /// Reads the schema of a partitioned graph with the features, weights and times of edges if `model` reads some, and with
+    /// the learned embeddings of `model`, which is the schema of a model.
     ///
     /// # Errors
     /// The errors of [`GraphSchema::new`].
     pub fn read_by(model: &Self, meta: &Meta) -> Result<Self, ModelError> {
         let mut schema = Self::new(meta)?;
-        if model.has_edge_features() {
-            for (edges, of_type) in schema.edge_types.iter_mut().zip(&meta.edge_types) {
-                edges.edge_dim = of_type.feature_dim;
-            }
+        for (edges, of_type) in schema.edge_types.iter_mut().zip(&meta.edge_types) {
+            edges.edge_dim = if model.has_edge_features() { of_type.feature_dim } else { 0 };
+            edges.time_dim = if of_type.has_times { model.time_dim() } else { 0 };
+            edges.weighted = model.has_edge_weights() && of_type.has_weights;
         }
         let is_homogeneous = schema.is_homogeneous() && model.is_homogeneous();
         for nodes in &mut schema.node_types {
@@ -227,19 +300,44 @@ impl GraphSchema {
         self.edge_types.iter().any(|edges| edges.edge_dim > 0)
     }
 
-    /// Makes a sampler whose batches have the features of edges that a model of this schema reads.
+    /// Returns whether a model of this schema multiplies messages by weights of edges.
+    pub fn has_edge_weights(&self) -> bool {
+        self.edge_types.iter().any(|edges| edges.weighted)
+    }
+
+    /// Returns the columns of the encoding of times that a model of this schema reads; 0 if it reads no times.
+    pub fn time_dim(&self) -> usize {
+        self.edge_types.iter().map(|edges| edges.time_dim).max().unwrap_or(0)
+    }
+
+    /// Makes a sampler whose batches have the values of edges that a model of this schema reads.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] for a model that reads times if neighbors are not drawn by the times of edges: it would read
+    /// edges that are later than their seeds. The errors of [`DistNeighborSampler::new`].
     pub(crate) fn sampler(
         &self,
         graph: &Arc<DistGraph>,
         config: SamplerConfig,
     ) -> Result<Arc<DistNeighborSampler>, SampleError> {
+        if self.time_dim() > 0 && config.temporal.is_none_or(|temporal| temporal.attr != TimeAttr::EdgeTime) {
+            let what = "the model reads the time between each edge and its seed (`time_encoding`), so neighbors must be drawn \
+                        by the times of edges (`temporal` edge_time), and layers cannot be computed for all nodes at once"
+                .into();
+            return Err(SampleError::Layout { what });
+        }
         let config = config.with_edge_attributes(self.edge_fields());
         Ok(Arc::new(DistNeighborSampler::new(Arc::clone(graph), config)?))
     }
 
     /// Returns the attributes of edges that batches for a model of this schema need.
     pub fn edge_fields(&self) -> EdgeFields {
-        EdgeFields { features: self.has_edge_features(), ..EdgeFields::default() }
+        EdgeFields {
+            features: self.has_edge_features(),
+            weights: self.has_edge_weights(),
+            times: self.time_dim() > 0,
+            ..EdgeFields::default()
+        }
     }
 
     /// Makes the schema of a graph with one node type and one edge type.
@@ -268,7 +366,7 @@ impl GraphSchema {
         let shape = |edges: &EdgeTypeSchema| EdgeShape {
             src: edges.src.index(),
             dst: edges.dst.index(),
-            edge_channels: edges.edge_dim,
+            edge_channels: edges.encoded_width(),
         };
         self.edge_types.iter().map(shape).collect()
     }
@@ -318,10 +416,18 @@ impl GraphSchema {
                     format!("nodes with {} features{embedding}", nodes.feature_dim)
                 }
             });
-            let edges = schema.edge_types.iter().filter(|edges| names || edges.edge_dim > 0).map(|edges| {
+            let edges = schema.edge_types.iter().filter(|edges| names || edges.has_values()).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
-                let features =
-                    if edges.edge_dim > 0 { format!(" with {} features", edges.edge_dim) } else { String::new() };
+                let mut features = String::new();
+                if edges.edge_dim > 0 {
+                    features += &format!(" with {} features", edges.edge_dim);
+                }
+                if edges.time_dim > 0 {
+                    features += &format!(" with times in {} columns", edges.time_dim);
+                }
+                if edges.weighted {
+                    features += " with weights";
+                }
                 if names {
                     format!("edge type {}__{}__{}{features}", name(edges.src), edges.relation, name(edges.dst))
                 } else {

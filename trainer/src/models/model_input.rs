@@ -8,8 +8,8 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::graph_schema::GraphSchema;
 use crate::error::ModelError;
-use edgecut_gnn::nn::{EdgeData, GcnNorm, prefix};
-use edgecut_gnn::ops::Block;
+use edgecut_gnn::nn::{EdgeData, GcnNorm, TimeEncoder, prefix};
+use edgecut_gnn::ops::{Block, EdgeWeights};
 
 /// The nodes of one type in a batch.
 #[derive(Debug, Clone)]
@@ -50,6 +50,10 @@ pub struct ModelInput<B: Backend> {
     gcn_norm: Option<GcnNorm>,
     /// By edge type, the features of all edges of the batch. The edges of a block are the first ones.
     edge_features: Vec<Option<Tensor<B, 2>>>,
+    /// By edge type, the times between the edges and their seeds, `[num_edges, 1]`.
+    edge_ages: Vec<Option<Tensor<B, 2>>>,
+    /// By edge type, the factors of messages.
+    edge_factors: Vec<Option<Arc<EdgeWeights>>>,
 }
 
 impl<B: Backend> ModelInput<B> {
@@ -94,7 +98,7 @@ impl<B: Backend> ModelInput<B> {
     /// use edgecut_gnn::ops::{BatchGraph, Block};
     /// let schema = GraphSchema {
     ///     node_types: vec![NodeTypeSchema::new("author", 4), NodeTypeSchema::new("paper", 8)],
-    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1), edge_dim: 0 }],
+    ///     edge_types: vec![EdgeTypeSchema::new(NodeTypeId(0), "writes", NodeTypeId(1))],
     /// };
     /// // The seed is a paper with two authors.
     /// let device = Default::default();
@@ -145,7 +149,15 @@ impl<B: Backend> ModelInput<B> {
                 }
             }
         }
-        Ok(Self { schema, nodes, blocks, gcn_norm: None, edge_features: Vec::new() })
+        Ok(Self {
+            schema,
+            nodes,
+            blocks,
+            gcn_norm: None,
+            edge_features: Vec::new(),
+            edge_ages: Vec::new(),
+            edge_factors: Vec::new(),
+        })
     }
 
     /// Adds the normalisation that a GCN needs.
@@ -294,14 +306,62 @@ impl<B: Backend> ModelInput<B> {
         Ok(self)
     }
 
-    /// Returns the values of the edges of a block.
-    pub(crate) fn edge_data(&self, edge_type: EdgeTypeId, layer: usize) -> EdgeData<B> {
-        let mut features = self.edge_features.get(edge_type.index()).cloned().flatten();
-        if let (Some(rows), Some(block)) = (&mut features, self.blocks_of(edge_type).get(layer)) {
-            *rows = prefix(rows.clone(), block.num_edges());
+    /// Adds the times between edges and their seeds, by edge type, which the schema describes.
+    ///
+    /// # Shapes
+    /// - each of `ages`: `[num_edges, 1]`
+    ///
+    /// # Errors
+    /// [`ModelError::EdgeFeatures`] if the number of rows is not the number of edges.
+    pub fn with_edge_ages(mut self, ages: Vec<Option<Tensor<B, 2>>>) -> Result<Self, ModelError> {
+        for (edge_type, rows) in ages.iter().enumerate() {
+            let given = rows.as_ref().map(|rows| rows.dims()[0]);
+            self.check_edge_rows(edge_type, given)?;
         }
+        self.edge_ages = ages;
+        Ok(self)
+    }
+
+    /// Adds the factors of messages, by edge type, and the weights to the schema.
+    ///
+    /// # Errors
+    /// [`ModelError::EdgeFeatures`] if the number of factors is not the number of edges.
+    pub fn with_edge_factors(mut self, factors: Vec<Option<Arc<EdgeWeights>>>) -> Result<Self, ModelError> {
+        for (edge_type, of_type) in factors.iter().enumerate() {
+            self.check_edge_rows(edge_type, of_type.as_ref().map(|factors| factors.edges().len()))?;
+            if of_type.is_some() != self.schema.edge_types[edge_type].weighted {
+                Arc::make_mut(&mut self.schema).edge_types[edge_type].weighted = of_type.is_some();
+            }
+        }
+        self.edge_factors = factors;
+        Ok(self)
+    }
+
+    fn check_edge_rows(&self, edge_type: usize, given: Option<usize>) -> Result<(), ModelError> {
+        let expected = self.blocks_of(EdgeTypeId(edge_type as u16)).first().map_or(0, Block::num_edges);
+        match given {
+            Some(given) if given != expected => {
+                let relation = self.schema.edge_types[edge_type].relation.clone();
+                Err(ModelError::EdgeFeatures { relation, given, expected })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the values of the edges of a block. `times` encodes times, as further features.
+    pub(crate) fn edge_data(&self, edge_type: EdgeTypeId, layer: usize, times: Option<&TimeEncoder<B>>) -> EdgeData<B> {
+        let num_edges = self.blocks_of(edge_type).get(layer).map_or(0, Block::num_edges);
+        let mut features = rows_of_type(&self.edge_features, edge_type, num_edges);
+        if let (Some(encoder), Some(ages)) = (times, rows_of_type(&self.edge_ages, edge_type, num_edges)) {
+            let encoded = encoder.forward(ages);
+            features = Some(match features {
+                Some(features) => Tensor::cat(vec![features, encoded], 1),
+                None => encoded,
+            });
+        }
+        let factors = self.edge_factors.get(edge_type.index()).cloned().flatten();
         // All blocks of the only edge type share the normalisation.
-        EdgeData { gcn_norm: self.gcn_norm.clone(), features }
+        EdgeData { gcn_norm: self.gcn_norm.clone(), features, factors }
     }
 
     /// Returns the number of seeds of all node types.
@@ -334,4 +394,14 @@ impl<B: Backend> ModelInput<B> {
         }
         Ok(())
     }
+}
+
+/// Returns the first rows of an edge type, if it has some.
+fn rows_of_type<B: Backend>(
+    rows: &[Option<Tensor<B, 2>>],
+    edge_type: EdgeTypeId,
+    num_edges: usize,
+) -> Option<Tensor<B, 2>> {
+    let of_type = rows.get(edge_type.index())?.clone()?;
+    Some(prefix(of_type, num_edges))
 }

@@ -13,8 +13,8 @@ use super::network_config::{NetworkConfig, Pooling, Readout};
 use super::node_model::NodeClassifier;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
-    AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TypedConv,
-    TypedConvInput, WeightInit, prefix,
+    AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TimeEncoder,
+    TypedConv, TypedConvInput, WeightInit, prefix,
 };
 use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
 
@@ -63,6 +63,8 @@ pub struct Network<B: Backend> {
     pub outputs: Vec<Option<Dense<B>>>,
     /// The output layer after the pooling.
     pub output: Option<Dense<B>>,
+    /// The encoder of the times between edges and seeds, if the model reads them.
+    pub times: Option<TimeEncoder<B>>,
     settings: Settings,
 }
 
@@ -141,7 +143,9 @@ impl<B: Backend> Network<B> {
                 outputs.push(made);
             }
         }
-        Self { encoders, layers, norms, outputs, output, settings: Settings(Box::new(config.clone())) }
+        let time_dim = config.graph.time_dim();
+        let times = if time_dim > 0 { Some(TimeEncoder::new(time_dim, init, device)) } else { None };
+        Self { encoders, layers, norms, outputs, output, times, settings: Settings(Box::new(config.clone())) }
     }
 
     /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
@@ -336,7 +340,7 @@ impl<B: GnnBackend> Network<B> {
                 is_destination = true;
                 let edge_type = EdgeTypeId(relation as u16);
                 if let (Some(x), Some(block)) = (&normalised[edges.src.index()], input.blocks_of(edge_type).get(at)) {
-                    let edges = input.edge_data(edge_type, at);
+                    let edges = input.edge_data(edge_type, at, self.times.as_ref());
                     incoming.push(Incoming { relation, x: x.clone(), block: block.clone(), edges });
                 }
             }

@@ -379,7 +379,8 @@ impl NetworkConfig {
                 edge_types.map(|edges| HeteroConv::<NdArray>::shape_of(edges, self.hidden_channels)).collect()
             }
         };
-        shapes.into_iter().filter_map(|shape| self.kind.pyg(shape)).collect()
+        let layers = shapes.into_iter().map(|shape| self.kind.pyg(shape));
+        layers.collect::<Option<Vec<PygLayer>>>().unwrap_or_default()
     }
 
     /// Returns the form of the layers.
@@ -444,7 +445,7 @@ impl NetworkConfig {
         ConvShape {
             in_channels: self.channels_before(layer),
             out_channels: self.channels_before(layer + 1),
-            edge_channels: self.graph.edge_types[0].edge_dim,
+            edge_channels: self.graph.edge_types[0].encoded_width(),
             role: if self.is_result(layer) { ConvRole::Output } else { ConvRole::Hidden },
             batch_norm: self.batch_norm,
         }

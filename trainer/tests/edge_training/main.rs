@@ -167,17 +167,21 @@ fn neither_an_edge_nor_its_reverse_tells_its_class() {
         metric: Some("roc-auc".parse().expect("a metric")),
         ..blind(40)
     };
-    let sampler = SamplerConfig::new(vec![Fanout::Count(64)]).with_weights(true);
-    let base = EdgeTrainingConfig { training: TrainingConfig { sampler, ..base.training.clone() }, ..base };
-    let base = EdgeTrainingConfig {
-        training: TrainingConfig { eval_num_neighbors: vec![Fanout::Count(64)].into(), ..base.training.clone() },
-        ..base
-    };
     let auc = |config: &EdgeTrainingConfig| result(&dataset, config).test_metric.expect("test edges of both classes");
-    let included = auc(&EdgeTrainingConfig { target_edges: TargetEdges::Include, ..base.clone() });
-    assert!(included > 0.75, "the message over the edge tells its class: {included}");
-    let excluded = auc(&base);
-    assert!((0.4..0.6).contains(&excluded), "without it, the class is unknown: {excluded}");
+    // Neighbors are drawn by the weights, or messages are multiplied by them.
+    for edge_weights in [false, true] {
+        let training = TrainingConfig {
+            sampler: SamplerConfig::new(vec![Fanout::Count(64)]).with_weights(!edge_weights),
+            eval_num_neighbors: vec![Fanout::Count(64)].into(),
+            edge_weights,
+            ..base.training.clone()
+        };
+        let base = EdgeTrainingConfig { training, ..base.clone() };
+        let included = auc(&EdgeTrainingConfig { target_edges: TargetEdges::Include, ..base.clone() });
+        assert!(included > 0.75, "the message over the edge tells its class: {included}, {edge_weights}");
+        let excluded = auc(&base);
+        assert!((0.4..0.6).contains(&excluded), "without it, the class is unknown: {excluded}, {edge_weights}");
+    }
 }
 
 /// If the edges of a batch carry messages, a step over all edges is the same however ranks divide them.

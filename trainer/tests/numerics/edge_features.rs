@@ -8,8 +8,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::activation::{leaky_relu, relu, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::nn::{
-    AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, FlagValues, GatConv, GineConv,
-    LayerForm, LayerPass, Mode, TransformerConv, WeightInit,
+    AnyConv, Conv, ConvInput, ConvKind, ConvRole, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting, FlagValues,
+    GatConv, GcnNorm, GineConv, LayerForm, LayerPass, Mode, TransformerConv, WeightInit,
 };
 use edgecut_gnn::ops::{Activation, AttentionVersion, Block};
 
@@ -181,6 +181,76 @@ fn slow_gine(layer: &GineConv<Grad>, x: Matrix, rows: &Rows) -> Matrix {
     output * Tensor::from_data(TensorData::new(has_edges, [rows.block.num_dst(), 1]), &Default::default())
 }
 
+/// The weights of a layer that aggregates the rows of neighbors and edges, and the settings of the aggregation.
+struct Aggregating<'a> {
+    neighbors: &'a Param<Tensor<Grad, 2>>,
+    own: Option<&'a Param<Tensor<Grad, 2>>>,
+    bias: Option<&'a Param<Tensor<Grad, 1>>>,
+    edge: Option<&'a Param<Tensor<Grad, 2>>>,
+    aggregation: String,
+}
+
+impl<'a> Aggregating<'a> {
+    fn of(layer: &'a AnyConv<Grad>, kind: ConvKind) -> Self {
+        let aggregation = kind.to_flags()["aggregation"].as_str().expect("a word").to_owned();
+        match layer {
+            AnyConv::Sage(layer) => Self {
+                neighbors: &layer.weight_neighbors,
+                own: layer.weight_self.as_ref(),
+                bias: layer.bias.as_ref(),
+                edge: layer.weight_edge.as_ref(),
+                aggregation,
+            },
+            AnyConv::GraphConv(layer) => Self {
+                neighbors: &layer.weight_neighbors,
+                own: layer.weight_root.as_ref(),
+                bias: layer.bias.as_ref(),
+                edge: layer.weight_edge.as_ref(),
+                aggregation,
+            },
+            other => panic!("no aggregation: {other:?}"),
+        }
+    }
+
+    /// Computes the aggregation of concatenated rows. `divisor` divides a weighted mean: by the sum of the weights or the
+    /// number of edges.
+    fn slow(&self, x: Matrix, rows: &Rows, weights: Option<&[f32]>, divides_by_weights: bool) -> Matrix {
+        let own = rows.of_destinations(&x);
+        let mut messages = rows.by_source(x);
+        let mut weight = self.neighbors.val();
+        if let Some(of_edges) = self.edge {
+            messages = Tensor::cat(vec![messages, rows.edges.clone()], 1);
+            weight = Tensor::cat(vec![weight, of_edges.val()], 0);
+        }
+        let [count, width] = messages.dims();
+        let factors: Vec<f64> = weights.map_or(vec![1.0; count], |all| all.iter().map(|&w| f64::from(w)).collect());
+        let column = Tensor::<Grad, 2>::from_data(TensorData::new(factors, [count, 1]), &Default::default());
+        let both = Tensor::cat(vec![column, messages], 1);
+        let aggregated = rows.by_row(&both, |_, entries| {
+            let [count, _] = entries.dims();
+            if count == 0 {
+                return Tensor::zeros([1, width], &entries.device());
+            }
+            let factors = entries.clone().slice([0..count, 0..1]);
+            let messages = entries.slice([0..count, 1..width + 1]);
+            match self.aggregation.as_str() {
+                "max" => messages.max_dim(0),
+                "sum" => (messages * factors).sum_dim(0),
+                _ if divides_by_weights => (messages * factors.clone()).sum_dim(0) / factors.sum_dim(0),
+                _ => (messages * factors).sum_dim(0) / count as f64,
+            }
+        });
+        let mut output = aggregated.matmul(weight);
+        if let Some(weight) = self.own {
+            output = output + own.matmul(weight.val());
+        }
+        match self.bias {
+            Some(bias) => output + row(bias),
+            None => output,
+        }
+    }
+}
+
 /// Collects the gradients of all parameters.
 struct Gradients<'a> {
     of: &'a <Grad as burn::tensor::backend::AutodiffBackend>::Gradients,
@@ -231,7 +301,7 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
                     x,
                     x_dst: rows.x_dst.clone(),
                     block: &rows.block,
-                    edges: EdgeData { gcn_norm: None, features: Some(rows.edges.clone()) },
+                    edges: EdgeData { features: Some(rows.edges.clone()), ..EdgeData::default() },
                     pass: LayerPass::new(Mode::Eval, 0),
                     activation: Activation::Identity,
                 })
@@ -242,13 +312,16 @@ fn layers_over_edge_features_equal_their_formulas_forward_and_backward() {
                 }
                 (AnyConv::Transformer(layer), _) => slow_transformer(layer, x, &rows, heads),
                 (AnyConv::Gine(layer), _) => slow_gine(layer, x, &rows),
+                (AnyConv::Sage(_) | AnyConv::GraphConv(_), _) => {
+                    Aggregating::of(&layer, kind).slow(x, &rows, None, false)
+                }
                 (other, _) => panic!("{} reads edge features: add its formula ({other:?})", model.name),
             });
             assert_close(&fast, &slow, 1e-6, &format!("{} as {role:?}", model.name));
             compared += 1;
         }
     }
-    assert_eq!(compared, 4 * 3);
+    assert_eq!(compared, 6 * 3);
 }
 
 #[test]
@@ -270,11 +343,119 @@ fn edge_features_change_the_output() {
                 x: rows.x.clone(),
                 x_dst: None,
                 block: &rows.block,
-                edges: EdgeData { gcn_norm: None, features: Some(edges) },
+                edges: EdgeData { features: Some(edges), ..EdgeData::default() },
                 pass: LayerPass::new(Mode::Eval, 0),
                 activation: Activation::Identity,
             }))
         };
         assert_eq!(run(rows.edges.clone()) != run(rows.edges.clone() * 2.0), reads, "{}", model.name);
     }
+}
+
+#[test]
+fn aggregations_are_weighted_by_edges_with_and_without_features() {
+    let device = Default::default();
+    let mut compared = 0;
+    for (model, aggregation) in [
+        ("sage", "mean"),
+        ("sage", "sum"),
+        ("sage", "max"),
+        ("graphconv", "mean"),
+        ("graphconv", "sum"),
+        ("graphconv", "max"),
+    ] {
+        let mut flags = FlagValues::new();
+        flags.insert("aggregation".into(), aggregation.into());
+        let kind = ConvKind::from_flags(model, flags).expect("valid flags");
+        let weighting = kind.edge_weighting();
+        assert_eq!(weighting == EdgeWeighting::None, aggregation == "max", "{model}");
+        for (edge_channels, is_weighted) in [(0, true), (EDGE_CHANNELS, true), (EDGE_CHANNELS, false)] {
+            if is_weighted && aggregation == "max" {
+                continue;
+            }
+            for role in [ConvRole::Hidden, ConvRole::EdgeType { between_types: true }] {
+                // Wide inputs of a whole graph multiply before they aggregate, others after it.
+                for (in_channels, out_channels) in [(40, 3), (3, 40)] {
+                    let rows = Rows::new(37, in_channels, matches!(role, ConvRole::EdgeType { .. }));
+                    let mut draws = Draws(38);
+                    let num_edges = rows.block.graph().num_edges();
+                    let weights: Vec<f32> = (0..num_edges).map(|_| draws.float() as f32 + 1.5).collect();
+                    let shape = ConvShape { in_channels, out_channels, edge_channels, role, batch_norm: false };
+                    let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &device);
+                    let factors = is_weighted.then(|| {
+                        Arc::new(weighting.factors(rows.block.graph(), weights.clone()).expect("a weight per edge"))
+                    });
+                    let fast = all_values(&layer, &rows.x, |x| {
+                        layer.convolve(ConvInput {
+                            x,
+                            x_dst: rows.x_dst.clone(),
+                            block: &rows.block,
+                            edges: EdgeData {
+                                features: Some(rows.edges.clone()),
+                                factors: factors.clone(),
+                                ..EdgeData::default()
+                            },
+                            pass: LayerPass::new(Mode::Eval, 0),
+                            activation: Activation::Identity,
+                        })
+                    });
+                    let of_block = &weights[..rows.block.num_edges()];
+                    let of_block = is_weighted.then_some(of_block);
+                    let slow = all_values(&layer, &rows.x, |x| {
+                        Aggregating::of(&layer, kind).slow(x, &rows, of_block, is_weighted && model == "sage")
+                    });
+                    let what = format!("{model} {aggregation} as {role:?}, {edge_channels} {is_weighted}");
+                    assert_close(&fast, &slow, 1e-6, &what);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(compared, (4 * 3 + 2) * 4);
+}
+
+#[test]
+fn a_gcn_normalises_by_the_sums_of_weights() {
+    let mut draws = Draws(41);
+    let graph = Arc::new(random_graph(&mut draws, 12, 12, 4));
+    let block = Block::new(Arc::clone(&graph), 12, 12).expect("a block");
+    let weights: Vec<f32> = (0..graph.num_edges()).map(|_| draws.float() as f32 + 1.5).collect();
+    let mut in_weights = vec![0.0_f32; 12];
+    let mut degrees = vec![0; 12];
+    for (row, ends) in graph.indptr().windows(2).enumerate() {
+        in_weights[row] = weights[ends[0] as usize..ends[1] as usize].iter().sum();
+        degrees[row] = ends[1] - ends[0];
+    }
+    let norm = GcnNorm::weighted(&graph, &degrees, &in_weights, &weights).expect("a normalisation");
+    let kind = ConvKind::from_flags("gcn", FlagValues::new()).expect("defaults are valid");
+    let shape =
+        ConvShape { in_channels: 5, out_channels: 3, edge_channels: 0, role: ConvRole::Hidden, batch_norm: false };
+    let layer = kind.init::<Grad>(shape, &mut WeightInit::new(5), &Default::default());
+    let AnyConv::Gcn(gcn) = &layer else { unreachable!("a GCN was made") };
+    let x = draws.matrix::<Grad>(12, 5);
+    let fast = all_values(&layer, &x, |x| {
+        layer.convolve(ConvInput {
+            x,
+            x_dst: None,
+            block: &block,
+            edges: EdgeData { gcn_norm: Some(norm.clone()), ..EdgeData::default() },
+            pass: LayerPass::new(Mode::Eval, 0),
+            activation: Activation::Identity,
+        })
+    });
+    // The dense matrix D^-1/2 (A + I) D^-1/2.
+    let mut adjacency = vec![0.0; 12 * 12];
+    let roots: Vec<f64> = in_weights.iter().map(|&sum| (f64::from(sum) + 1.0).sqrt()).collect();
+    for (row, ends) in graph.indptr().windows(2).enumerate() {
+        adjacency[row * 12 + row] += 1.0 / (roots[row] * roots[row]);
+        for edge in ends[0] as usize..ends[1] as usize {
+            let source = graph.indices()[edge] as usize;
+            adjacency[row * 12 + source] += f64::from(weights[edge]) / (roots[row] * roots[source]);
+        }
+    }
+    let adjacency = Tensor::<Grad, 2>::from_data(TensorData::new(adjacency, [12, 12]), &Default::default());
+    let slow = all_values(&layer, &x, |x| {
+        adjacency.clone().matmul(x).matmul(gcn.weight.val()) + row(gcn.bias.as_ref().expect("a bias"))
+    });
+    assert_close(&fast, &slow, 1e-6, "a GCN over weights");
 }

@@ -27,3 +27,4 @@ mod relational_layers;
 mod relational_net;
 mod stacks;
 mod support;
+mod typed_edges;

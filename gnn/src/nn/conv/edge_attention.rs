@@ -1,13 +1,16 @@
 //! Attention whose scores depend on edge features.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 use crate::ops::{
-    AttentionWeights, Block, DropoutMask, GnnBackend, Reduce, edge_softmax, masked, scale_heads, scatter_edges,
+    AttentionWeights, Block, DropoutMask, GnnBackend, Reduce, edge_softmax, gather_destinations, masked, scale_heads,
+    scatter_edges,
 };
 
 /// The number that sets the dropout mask of self edges apart from the mask of edges.
 const OWN: u64 = u64::MAX;
+/// A score below all others, of which `exp` of the difference to another one is 0.
+const LOWEST: f32 = -1e30;
 
 /// The scores and messages of a layer's edges.
 pub(super) struct ScoredEdges<B: GnnBackend> {
@@ -45,5 +48,67 @@ impl<B: GnnBackend> ScoredEdges<B> {
             (Some(weights), Some(messages)) => sums + scale_heads(messages, masked(weights, dropout.for_type(OWN))),
             _ => sums,
         }
+    }
+}
+
+/// The scores and messages of the edges of one type.
+pub(super) struct TypedEdges<'a, B: GnnBackend> {
+    pub(super) block: &'a Block,
+    /// `[num_edges, heads]`.
+    pub(super) scores: Tensor<B, 2>,
+    /// `[num_edges, heads * channels]`.
+    pub(super) messages: Tensor<B, 2>,
+    /// The mask of the weights.
+    pub(super) dropout: DropoutMask,
+}
+
+/// Returns the sum of each destination's messages over all edge types, weighted by one softmax of their scores. Returns
+/// `None` without edge types.
+///
+/// # Shapes
+/// - output: `[num_dst, heads * channels]`
+pub(super) fn attend_to_types<B: GnnBackend>(edges: Vec<TypedEdges<'_, B>>) -> Option<Tensor<B, 2>> {
+    // The greatest score keeps `exp` from overflowing. The result does not depend on it, so it has no gradient.
+    let mut greatest: Option<Tensor<B, 2>> = None;
+    for TypedEdges { block, scores, .. } in &edges {
+        let of_type = greatest_scores(scores, block);
+        greatest = Some(match greatest {
+            Some(greatest) => greatest.max_pair(of_type),
+            None => of_type,
+        });
+    }
+    let greatest = greatest?;
+    let mut total: Option<Tensor<B, 2>> = None;
+    let mut sums: Option<Tensor<B, 2>> = None;
+    for TypedEdges { block, scores, messages, dropout } in edges {
+        let weights = (scores - gather_destinations(greatest.clone(), block)).exp();
+        let of_type = scatter_edges(weights.clone(), block, &Reduce::Sum);
+        total = Some(add(total, of_type));
+        let weighted = scale_heads(messages, masked(weights, dropout));
+        sums = Some(add(sums, scatter_edges(weighted, block, &Reduce::Sum)));
+    }
+    // The weight of the greatest score is 1, so that totals are at least 1. A destination without edges has a sum of 0.
+    let inverse = total?.clamp_min(0.5).recip();
+    Some(scale_heads(sums?, inverse))
+}
+
+/// Returns the greatest score of each destination's edges without a gradient; the lowest number for a destination
+/// without edges, whose other edge types have the greatest score.
+fn greatest_scores<B: GnnBackend>(scores: &Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+    let [_, heads] = scores.dims();
+    let device = scores.device();
+    let greatest = scatter_edges(scores.clone().detach(), block, &Reduce::Max);
+    let mut lowest: Vec<f32> = Vec::with_capacity(block.num_dst());
+    for ends in block.indptr().windows(2) {
+        lowest.push(if ends[0] < ends[1] { 0.0 } else { LOWEST });
+    }
+    let lowest = Tensor::<B, 2>::from_data(TensorData::new(lowest, [block.num_dst(), 1]), &device);
+    greatest + lowest.expand([block.num_dst(), heads])
+}
+
+fn add<B: GnnBackend>(sum: Option<Tensor<B, 2>>, rows: Tensor<B, 2>) -> Tensor<B, 2> {
+    match sum {
+        Some(sum) => sum + rows,
+        None => rows,
     }
 }

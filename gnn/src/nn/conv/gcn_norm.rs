@@ -44,15 +44,62 @@ impl GcnNorm {
     /// [`GcnNormError`] if the number of degrees is wrong, if a node with neighbors has degree 0, or if the graph has
     /// more rows than nodes, as it can between two node types.
     pub fn new(graph: &BatchGraph, degrees: &[u32]) -> Result<Self, GcnNormError> {
+        let in_weights = degrees.iter().map(|&degree| f64::from(degree));
+        Self::over(graph, degrees, in_weights.collect(), None)
+    }
+
+    /// Computes the weights of a batch whose edges have weights: edge `u -> v` of weight `w` has
+    /// `w / sqrt((d_v + 1) (d_u + 1))`, where `d` is the sum of the weights of all in-edges. A node itself has
+    /// `1 / (d_v + 1)`. This is PyG's `gcn_norm` with `edge_weight`. If only some of the neighbors are sampled, the
+    /// factor is that of [`GcnNorm::new`].
+    ///
+    /// # Shapes
+    /// - `degrees`: `[num_nodes]`, the in-degree in the full graph of every node of the batch
+    /// - `in_weights`: `[num_nodes]`, the sum of the weights of the in-edges in the full graph
+    /// - `weights`: `[num_edges]`
+    ///
+    /// # Errors
+    /// The errors of [`GcnNorm::new`], and [`GcnNormError::WeightCount`] for a wrong number of weights.
+    ///
+    /// ```
+    /// use edgecut_gnn::nn::GcnNorm;
+    /// use edgecut_gnn::ops::BatchGraph;
+    /// // Node 0 has two neighbors. The sum of its weights is 3, and the neighbors have no in-edges.
+    /// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
+    /// let norm = GcnNorm::weighted(&graph, &[2, 0, 0], &[3.0, 0.0, 0.0], &[1.0, 2.0])?;
+    /// assert_eq!(norm.weights().edges(), [0.5, 1.0]);
+    /// assert_eq!(norm.weights().self_loops(), Some(&[0.25f32][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn weighted(
+        graph: &BatchGraph,
+        degrees: &[u32],
+        in_weights: &[f32],
+        weights: &[f32],
+    ) -> Result<Self, GcnNormError> {
+        if weights.len() != graph.num_edges() {
+            return Err(GcnNormError::WeightCount { given: weights.len(), expected: graph.num_edges() });
+        }
+        Self::over(graph, degrees, in_weights.iter().map(|&sum| f64::from(sum)).collect(), Some(weights))
+    }
+
+    fn over(
+        graph: &BatchGraph,
+        degrees: &[u32],
+        in_weights: Vec<f64>,
+        weights: Option<&[f32]>,
+    ) -> Result<Self, GcnNormError> {
         let num_rows = graph.num_rows();
         let num_nodes = graph.num_nodes();
         if num_rows > num_nodes {
             return Err(GcnNormError::RowsWithoutNodes { num_rows, num_nodes });
         }
-        if degrees.len() != graph.num_nodes() {
-            return Err(GcnNormError::DegreeCount { given: degrees.len(), expected: graph.num_nodes() });
+        for given in [degrees.len(), in_weights.len()] {
+            if given != graph.num_nodes() {
+                return Err(GcnNormError::DegreeCount { given, expected: graph.num_nodes() });
+            }
         }
-        let inverse_roots: Vec<f64> = degrees.iter().map(|&degree| (f64::from(degree) + 1.0).sqrt().recip()).collect();
+        let inverse_roots: Vec<f64> = in_weights.into_iter().map(|sum| (sum + 1.0).sqrt().recip()).collect();
         let mut edges = Vec::with_capacity(graph.num_edges());
         for (row, range) in graph.indptr().windows(2).enumerate() {
             let sources = &graph.indices()[range[0] as usize..range[1] as usize];
@@ -63,7 +110,15 @@ impl GcnNorm {
                 return Err(GcnNormError::NeighborsWithoutDegree { node: row, neighbors: sources.len() });
             }
             let of_row = f64::from(degrees[row]) / sources.len() as f64 * inverse_roots[row];
-            edges.extend(sources.iter().map(|&source| (of_row * inverse_roots[source as usize]) as f32));
+            match weights.map(|weights| &weights[range[0] as usize..range[1] as usize]) {
+                None => edges.extend(sources.iter().map(|&source| (of_row * inverse_roots[source as usize]) as f32)),
+                Some(weights) => edges.extend(
+                    sources
+                        .iter()
+                        .zip(weights)
+                        .map(|(&source, &weight)| (of_row * inverse_roots[source as usize] * f64::from(weight)) as f32),
+                ),
+            }
         }
         let self_loops = inverse_roots[..graph.num_rows()].iter().map(|root| (root * root) as f32).collect();
         let weights = EdgeWeights::new(graph, edges, Some(self_loops)).expect("one weight per edge and row");
@@ -123,6 +178,14 @@ pub enum GcnNormError {
         num_rows: usize,
         /// Source nodes of the graph.
         num_nodes: usize,
+    },
+    /// A wrong number of weights.
+    #[error("GCN normalisation: {given} weights for {expected} edges, expected one per edge")]
+    WeightCount {
+        /// Number of given weights.
+        given: usize,
+        /// Edges of the batch.
+        expected: usize,
     },
     /// A degree that contradicts the edges.
     #[error(

@@ -57,6 +57,7 @@ impl<B: GnnBackend> Incoming<B> {
         let commutes = !matches!(reduce, Reduce::Max);
         let x = self.x.clone();
         let block = &self.block;
+        let reduce = &self.edges.reduce(reduce.clone());
         let product = Linear { activation: Activation::Identity, precision };
         if commutes && Order::choose(block, fan_in, fan_out) == Order::TransformFirst {
             aggregate(linear(x, weight, None, product), block, reduce)

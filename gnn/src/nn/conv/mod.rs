@@ -5,6 +5,7 @@
 
 mod aggregation;
 mod edge_attention;
+mod edge_data;
 mod flags;
 mod gcn_norm;
 mod hetero;
@@ -15,6 +16,7 @@ mod relation_aggregation;
 mod relation_weights;
 
 pub use aggregation::Aggregation;
+pub use edge_data::{EdgeData, EdgeWeighting};
 pub use flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 pub use gcn_norm::{GcnNorm, GcnNormError};
 pub use hetero::{EdgeShape, HeteroConv, HeteroShape};
@@ -34,7 +36,7 @@ use serde::de::DeserializeOwned;
 
 use super::mode::Mode;
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, Block, DropoutMask, GnnBackend, Precision};
+use crate::ops::{Activation, Block, DropoutMask, EdgeBlocks, GnnBackend, Precision};
 
 /// The settings of a convolution, which flags set and model files store as JSON.
 pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned {
@@ -50,6 +52,16 @@ pub trait ConvSettings: Copy + Debug + PartialEq + Serialize + DeserializeOwned 
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Ignored;
     /// Activation that follows the convolution in the hidden layers of a network without encoders and pooling.
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Relu;
+
+    /// Returns the blocks of edges that a layer reads over edges with or without features. Loaders prepare them.
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::All } else { EdgeBlocks::None }
+    }
+
+    /// Returns the use that the convolution makes of the weights of edges.
+    fn edge_weighting(&self) -> EdgeWeighting {
+        EdgeWeighting::None
+    }
 
     /// Checks the settings for layers with this number of input and output columns.
     ///
@@ -208,21 +220,6 @@ pub struct ConvInput<'a, B: Backend> {
     pub pass: LayerPass,
     /// Activation to apply to the output.
     pub activation: Activation,
-}
-
-/// Values of the edges of a block. A convolution may ignore them. Cloning is cheap.
-#[derive(Debug, Clone)]
-pub struct EdgeData<B: Backend> {
-    /// Normalisation of a GCN, if the batch has it.
-    pub gcn_norm: Option<GcnNorm>,
-    /// Features, `[num_edges, edge_channels]`, if the convolution reads them and the edges have some.
-    pub features: Option<Tensor<B, 2>>,
-}
-
-impl<B: Backend> Default for EdgeData<B> {
-    fn default() -> Self {
-        Self { gcn_norm: None, features: None }
-    }
 }
 
 /// The input of a [`TypedConv`].

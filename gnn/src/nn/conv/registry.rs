@@ -7,6 +7,7 @@ mod gcn;
 mod gin;
 mod gine;
 mod graph_conv;
+mod hgt;
 mod rgcn;
 mod sage;
 mod transformer;
@@ -16,6 +17,7 @@ pub use gcn::{GcnConv, GcnConvConfig, GcnSettings};
 pub use gin::{GinConv, GinConvConfig, GinSettings};
 pub use gine::{GineConv, GineSettings};
 pub use graph_conv::{GraphConv, GraphConvSettings};
+pub use hgt::{HgtConv, HgtSettings};
 pub use rgcn::{RgcnConv, RgcnConvConfig, RgcnSettings};
 pub use sage::{SageConv, SageConvConfig, SageSettings};
 pub use transformer::{TransformerConv, TransformerSettings};
@@ -176,6 +178,22 @@ macro_rules! convolutions {
                 }
             }
 
+            /// Returns the blocks of edges that a layer reads over edges with or without features.
+            pub fn edge_blocks(self, reads_features: bool) -> EdgeBlocks {
+                match self {
+                    $(Self::$variant(_) => $settings::edge_blocks(reads_features),)*
+                    $(Self::$typed(_) => $typed_settings::edge_blocks(reads_features),)*
+                }
+            }
+
+            /// Returns the use that the convolution makes of the weights of edges.
+            pub fn edge_weighting(self) -> EdgeWeighting {
+                match self {
+                    $(Self::$variant(settings) => settings.edge_weighting(),)*
+                    $(Self::$typed(settings) => settings.edge_weighting(),)*
+                }
+            }
+
             /// Returns true if the convolution reads all edge types at once, so that only typed layers have it.
             pub fn is_typed(self) -> bool {
                 match self {
@@ -294,6 +312,8 @@ convolutions! {
     per_layer {
         /// A relational graph convolutional network.
         Rgcn(RgcnSettings, RgcnConv),
+        /// A heterogeneous graph transformer.
+        Hgt(HgtSettings, HgtConv),
     }
 }
 

@@ -127,7 +127,7 @@ impl<B: GnnBackend> RelationWeights<B> {
 }
 
 /// Makes the block-diagonal matrix of blocks of shape `[num_blocks, rows, columns]`.
-fn block_diagonal<B: Backend>(blocks: Tensor<B, 3>) -> Tensor<B, 2> {
+pub(super) fn block_diagonal<B: Backend>(blocks: Tensor<B, 3>) -> Tensor<B, 2> {
     let device = blocks.device();
     let [num_blocks, rows, columns] = blocks.dims();
     let strip = |block: usize| {

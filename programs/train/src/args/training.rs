@@ -203,7 +203,7 @@ impl TrainingArgs {
         if self.conv.kind().is_typed() && self.model.settings.relation_aggregation != RelationAggregation::default() {
             let model = self.conv.model();
             bail!(UsageError(format!(
-                "--relation-aggregation has no effect on --model {model}, which sums: leave it out"
+                "--relation-aggregation has no effect on --model {model}, which combines edge types itself: leave it out"
             )));
         }
         if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
@@ -239,6 +239,8 @@ impl TrainingArgs {
         let own = &self.model.settings;
         settings.push(Setting::new("hidden_channels", own.hidden_channels, saved.hidden_channels));
         settings.push(Setting::new("no_edge_features", own.no_edge_features, !reads_edge_features));
+        settings.push(Setting::new("edge_weights", own.edge_weights, saved.graph.has_edge_weights()));
+        settings.push(Setting::new("time_encoding", own.time_encoding.unwrap_or(0), saved.graph.time_dim()));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
         let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);

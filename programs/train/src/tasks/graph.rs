@@ -176,7 +176,7 @@ impl TaskProgram for GraphTask {
         CommonConfig {
             fit: &mut config.fit,
             step: &mut config.step,
-            conv: config.conv,
+            conv: Some(config.conv),
             eval_sampler: None,
             adds_embeddings: false,
             new_embeddings: None,

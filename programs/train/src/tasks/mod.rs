@@ -237,7 +237,8 @@ pub(crate) trait TaskFlags: Args + Serialize + Debug {
 pub(crate) struct CommonConfig<'a> {
     pub(crate) fit: &'a mut FitConfig,
     pub(crate) step: &'a mut StepOptions,
-    pub(crate) conv: ConvKind,
+    /// The convolution; `None` for a model without convolutions.
+    pub(crate) conv: Option<ConvKind>,
     /// The sampler of the evaluation; `None` if nothing is sampled.
     pub(crate) eval_sampler: Option<SamplerConfig>,
     /// True if node types with features have embeddings.

@@ -208,8 +208,8 @@ fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>) {
 }
 
 /// Tells that edges have features if a convolution does not read them.
-fn note_unread_edge_features(reporter: &Reporter, kind: ConvKind) {
-    if kind.edge_features() != EdgeFeatureUse::Ignored {
+fn note_unread_edge_features(reporter: &Reporter, kind: Option<ConvKind>) {
+    if kind.is_some_and(|kind| kind.edge_features() != EdgeFeatureUse::Ignored) {
         return;
     }
     let mut others: Vec<&str> = Vec::new();
@@ -220,7 +220,7 @@ fn note_unread_edge_features(reporter: &Reporter, kind: ConvKind) {
             others.push(model.name);
         }
     }
-    let model = kind.model_name();
+    let model = kind.map_or("embedding", ConvKind::model_name);
     let others = others.join(", ");
     reporter.say(&format!("note: edges have features, which messages of --model {model} do not read: {others} do"));
 }

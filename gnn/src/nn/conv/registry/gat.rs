@@ -56,13 +56,13 @@ impl ConvSettings for GatSettings {
     const FLAGS: &'static [ConvFlag] = &[
         ConvFlag {
             name: "heads",
-            help: "Attention heads of gat, gatv2 and transformer; must divide --hidden-channels",
+            help: "Attention heads of gat, gatv2, hgt and transformer; must divide --hidden-channels",
             kind: FlagKind::Count,
             default: Some("4"),
         },
         ConvFlag {
             name: "attention_dropout",
-            help: "Dropout probability of the attention weights of gat, gatv2 and transformer",
+            help: "Dropout probability of the attention weights of gat, gatv2, hgt and transformer",
             kind: FlagKind::Probability,
             default: Some("0"),
         },

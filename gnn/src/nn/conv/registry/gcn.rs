@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::nn::conv::flags::ModelName;
 use crate::nn::conv::gcn_norm::GcnNorm;
 use crate::nn::conv::order::Order;
-use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, LayerForm};
+use crate::nn::conv::{Conv, ConvInput, ConvSettings, ConvShape, EdgeWeighting, LayerForm};
 use crate::nn::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, linear};
 
@@ -25,6 +25,10 @@ impl ConvSettings for GcnSettings {
         preset: &[],
     }];
     const NEEDS_GCN_NORM: bool = true;
+
+    fn edge_weighting(&self) -> EdgeWeighting {
+        EdgeWeighting::GcnNorm
+    }
 
     fn refusal(form: LayerForm) -> Option<&'static str> {
         match form {

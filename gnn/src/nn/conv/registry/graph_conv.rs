@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::nn::conv::aggregation::Aggregation;
 use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
-use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, PygLayer};
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, EdgeWeighting, PygLayer};
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, aggregate, linear};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, aggregate, linear};
 
 /// The settings of a [`GraphConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +33,24 @@ impl ConvSettings for GraphConvSettings {
         kind: FlagKind::Word(&["mean", "sum", "max"]),
         default: Some("sum"),
     }];
+    const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
+
+    fn edge_weighting(&self) -> EdgeWeighting {
+        match self.aggregation {
+            Aggregation::Mean => EdgeWeighting::Mean,
+            Aggregation::Sum => EdgeWeighting::Sum,
+            Aggregation::Max => EdgeWeighting::None,
+        }
+    }
 
     fn pyg(&self, shape: ConvShape) -> Option<PygLayer> {
+        if shape.edge_channels > 0 {
+            return None;
+        }
         let mut arguments = FlagValues::new();
         arguments.insert("in_channels".into(), shape.in_channels.into());
         arguments.insert("out_channels".into(), shape.out_channels.into());
@@ -60,7 +76,8 @@ impl ConvSettings for GraphConvSettings {
 }
 
 /// A graph convolution, `out = activation(W_neighbors · aggregated + W_root · x + b)` (Morris et al., "Weisfeiler and
-/// Leman go neural: higher-order graph neural networks", AAAI 2019), as PyG's `GraphConv`.
+/// Leman go neural: higher-order graph neural networks", AAAI 2019), as PyG's `GraphConv`. With features of edges, it
+/// aggregates the concatenated rows of neighbors and edges.
 ///
 /// ```
 /// use edgecut_gnn::nn::{Aggregation, ConvKind, GraphConvSettings};
@@ -77,6 +94,8 @@ pub struct GraphConv<B: Backend> {
     pub weight_root: Option<Param<Tensor<B, 2>>>,
     /// `[out_channels]`; PyG's `lin_rel.bias`. `None` for the messages of an edge type.
     pub bias: Option<Param<Tensor<B, 1>>>,
+    /// Weights for the aggregated features of edges, `[edge_channels, out_channels]`. `None` without edge features.
+    pub weight_edge: Option<Param<Tensor<B, 2>>>,
     aggregation: Aggregation,
     precision: Precision,
 }
@@ -88,13 +107,15 @@ impl GraphConvSettings {
         init: &mut WeightInit,
         device: &B::Device,
     ) -> GraphConv<B> {
-        let ConvShape { in_channels, out_channels, role, .. } = shape;
+        let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let is_layer = !matches!(role, ConvRole::EdgeType { .. });
         let bound = WeightInit::kaiming_bound(in_channels);
+        let of_both = WeightInit::kaiming_bound(in_channels + edge_channels);
         GraphConv {
-            weight_neighbors: init.uniform([in_channels, out_channels], bound, device),
+            weight_neighbors: init.uniform([in_channels, out_channels], of_both, device),
             weight_root: is_layer.then(|| init.uniform([in_channels, out_channels], bound, device)),
-            bias: is_layer.then(|| init.uniform([out_channels], bound, device)),
+            bias: is_layer.then(|| init.uniform([out_channels], of_both, device)),
+            weight_edge: (edge_channels > 0).then(|| init.uniform([edge_channels, out_channels], of_both, device)),
             aggregation: self.aggregation,
             precision: Precision::default(),
         }
@@ -106,11 +127,15 @@ impl<B: Backend> Conv<B> for GraphConv<B> {
     where
         B: GnnBackend,
     {
-        let ConvInput { x, x_dst, block, activation, .. } = input;
+        let ConvInput { x, x_dst, block, edges, activation, .. } = input;
         let product = Linear { activation: Activation::Identity, precision: self.precision };
         let bias = self.bias.as_ref().map(Param::val);
-        let aggregated = aggregate(x.clone(), block, &self.aggregation.reduce());
+        let plain = self.aggregation.reduce();
+        let aggregated = aggregate(x.clone(), block, &edges.reduce(plain.clone()));
         let mut output = linear(aggregated, self.weight_neighbors.val(), bias, product);
+        if let Some(weight) = &self.weight_edge {
+            output = output + edges.aggregated_features(block, &plain, weight, self.precision);
+        }
         if let Some(weight) = &self.weight_root {
             let own = x_dst.unwrap_or_else(|| prefix(x, block.num_dst()));
             output = output + linear(own, weight.val(), None, product);

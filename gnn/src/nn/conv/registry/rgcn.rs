@@ -10,10 +10,10 @@ use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
 use crate::nn::conv::hetero::HeteroShape;
 use crate::nn::conv::incoming::Incoming;
 use crate::nn::conv::relation_weights::{Decomposition, RelationWeights};
-use crate::nn::conv::{ConvSettings, LayerForm, TypedConv, TypedConvInput};
+use crate::nn::conv::{ConvSettings, EdgeFeatureUse, EdgeWeighting, LayerForm, TypedConv, TypedConvInput};
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
+use crate::ops::{Activation, EdgeBlocks, GnnBackend, Linear, Precision, Reduce, linear};
 
 /// The settings of a relational graph convolutional network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -43,6 +43,16 @@ impl ConvSettings for RgcnSettings {
             default: None,
         },
     ];
+
+    const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
+
+    fn edge_weighting(&self) -> EdgeWeighting {
+        EdgeWeighting::WeightedMean
+    }
 
     fn check(&self, channels: usize) -> Result<(), String> {
         match self.decomposition.problem(channels, channels) {
@@ -95,6 +105,7 @@ impl RgcnSettings {
     ) -> RgcnConv<B> {
         RgcnConvConfig::new(shape.edge_types.len(), shape.channels, shape.channels)
             .with_decomposition(self.decomposition)
+            .with_edge_channels(shape.edge_types.iter().map(|edges| edges.edge_channels).collect())
             .init(init, device)
     }
 }
@@ -122,10 +133,15 @@ pub struct RgcnConvConfig {
     /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
+    /// Features of edges by edge type; 0, or no entry, for edges without features.
+    #[config(default = "Vec::new()")]
+    pub edge_channels: Vec<usize>,
 }
 
 /// A relational graph convolutional layer, `out_i = sum_r mean_{j in N_r(i)} x_j W_r + x_i W_0 + b` (Schlichtkrull et
-/// al., "Modeling relational data with graph convolutional networks", ESWC 2018), as PyG's `RGCNConv`.
+/// al., "Modeling relational data with graph convolutional networks", ESWC 2018), as PyG's `RGCNConv`. With features of
+/// edges, `mean_{j in N_r(i)} e_ij W'_r` is added for each edge type that has some. Weights of edges make the means
+/// weighted.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -149,6 +165,9 @@ pub struct RgcnConv<B: Backend> {
     pub weight_self: Param<Tensor<B, 2>>,
     /// `b`, `[out_channels]`.
     pub bias: Option<Param<Tensor<B, 1>>>,
+    /// The weights `W'_r` of the features of edges, `[edge_channels, out_channels]`. `None` for edge types without
+    /// features.
+    pub edge_weights: Vec<Option<Param<Tensor<B, 2>>>>,
     precision: Precision,
 }
 
@@ -161,12 +180,15 @@ impl RgcnConvConfig {
         let shape = [self.in_channels, self.out_channels];
         let problem = self.decomposition.problem(self.in_channels, self.out_channels);
         assert!(problem.is_none(), "RgcnConv: {}", problem.unwrap_or_default());
-        RgcnConv {
-            weights: RelationWeights::new(self.num_relations, shape, self.decomposition, init, device),
-            weight_self: init.uniform(shape, WeightInit::glorot_bound(self.in_channels, self.out_channels), device),
-            bias: self.bias.then(|| init.zeros([self.out_channels], device)),
-            precision: Precision::default(),
+        let weights = RelationWeights::new(self.num_relations, shape, self.decomposition, init, device);
+        let weight_self = init.uniform(shape, WeightInit::glorot_bound(self.in_channels, self.out_channels), device);
+        let bias = self.bias.then(|| init.zeros([self.out_channels], device));
+        let mut edge_weights = Vec::with_capacity(self.edge_channels.len());
+        for &channels in &self.edge_channels {
+            let bound = WeightInit::glorot_bound(channels, self.out_channels);
+            edge_weights.push((channels > 0).then(|| init.uniform([channels, self.out_channels], bound, device)));
         }
+        RgcnConv { weights, weight_self, bias, edge_weights, precision: Precision::default() }
     }
 }
 
@@ -197,8 +219,13 @@ impl<B: GnnBackend> RgcnConv<B> {
         let bias = self.bias.as_ref().map(Param::val);
         let product = Linear { activation: Activation::Identity, precision: self.precision };
         let own = linear(x_dst, self.weight_self.val(), bias, product);
-        incoming.iter().filter(|edges| edges.has_edges()).fold(own, |sum, edges| {
-            sum + edges.message(self.weights.of_relation(edges.relation), &Reduce::Mean, self.precision)
-        })
+        let mut sum = own;
+        for edges in incoming.iter().filter(|edges| edges.has_edges()) {
+            sum = sum + edges.message(self.weights.of_relation(edges.relation), &Reduce::Mean, self.precision);
+            if let Some(Some(weight)) = self.edge_weights.get(edges.relation) {
+                sum = sum + edges.edges.aggregated_features(&edges.block, &Reduce::Mean, weight, self.precision);
+            }
+        }
+        sum
     }
 }

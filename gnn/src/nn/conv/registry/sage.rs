@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::nn::conv::aggregation::Aggregation;
 use crate::nn::conv::flags::{ConvFlag, FlagKind, ModelName};
 use crate::nn::conv::order::Order;
-use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape};
+use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeData, EdgeFeatureUse, EdgeWeighting};
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, aggregate_with_self, linear};
+use crate::ops::{
+    Activation, Block, EdgeBlocks, GnnBackend, Linear, Precision, Reduce, aggregate, aggregate_with_self, linear,
+};
 
 /// The settings of GraphSAGE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,6 +32,19 @@ impl ConvSettings for SageSettings {
         kind: FlagKind::Word(&["mean", "sum", "max"]),
         default: Some("mean"),
     }];
+    const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(reads_features: bool) -> EdgeBlocks {
+        if reads_features { EdgeBlocks::ToDestinations } else { EdgeBlocks::None }
+    }
+
+    fn edge_weighting(&self) -> EdgeWeighting {
+        match self.aggregation {
+            Aggregation::Mean => EdgeWeighting::WeightedMean,
+            Aggregation::Sum => EdgeWeighting::Sum,
+            Aggregation::Max => EdgeWeighting::None,
+        }
+    }
 }
 
 impl SageSettings {
@@ -44,6 +59,7 @@ impl SageSettings {
             .with_aggregation(self.aggregation)
             .with_bias(!is_message)
             .with_root_weight(!is_message)
+            .with_edge_channels(shape.edge_channels)
             .init(init, device)
     }
 }
@@ -73,11 +89,15 @@ pub struct SageConvConfig {
     /// True to add the node's own row times `W_self`.
     #[config(default = true)]
     pub root_weight: bool,
+    /// Features of each edge. 0 for edges without features.
+    #[config(default = 0)]
+    pub edge_channels: usize,
 }
 
 /// A GraphSAGE layer, `out = activation(aggregated · W_neighbors + x[:num_dst] · W_self + b)` (Hamilton, Ying and
 /// Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without
-/// normalisation of the output.
+/// normalisation of the output. With features of edges, it aggregates the concatenated rows of neighbors and edges, so
+/// that the aggregated features of edges times `W_edge` are added.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -102,6 +122,8 @@ pub struct SageConv<B: Backend> {
     pub weight_self: Option<Param<Tensor<B, 2>>>,
     /// `[out_channels]`; PyG's `lin_l.bias`.
     pub bias: Option<Param<Tensor<B, 1>>>,
+    /// Weights for the aggregated features of edges, `[edge_channels, out_channels]`. `None` without edge features.
+    pub weight_edge: Option<Param<Tensor<B, 2>>>,
     aggregation: Aggregation,
     precision: Precision,
 }
@@ -110,11 +132,15 @@ impl SageConvConfig {
     /// Makes the layer with weights and bias uniform in `±1 / sqrt(in_channels)`, as PyTorch and PyG initialise them.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
         let shape = [self.in_channels, self.out_channels];
+        let of_edges = [self.edge_channels, self.out_channels];
+        // The weights of neighbors and edges are those of a linear layer over their concatenated rows.
         let bound = WeightInit::kaiming_bound(self.in_channels);
+        let of_both = WeightInit::kaiming_bound(self.in_channels + self.edge_channels);
         SageConv {
-            weight_neighbors: init.uniform(shape, bound, device),
+            weight_neighbors: init.uniform(shape, of_both, device),
             weight_self: self.root_weight.then(|| init.uniform(shape, bound, device)),
-            bias: self.bias.then(|| init.uniform([self.out_channels], bound, device)),
+            bias: self.bias.then(|| init.uniform([self.out_channels], of_both, device)),
+            weight_edge: (self.edge_channels > 0).then(|| init.uniform(of_edges, of_both, device)),
             aggregation: self.aggregation,
             precision: Precision::default(),
         }
@@ -126,7 +152,10 @@ impl<B: Backend> Conv<B> for SageConv<B> {
     where
         B: GnnBackend,
     {
-        self.forward(input.x, input.block, input.activation)
+        let ConvInput { x, block, edges, activation, .. } = input;
+        let [fan_in, fan_out] = self.weight_neighbors.dims();
+        let order = self.order(block, fan_in, fan_out);
+        self.forward_over(x, block, &edges, activation, order)
     }
 
     fn set_precision(&mut self, precision: Precision) {
@@ -145,9 +174,7 @@ impl<B: GnnBackend> SageConv<B> {
     /// If `x` has another shape, or if the block has more destinations than sources.
     pub fn forward(&self, x: Tensor<B, 2>, block: &Block, activation: Activation) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.weight_neighbors.dims();
-        let order =
-            if self.aggregation.is_linear() { Order::choose(block, fan_in, fan_out) } else { Order::AggregateFirst };
-        self.forward_in_order(x, block, activation, order)
+        self.forward_in_order(x, block, activation, self.order(block, fan_in, fan_out))
     }
 
     /// Applies the layer in a given order. A maximum does not commute with the weights, so it is always aggregated
@@ -183,7 +210,40 @@ impl<B: GnnBackend> SageConv<B> {
         activation: Activation,
         order: Order,
     ) -> Tensor<B, 2> {
-        let reduce = self.aggregation.reduce();
+        self.forward_over(x, block, &EdgeData::default(), activation, order)
+    }
+
+    fn order(&self, block: &Block, fan_in: usize, fan_out: usize) -> Order {
+        if self.aggregation.is_linear() { Order::choose(block, fan_in, fan_out) } else { Order::AggregateFirst }
+    }
+
+    /// Applies the layer over the values of edges.
+    fn forward_over(
+        &self,
+        x: Tensor<B, 2>,
+        block: &Block,
+        edges: &EdgeData<B>,
+        activation: Activation,
+        order: Order,
+    ) -> Tensor<B, 2> {
+        let plain = self.aggregation.reduce();
+        let Some(weight) = &self.weight_edge else {
+            return self.forward_rows(x, block, &edges.reduce(plain), activation, order);
+        };
+        let of_edges = edges.aggregated_features(block, &plain, weight, self.precision);
+        let of_rows = self.forward_rows(x, block, &edges.reduce(plain), Activation::Identity, order);
+        activation.apply(of_rows + of_edges)
+    }
+
+    /// Applies the layer to the rows of nodes alone.
+    fn forward_rows(
+        &self,
+        x: Tensor<B, 2>,
+        block: &Block,
+        reduce: &Reduce,
+        activation: Activation,
+        order: Order,
+    ) -> Tensor<B, 2> {
         let [fan_in, _] = self.weight_neighbors.dims();
         let weight_neighbors = self.weight_neighbors.val();
         let weight_self = self.weight_self.as_ref().map(Param::val);
@@ -195,21 +255,21 @@ impl<B: GnnBackend> SageConv<B> {
             (Some(weight_self), true) => {
                 let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
                 let own = linear(own, weight_self, bias, product);
-                activation.apply(aggregate(linear(x, weight_neighbors, None, product), block, &reduce) + own)
+                activation.apply(aggregate(linear(x, weight_neighbors, None, product), block, reduce) + own)
             }
             (Some(weight_self), false) => {
                 // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
                 let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
-                linear(aggregate_with_self(x, block, &reduce), weight, bias, fused)
+                linear(aggregate_with_self(x, block, reduce), weight, bias, fused)
             }
             (None, true) => {
-                let neighbors = aggregate(linear(x, weight_neighbors, None, product), block, &reduce);
+                let neighbors = aggregate(linear(x, weight_neighbors, None, product), block, reduce);
                 activation.apply(match bias {
                     Some(bias) => neighbors + bias.unsqueeze(),
                     None => neighbors,
                 })
             }
-            (None, false) => linear(aggregate(x, block, &reduce), weight_neighbors, bias, fused),
+            (None, false) => linear(aggregate(x, block, reduce), weight_neighbors, bias, fused),
         }
     }
 }

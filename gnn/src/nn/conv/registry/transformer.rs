@@ -11,7 +11,9 @@ use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFe
 use crate::nn::dense::Dense;
 use crate::nn::prefix;
 use crate::nn::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear};
+use crate::ops::{
+    Activation, EdgeBlocks, GnnBackend, Linear, Precision, dot_heads, gather_destinations, gather_sources, linear,
+};
 
 /// The settings of a [`TransformerConv`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -33,18 +35,22 @@ impl ConvSettings for TransformerSettings {
     const FLAGS: &'static [ConvFlag] = &[
         ConvFlag {
             name: "heads",
-            help: "Attention heads of gat, gatv2 and transformer; must divide --hidden-channels",
+            help: "Attention heads of gat, gatv2, hgt and transformer; must divide --hidden-channels",
             kind: FlagKind::Count,
             default: Some("4"),
         },
         ConvFlag {
             name: "attention_dropout",
-            help: "Dropout probability of the attention weights of gat, gatv2 and transformer",
+            help: "Dropout probability of the attention weights of gat, gatv2, hgt and transformer",
             kind: FlagKind::Probability,
             default: Some("0"),
         },
     ];
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
+
+    fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
+        EdgeBlocks::All
+    }
 
     fn check(&self, channels: usize) -> Result<(), String> {
         super::gat::check_heads(self.heads, self.attention_dropout, channels)

@@ -1,0 +1,411 @@
+"""Models over features, weights and times of edges: `train` beside PyTorch, and the layers beside those of PyG, forward and
+backward."""
+
+import numpy as np
+import pytest
+from conftest import run
+
+MISSING = "torch_geometric or safetensors is missing"
+pytest.importorskip("torch_geometric.nn", reason=MISSING)
+pytest.importorskip("safetensors.torch", reason=MISSING)
+
+import torch
+import torch.nn.functional as F
+from safetensors.numpy import load_file
+from torch_geometric.nn import GraphConv, HGTConv, RGCNConv, SAGEConv
+from torch_geometric.nn.models.tgn import TimeEncoder as PygTimeEncoder
+from torch_geometric.utils import add_remaining_self_loops
+
+import edgecut.torch
+from edgecut.torch.blocks import Block
+from edgecut.torch.edge_layers import EdgeAggregation, EdgeRgcn, Hgt, TimeEncoder
+
+NODES, EDGES, EDGE_DIM = 120, 500, 3
+TYPES = {("user", "likes", "item"): 2, ("item", "rev_likes", "user"): 2, ("user", "knows", "user"): 0}
+SIZES = {"user": 90, "item": 70}
+
+
+def write(folder, name, values):
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / f"{name}.npy", values)
+
+
+def write_edges(folder, random, sizes, count, dim, oldest=0):
+    write(folder, "edge_index", np.stack([random.integers(0, size, count) for size in sizes]))
+    write(folder, "edge_weight", (random.random(count) * 3).astype(np.float32))
+    write(folder, "edge_time", random.integers(oldest, 100, count))
+    if dim > 0:
+        write(folder, "edge_attr", random.standard_normal((count, dim)).astype(np.float32))
+
+
+def write_splits(folder, random, count, classes):
+    write(folder, "y", random.integers(0, classes, count))
+    for at, name in enumerate(("train_idx", "val_idx", "test_idx")):
+        write(folder, name, np.arange(count)[at::3])
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("edges"), np.random.default_rng(1)
+    write_edges(folder, random, (NODES, NODES), EDGES, EDGE_DIM)
+    write(folder, "x", random.random((NODES, 8), np.float32))
+    # All edges are earlier than their seeds, so that a batch of all neighbors is the whole graph.
+    write(folder, "node_time", np.full(NODES, 150))
+    write_splits(folder, random, NODES, 4)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def typed_graph(tmp_path_factory):
+    folder, random = tmp_path_factory.mktemp("typed-edges"), np.random.default_rng(2)
+    for name, size in SIZES.items():
+        write(folder / "nodes" / name, "x", random.random((size, 6), np.float32))
+        write(folder / "nodes" / name, "node_time", np.full(size, 150))
+    write_splits(folder / "nodes" / "user", random, SIZES["user"], 3)
+    for name, dim in TYPES.items():
+        write_edges(folder / "edges" / "__".join(name), random, (SIZES[name[0]], SIZES[name[2]]), 300, dim)
+    return folder
+
+
+def array(folder, name):
+    return torch.from_numpy(np.load(folder / f"{name}.npy"))
+
+
+def edge_values(folder, names=("edge_attr", "edge_weight")):
+    """The arguments of a model that are values of edges."""
+    values = {name: array(folder, name) for name in names if (folder / f"{name}.npy").exists()}
+    return {**values, "edge_age": 150 - array(folder, "edge_time")}
+
+
+def inputs(folder):
+    """The arguments of a model for the whole graph."""
+    if (folder / "edge_index.npy").exists():
+        return (array(folder, "x"), array(folder, "edge_index")), edge_values(folder)
+    x = {name: array(folder / "nodes" / name, "x") for name in SIZES}
+    folders = {name: folder / "edges" / "__".join(name) for name in TYPES}
+    of_types = {name: edge_values(path) for name, path in folders.items()}
+    values = {
+        argument: {name: of_type[argument] for name, of_type in of_types.items() if argument in of_type}
+        for argument in ("edge_attr", "edge_weight", "edge_age")
+    }
+    return (x, {name: array(path, "edge_index") for name, path in folders.items()}), values
+
+
+def seeds_of(output):
+    return output["user"] if isinstance(output, dict) else output
+
+
+def assert_close(found, expected, tolerance=1e-5):
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    difference = (np.abs(found - expected) / np.maximum(np.abs(expected), 1)).max()
+    assert difference <= tolerance, difference
+
+
+PLAIN = [
+    ("--model", "sage"),
+    ("--model", "sage", "--edge-weights"),
+    ("--model", "sage", "--aggregation", "sum", "--edge-weights", "--no-edge-features"),
+    ("--model", "sage", "--aggregation", "max"),
+    ("--model", "graphconv", "--edge-weights"),
+    ("--model", "graphconv", "--aggregation", "mean", "--edge-weights", "--encoder-decoder"),
+    ("--model", "gcn", "--edge-weights"),
+    ("--model", "gat", "--heads", 2),
+    ("--model", "gatv2", "--heads", 2),
+    ("--model", "gine", "--learn-epsilon"),
+    ("--model", "transformer", "--heads", 2),
+    ("--model", "rgcn", "--edge-weights"),
+    ("--model", "hgt", "--heads", 2),
+]
+TYPED = [
+    ("--model", "sage", "--edge-weights"),
+    ("--model", "graphconv", "--edge-weights", "--relation-aggregation", "mean"),
+    ("--model", "gat", "--heads", 2),
+    ("--model", "gatv2", "--heads", 2),
+    ("--model", "transformer", "--heads", 2),
+    ("--model", "rgcn", "--edge-weights"),
+    ("--model", "rgcn", "--num-bases", 2),
+    ("--model", "rgcn", "--num-blocks", 4, "--edge-weights", "--no-edge-features"),
+    ("--model", "hgt", "--heads", 4),
+    ("--model", "hgt", "--no-edge-features"),
+]
+TIMES = ("--time-attr", "edge_time", "--time-encoding", 5)
+
+
+def names(flags):
+    return "-".join(str(flag).strip("-") for flag in flags if flag != "--model")
+
+
+def train(dataset, *flags):
+    common = ("--num-neighbors=-1,-1", "--hidden-channels", 16, "--dropout", 0, "--batch-size", 1000)
+    run("train", "node", "--dataset-root-dir", dataset, *common, *flags)
+
+
+def check(dataset, folder, flags, tmp_path):
+    """Compare the logits of `train predict` with those of the loaded model, and one step of SGD with the gradients of
+    PyTorch."""
+    file, stepped, again = (tmp_path / f"{name}.safetensors" for name in ("model", "stepped", "again"))
+    train(dataset, *flags, "--num-epochs", 1, "--lr", 0.01, "--save-model", file)
+    model = edgecut.torch.load_model(file)
+    arguments, values = inputs(folder)
+    out = tmp_path / "out"
+    more = ("--load-model", file, "--output", "logit", "--format", "npy", "--out", out)
+    run("train", "predict", "--dataset-root-dir", dataset, *more)
+    expected = np.load(next(out.glob("*.npy")))
+    assert expected.std(axis=0).min() > 1e-4
+    with torch.no_grad():
+        assert_close(seeds_of(model.eval()(*arguments, **values)), expected)
+    edgecut.torch.save_model(model, again)
+    tensors, others = load_file(file), load_file(again)
+    assert sorted(tensors) == sorted(others)
+    assert all(tensors[name].tobytes() == others[name].tobytes() for name in tensors)
+    # The gradients of all training nodes.
+    training = ("--optimizer", "sgd", "--momentum", 0, "--lr", 1, "--num-epochs", 1, "--nproc-per-node", 2)
+    train(dataset, *flags, *training, "--init-from", file, "--save-model", stepped)
+    of_seeds = folder if (folder / "y.npy").exists() else folder / "nodes" / "user"
+    train_idx = array(of_seeds, "train_idx")
+    logits = seeds_of(model.train()(*arguments, **values))[train_idx]
+    F.cross_entropy(logits, array(of_seeds, "y")[train_idx]).backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter -= parameter.grad
+    edgecut.torch.save_model(model, again)
+    found, expected = load_file(stepped), load_file(again)
+    assert sorted(found) == sorted(expected)
+    for name in found:
+        # The arguments of the cosine are up to 150, of which 32-bit numbers keep about 1e-5.
+        assert_close(found[name], expected[name], 1e-4 if name.startswith("times.") else 1e-5)
+    assert any(np.abs(found[name] - tensors[name]).max() > 1e-3 for name in found)
+
+
+@pytest.mark.parametrize("flags", PLAIN, ids=names)
+def test_models_of_homogeneous_graphs_compute_the_same(graph, tmp_path, flags):
+    check(graph, graph, flags, tmp_path)
+
+
+@pytest.mark.parametrize("flags", TYPED, ids=names)
+def test_models_of_typed_graphs_compute_the_same(typed_graph, tmp_path, flags):
+    check(typed_graph, typed_graph, flags, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--model", "sage", "--edge-weights"), ("--model", "gatv2", "--no-edge-features"), ("--model", "gine",)],
+    ids=names,
+)
+def test_models_that_read_times_compute_the_same(graph, tmp_path, flags):
+    check(graph, graph, (*flags, *TIMES), tmp_path)
+
+
+@pytest.mark.parametrize("flags", [("--model", "hgt"), ("--model", "rgcn", "--edge-weights")], ids=names)
+def test_typed_models_that_read_times_compute_the_same_on_three_parts(typed_graph, tmp_path, flags):
+    parts = tmp_path / "parts"
+    flags = (*flags, *TIMES)
+    named = ("--dataset", "typed", "--dataset-dir", typed_graph)
+    run("partition-graph", *named, "--num-partitions", 3, "--output-dir", parts)
+    check(parts, typed_graph, flags, tmp_path)
+
+
+def test_a_model_for_links_reads_features_and_weights(typed_graph, tmp_path):
+    file = tmp_path / "model.safetensors"
+    common = ("--num-neighbors", "5,5", "--hidden-channels", 16, "--num-epochs", 1, "--eval-negatives", 10)
+    links = ("--hold-out-edges", "0.1,0.1", "--edge-types", "likes", "--model", "sage", "--edge-weights")
+    run("train", "link", "--dataset-root-dir", typed_graph, *common, *links, "--save-model", file)
+    model = edgecut.torch.load_model(file).eval()
+    (x, edges), values = inputs(typed_graph)
+    out = tmp_path / "out"
+    more = ("--output", "embedding", "--node-type", "item", "--format", "npy", "--out", out)
+    run("train", "predict", "--dataset-root-dir", typed_graph, "--load-model", file, *more)
+    with torch.no_grad():
+        assert_close(model.encode(x, edges, **values)["item"], np.load(next(out.glob("*.npy"))))
+
+
+def test_values_of_edges_that_are_missing_or_of_another_shape_are_named(graph, tmp_path):
+    file = tmp_path / "model.safetensors"
+    train(graph, "--model", "sage", "--edge-weights", "--num-epochs", 1, "--save-model", file)
+    model = edgecut.torch.load_model(file)
+    arguments, values = inputs(graph)
+    for missing in ("edge_attr", "edge_weight"):
+        others = {name: value for name, value in values.items() if name != missing}
+        with pytest.raises(ValueError, match=f"pass `{missing}`"):
+            model(*arguments, **others)
+    with pytest.raises(ValueError, match=r"`edge_weight` of edges of type .* has the shape \[500, 1\], expected \[500\]"):
+        model(*arguments, **{**values, "edge_weight": values["edge_weight"].unsqueeze(1)})
+
+
+@pytest.fixture()
+def edges():
+    random = torch.Generator().manual_seed(3)
+    index = torch.randint(0, 20, (2, 90), generator=random)
+    return index, torch.rand(90, generator=random) + 0.1, torch.randn(90, EDGE_DIM, generator=random)
+
+
+def compare(ours, theirs, inputs, parameters):
+    """Compare two computations, and the gradients of their inputs and parameters."""
+    results = []
+    for compute, of_layer in zip((ours, theirs), parameters):
+        given = [x.clone().requires_grad_() for x in inputs]
+        output = compute(*given)
+        gradients = torch.autograd.grad((output * torch.arange(output.numel()).view_as(output).sin()).sum(), [*given, *of_layer])
+        results.append([output, *gradients])
+    for found, expected in zip(*results):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "sum"])
+def test_graphconv_is_that_of_pyg(edges, aggregation):
+    index, weight, _ = edges
+    theirs = GraphConv(6, 4, aggr=aggregation)
+    ours = EdgeAggregation("graphconv", (6, 4), 0, aggregation, is_message=False)
+    ours.lin_neighbors.load_state_dict(theirs.lin_rel.state_dict())
+    ours.lin_root.load_state_dict(theirs.lin_root.state_dict())
+    parameters = ([*ours.lin_neighbors.parameters()], [*theirs.lin_rel.parameters()])
+    compare(lambda x: ours(x, index, None, weight), lambda x: theirs(x, index, weight), [torch.randn(20, 6)], parameters)
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "sum", "max"])
+def test_sage_over_edge_features_is_that_of_pyg_over_a_node_per_edge(edges, aggregation):
+    index, _, attr = edges
+    theirs = SAGEConv((6 + EDGE_DIM, 6), 4, aggr=aggregation)
+    ours = EdgeAggregation("sage", (6, 4), EDGE_DIM, aggregation, is_message=False)
+    with torch.no_grad():
+        ours.lin_neighbors.weight.copy_(theirs.lin_l.weight[:, :6])
+        ours.lin_edge.weight.copy_(theirs.lin_l.weight[:, 6:])
+        ours.lin_neighbors.bias.copy_(theirs.lin_l.bias)
+        ours.lin_root.weight.copy_(theirs.lin_r.weight)
+    sources = torch.stack([torch.arange(90), index[1]])
+
+    def of_pyg(x, attr):
+        return theirs((torch.cat([x[index[0]], attr], dim=1), x), sources)
+
+    parameters = ([ours.lin_root.weight], [theirs.lin_r.weight])
+    compare(lambda x, attr: ours(x, index, attr), of_pyg, [torch.randn(20, 6), attr], parameters)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"num_bases": 2}, {"num_blocks": 2}])
+def test_rgcn_without_values_of_edges_is_that_of_pyg(edges, sizes):
+    index, _, _ = edges
+    conv = RGCNConv(6, 6, 2, **sizes)
+    ours = EdgeRgcn(conv, [(0, 0), (0, 0)], [0, 0])
+    blocks = [Block(index[:, :50], 20, 20), Block(index[:, 50:], 20, 20)]
+    types = torch.tensor([0] * 50 + [1] * 40)
+    parameters = ([conv.root, conv.weight],) * 2
+    compare(lambda x: ours([x], blocks)[0], lambda x: conv(x, index, types), [torch.randn(20, 6)], parameters)
+
+
+def load_hgt(ours, theirs, sources, heads, width):
+    """Copy the weights of PyG's layer, whose keys and values of edge type `r` are those of node type `sources[r]`."""
+    num_types, d = len(theirs.edge_types), width // heads
+    with torch.no_grad():
+        for number, t in enumerate(["a", "b"]):
+            parts = zip(*(tensor.chunk(3) for tensor in theirs.kqv_lin.lins[t].parameters()))
+            for name, (weight, bias) in zip(("keys", "queries", "values"), parts):
+                linears = getattr(ours, name)
+                if str(number) in linears:
+                    linears[str(number)].weight.copy_(weight[:, :width])
+                    linears[str(number)].bias.copy_(bias)
+            if str(number) in ours.outputs:
+                ours.outputs[str(number)].load_state_dict(theirs.out_lin.lins[t].state_dict())
+                ours.skips[str(number)].copy_(theirs.skip[t])
+        for name, relations in (("key_relations", theirs.k_rel), ("value_relations", theirs.v_rel)):
+            weight = relations.weight.view(heads, num_types, d, d)
+            for number, parameter in enumerate(getattr(ours, name)):
+                parameter.copy_(weight[:, number])
+        for prior, name in zip(ours.priors, theirs.edge_types):
+            prior.copy_(theirs.p_rel["__".join(name)][0])
+
+
+def test_hgt_without_features_of_edges_is_that_of_pyg(edges):
+    index, _, _ = edges
+    heads, width = 2, 8
+    edge_types = [("a", "r", "a"), ("b", "s", "a"), ("a", "t", "b")]
+    theirs = HGTConv(width, width, (["a", "b"], edge_types), heads)
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    ours = Hgt(width, heads, 0.0, [(0, 0), (1, 0), (0, 1)], [0, 0, 0])
+    load_hgt(ours, theirs, None, heads, width)
+    # Some nodes have no edges.
+    of_types = [index[:, :30] % 12, index[:, 30:60] % 12, index[:, 60:] % 12]
+    blocks = [Block(of_type, 20, 20) for of_type in of_types]
+
+    def of_pyg(a, b):
+        found = theirs({"a": a, "b": b}, dict(zip(edge_types, of_types)))
+        return torch.cat([found["a"], found["b"]])
+
+    def of_ours(a, b):
+        found = ours([a, b], blocks)
+        return torch.cat([found[0], found[1]])
+
+    parameters = ([*ours.priors], [theirs.p_rel["__".join(name)] for name in edge_types])
+    found, expected = parameters
+    inputs = [torch.randn(20, width), torch.randn(20, width)]
+    results = []
+    for compute, of_layer in zip((of_ours, of_pyg), (found, expected)):
+        given = [x.clone().requires_grad_() for x in inputs]
+        output = compute(*given)
+        gradients = torch.autograd.grad((output * torch.arange(output.numel()).view_as(output).sin()).sum(), [*given, *of_layer])
+        results.append([output, *(gradient.flatten() for gradient in gradients)])
+    for found, expected in zip(*results):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_hgt_over_edge_features_is_that_of_pyg_over_a_node_per_edge(edges):
+    """With a source per edge that has the features of the edge beside those of its source, PyG's layer has the keys and values
+    of the formula."""
+    index, _, attr = edges
+    heads, width = 2, 8
+    d = width // heads
+    edge_types = [("b", "r", "a")]
+    theirs = HGTConv({"a": width, "b": width + EDGE_DIM}, width, (["a", "b"], edge_types), heads)
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    ours = Hgt(width, heads, 0.0, [(1, 0)], [EDGE_DIM])
+    load_hgt(ours, theirs, None, heads, width)
+    of_b = theirs.kqv_lin.lins["b"].weight.detach()
+    for name, weight, relations in (
+        ("edge_keys", of_b[:width], theirs.k_rel),
+        ("edge_values", of_b[2 * width :], theirs.v_rel),
+    ):
+        of_heads = weight[:, width:].T.view(EDGE_DIM, heads, d)
+        product = torch.einsum("ehi,hio->eho", of_heads, relations.weight.detach().view(heads, d, d))
+        with torch.no_grad():
+            getattr(ours, name)["0"].weight.copy_(product.reshape(EDGE_DIM, width).T)
+    blocks = [Block(index, 20, 20, attr)]
+
+    def of_pyg(a, b, attr):
+        x = {"a": a, "b": torch.cat([b[index[0]], attr], dim=1)}
+        return theirs(x, {edge_types[0]: torch.stack([torch.arange(90), index[1]])})["a"]
+
+    def of_ours(a, b, attr):
+        return ours([a, b], [Block(index, 20, 20, attr)])[0]
+
+    assert blocks[0].edge_attr is attr
+    compare(of_ours, of_pyg, [torch.randn(20, width), torch.randn(20, width), attr], ([], []))
+
+
+def test_the_encoding_of_times_is_that_of_pyg():
+    ours, theirs = TimeEncoder(4), PygTimeEncoder(4)
+    with torch.no_grad():
+        ours.log_frequencies.copy_(torch.tensor([0.0, -1.0, -3.0, -7.0]))
+        ours.phases.copy_(torch.randn(4))
+        theirs.lin.weight.copy_(ours.log_frequencies.exp().unsqueeze(1))
+        theirs.lin.bias.copy_(ours.phases)
+    ages = torch.rand(30) * 50
+    compare(ours, theirs, [ages], ([ours.phases], [theirs.lin.bias]))
+
+
+def test_weights_of_a_gcn_are_normalised_as_in_pyg(edges):
+    index, weight, _ = edges
+    loop_free = index[:, index[0] != index[1]]
+    weight = weight[index[0] != index[1]]
+    from torch_geometric.nn import GCNConv
+
+    theirs = GCNConv(6, 4)
+    with_loops, weights = add_remaining_self_loops(loop_free, weight, 1.0, 20)
+    ours = GCNConv(6, 4, add_self_loops=False)
+    ours.load_state_dict(theirs.state_dict())
+    parameters = ([*ours.parameters()], [*theirs.parameters()])
+    compare(
+        lambda x: ours(x, with_loops, weights), lambda x: theirs(x, loop_free, weight), [torch.randn(20, 6)], parameters
+    )
