@@ -41,7 +41,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let start = Instant::now();
         let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
-        let selected = selection.ids(listed, &rows, job.world)?;
+        let selected = selection.ids(listed, (rows.node(), rows.node_type()), job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {
@@ -127,7 +127,11 @@ fn compute<B: TrainingBackend>(
 }
 
 /// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
-fn node_type_of<B: TrainingBackend>(args: &PredictArgs, meta: &Meta, model: &dyn OpenModel<B>) -> Option<NodeTypeId> {
+pub(super) fn node_type_of<B: TrainingBackend>(
+    args: &PredictArgs,
+    meta: &Meta,
+    model: &dyn OpenModel<B>,
+) -> Option<NodeTypeId> {
     match &args.node_type {
         Some(name) => meta.node_types.iter().position(|nodes| nodes.name == *name).map(|at| NodeTypeId(at as u16)),
         None => model.classified().or((meta.node_types.len() == 1).then_some(NodeTypeId(0))),
