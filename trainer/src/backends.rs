@@ -4,7 +4,8 @@ use crate::edge::{EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedE
 use crate::error::ModelFileError;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
 use crate::inference::{
-    GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
+    ExplanationConfig, ExplanationVisitor, GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig,
+    PredictionJob, ScoredNode, TopDestinations,
 };
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelTask, SavedEmbeddings};
@@ -23,7 +24,7 @@ use edgecut_gnn::Cpu;
 use edgecut_gnn::Cuda;
 use edgecut_gnn::ops::GnnBackend;
 use edgecut_graph::small_graphs::Fold;
-use edgecut_graph::{EdgeTypeId, GraphDataset};
+use edgecut_graph::{EdgeTypeId, GraphDataset, Split};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -277,6 +278,36 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<(EdgeModel<Self>, EdgeModelConfig, SavedEmbeddings), ModelFileError> {
         model_file::open_model(bytes, path, device)
+    }
+
+    /// Calls [`explain_nodes`](crate::inference::explain_nodes).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn explain_nodes(
+        job: PredictionJob<'_, '_, Self>,
+        model: (&Network<Self>, &NetworkConfig),
+        saved: EmbeddingSource<'_>,
+        nodes: Vec<u32>,
+        config: &ExplanationConfig,
+        visit: &mut ExplanationVisitor<'_>,
+    ) -> Result<(), TrainError> {
+        inference::explain_nodes::<Autodiff<Self>>(job, model, saved, nodes, config, visit)
+    }
+
+    /// Calls [`explain_edges`](crate::edge::explain_edges).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn explain_edges(
+        job: PredictionJob<'_, '_, Self>,
+        model: (&EdgeModel<Self>, &EdgeModelConfig),
+        saved: EmbeddingSource<'_>,
+        split: Option<Split>,
+        config: &ExplanationConfig,
+        visit: &mut ExplanationVisitor<'_>,
+    ) -> Result<(), TrainError> {
+        edge::explain_edges::<Autodiff<Self>>(job, model, saved, split, config, visit)
     }
 
     /// Calls [`train_graph`](crate::graph::train_graph).

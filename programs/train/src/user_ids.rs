@@ -211,19 +211,18 @@ impl UserColumn {
         }
     }
 
-    /// Returns the field of a row in a CSV file.
-    pub(crate) fn csv_field(&self, row: usize) -> String {
+    /// Returns a row as text.
+    pub(crate) fn text(&self, row: usize) -> String {
         match self {
             Self::Numbers(ids) => ids[row].to_string(),
-            Self::Texts(ids) => {
-                let text = String::from_utf8_lossy(ids[row].data());
-                if text.contains([',', '"', '\n', '\r']) {
-                    format!("\"{}\"", text.replace('"', "\"\""))
-                } else {
-                    text.into_owned()
-                }
-            }
+            Self::Texts(ids) => String::from_utf8_lossy(ids[row].data()).into_owned(),
         }
+    }
+
+    /// Returns the field of a row in a CSV file.
+    pub(crate) fn csv_field(&self, row: usize) -> String {
+        let text = self.text(row);
+        if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
     }
 }
 

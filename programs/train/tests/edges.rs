@@ -30,7 +30,7 @@ fn kind(amount: f64) -> &'static str {
 }
 
 /// Writes tables of users, shops and payments, and their partition. `label` is the label of the payments.
-fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Value) {
+pub(crate) fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Value) {
     let users: String = (0..NUM_USERS).map(|n| format!("{},{}\n", user(n), n % 5)).collect();
     let shops: String = (0..NUM_SHOPS).map(|n| format!("{},{}\n", 100 + n, n % 3)).collect();
     let row = |n: usize| {

@@ -4,6 +4,7 @@
 mod checkpoints;
 mod edges;
 mod encryption;
+mod explain;
 mod golden_models;
 mod graph_processes;
 mod launchers;

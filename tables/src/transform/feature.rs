@@ -117,6 +117,27 @@ impl FittedFeature {
         of_transform.into_iter().flatten()
     }
 
+    /// Returns the names of the `width` columns of the feature `name`.
+    pub(super) fn column_names(&self, name: &str, width: usize) -> Vec<String> {
+        let has_indicator = self.impute.as_ref().is_some_and(FittedImpute::has_indicator);
+        let num_values = width.saturating_sub(usize::from(has_indicator));
+        let mut names: Vec<String> = match num_values {
+            1 => vec![name.to_owned()],
+            _ => (0..num_values).map(|position| format!("{name}[{position}]")).collect(),
+        };
+        if let Fitted::ToCategorical(fitted) = &self.transform {
+            for (category, position) in fitted.positions() {
+                if let Some(column) = names.get_mut(position) {
+                    *column = format!("{name}={category}");
+                }
+            }
+        }
+        if has_indicator {
+            names.push(format!("{name} is missing"));
+        }
+        names
+    }
+
     /// Describes the feature for a comparison with a configured one.
     pub(crate) fn shown(&self) -> String {
         shown(self.name(), self.impute.as_ref().map(FittedImpute::shown))

@@ -112,6 +112,25 @@ impl Transforms {
         Ok(read)
     }
 
+    /// Returns the names of the columns of a node type's features; empty for a type without transforms.
+    ///
+    /// A feature of one number has its name. A category is `name=category`, the column that marks missing values
+    /// `name is missing`, and any other of several numbers `name[position]`.
+    ///
+    /// ```
+    /// use edgecut_tables::Transforms;
+    /// assert!(Transforms::default().node_columns("user").is_empty());
+    /// ```
+    pub fn node_columns(&self, node_type: &str) -> Vec<String> {
+        self.node_types.get(node_type).map(SavedType::column_names).unwrap_or_default()
+    }
+
+    /// Like [`node_columns`](Self::node_columns), for an edge type: the names of its source type, relation and destination
+    /// type, joined by two underscores.
+    pub fn edge_columns(&self, edge_type: &str) -> Vec<String> {
+        self.edge_types.get(edge_type).map(SavedType::column_names).unwrap_or_default()
+    }
+
     /// Returns true for a file of a version that does not have the unit of times.
     pub(crate) fn is_without_unit(&self) -> bool {
         self.version < VERSION
@@ -134,6 +153,16 @@ impl Transforms {
 impl SavedType {
     /// The transforms of a type without features.
     pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None, group_limits: None };
+
+    /// Returns the names of all columns.
+    fn column_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for feature in &self.features {
+            let [first, end] = feature.columns;
+            names.extend(feature.fitted().column_names(&feature.name, end.saturating_sub(first)));
+        }
+        names
+    }
 
     /// Returns the feature `name`.
     pub(crate) fn feature(&self, name: &str) -> Option<FittedFeature> {

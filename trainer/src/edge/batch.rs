@@ -4,6 +4,7 @@ use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
+use crate::inference::explanation::Inputs;
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
 use burn::tensor::backend::Backend;
@@ -89,16 +90,37 @@ impl<B: GnnBackend> EdgeTensorBatch<B> {
     }
 }
 
+impl<B: GnnBackend> EdgeTensorBatch<B> {
+    /// Takes the inputs of the model; `None` for a batch without edges.
+    pub(super) fn take_inputs(&mut self) -> Option<Inputs<B>> {
+        let graph = self.graph.take_input()?;
+        Some(Inputs { graph, of_targets: self.features.take() })
+    }
+
+    /// Computes the outputs of the edges from the inputs.
+    pub(super) fn outputs(
+        &self,
+        inputs: Inputs<B>,
+        model: &EdgeModel<B>,
+        mode: Mode,
+    ) -> Result<Tensor<B, 2>, TrainError> {
+        let rows = model.encode(&inputs.graph, mode).map_err(TrainError::batch)?;
+        let src = rows_of(&rows, &self.src);
+        let dst = rows_of(&rows, &self.dst);
+        Ok(model.decode(EdgeRows { src, dst, features: inputs.of_targets }, mode))
+    }
+}
+
+/// Returns some rows.
+fn rows_of<B: Backend>(rows: &Tensor<B, 2>, wanted: &[u32]) -> Tensor<B, 2> {
+    let wanted: Vec<i64> = wanted.iter().map(|&row| i64::from(row)).collect();
+    rows.clone().select(0, Tensor::<B, 1, Int>::from_data(&wanted[..], &rows.device()))
+}
+
 impl<B: GnnBackend> SeedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {
     fn compute(mut self, model: &EdgeModel<B>, mode: Mode) -> Result<Option<Outputs<B>>, TrainError> {
-        let Some(input) = self.graph.take_input() else { return Ok(None) };
-        let rows = model.encode(&input, mode).map_err(TrainError::batch)?;
-        let device = rows.device();
-        let select = |wanted: &[u32]| {
-            let wanted: Vec<i64> = wanted.iter().map(|&row| i64::from(row)).collect();
-            rows.clone().select(0, Tensor::<B, 1, Int>::from_data(&wanted[..], &device))
-        };
-        let rows = EdgeRows { src: select(&self.src), dst: select(&self.dst), features: self.features };
-        Ok(Some(Outputs { values: model.decode(rows, mode), target: self.graph.target }))
+        let Some(inputs) = self.take_inputs() else { return Ok(None) };
+        let values = self.outputs(inputs, model, mode)?;
+        Ok(Some(Outputs { values, target: self.graph.target }))
     }
 }

@@ -9,12 +9,14 @@
 mod batch;
 mod config;
 mod evaluator;
+mod explain;
 mod predict;
 mod task;
 
 pub use batch::EdgeTensorBatch;
 pub use config::{EdgeTrainingConfig, edge_model_config, labeled_edge_type};
 pub use evaluator::EdgeEvaluator;
+pub use explain::explain_edges;
 pub use predict::{EdgeOutputs, EdgePredictionConfig, predict_edges};
 pub use task::EdgeTask;
 

@@ -4,8 +4,10 @@
 //! twice. The result is that of a full-neighbor evaluation.
 //!
 //! [`LinkEnds`] scores pairs of nodes by such rows, and [`TopDestinations`] finds the pairs with the highest scores.
-//! [`predict_graphs`] computes rows of whole graphs.
+//! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`] and
+//! [`explain_edges`](crate::edge::explain_edges) compute the inputs that predictions rest on.
 
+pub(crate) mod explanation;
 mod graphs;
 mod known_edges;
 mod layer_wise;
@@ -17,6 +19,9 @@ mod scored_node;
 mod top_destinations;
 
 pub use crate::models::LayeredModel;
+pub use explanation::{
+    Contribution, ExplainedInput, Explanation, ExplanationConfig, ExplanationVisitor, explain_nodes,
+};
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use known_edges::ExcludedEdges;
 pub(crate) use known_edges::candidates;

@@ -95,12 +95,7 @@ pub fn predict_node<'s, B: GnnBackend>(
     let embeddings = trained.embeddings(graph, saved, world)?;
     let target = trained.node_type(graph, config.node_type.as_deref())?;
     trained.check_classified(graph, target, &config.wanted)?;
-    let layers = model_config.num_layers;
-    if sampler.num_neighbors.num_hops() != layers {
-        let hops = sampler.num_neighbors.num_hops();
-        let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
-        return Err(TrainError::Config { what });
-    }
+    trained.check_hops(sampler.num_neighbors.num_hops())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
     let sampler = schema.sampler(graph, sampler.clone())?;
     let options = BatchOptions { labels: false, ..trained.options };
@@ -204,7 +199,18 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
         Ok(embeddings)
     }
 
-    fn node_type(&self, graph: &DistGraph, name: Option<&str>) -> Result<NodeTypeId, TrainError> {
+    /// Checks that there are fan-outs for each layer.
+    pub(super) fn check_hops(&self, hops: usize) -> Result<(), TrainError> {
+        let layers = self.config.num_layers;
+        if hops == layers {
+            return Ok(());
+        }
+        let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
+        Err(TrainError::Config { what })
+    }
+
+    /// Returns the node type with this name; by default the type that the model predicts for, or the only one.
+    pub(super) fn node_type(&self, graph: &DistGraph, name: Option<&str>) -> Result<NodeTypeId, TrainError> {
         let types = &graph.part().meta().node_types;
         let names = || types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
         let found = match name {
@@ -221,7 +227,12 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
     }
 
     /// Checks that the model classifies the nodes of a type if logits are wanted.
-    fn check_classified(&self, graph: &DistGraph, target: NodeTypeId, wanted: &WantedRows) -> Result<(), TrainError> {
+    pub(super) fn check_classified(
+        &self,
+        graph: &DistGraph,
+        target: NodeTypeId,
+        wanted: &WantedRows,
+    ) -> Result<(), TrainError> {
         if *wanted != WantedRows::Logits || Some(target) == self.classified() {
             return Ok(());
         }

@@ -22,6 +22,7 @@ pub use graph_input::{GraphClassifier, GraphInput};
 pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
 pub use layered_model::LayeredModel;
 pub use link_model::{LinkModel, LinkModelConfig};
+pub(crate) use model_input::InputRows;
 pub use model_input::{ModelInput, NodeInput};
 pub use network::{Layer, Network, Norm};
 pub use network_config::{NetworkConfig, NetworkOutput, Pooling, Readout};

@@ -21,6 +21,15 @@ pub struct NodeInput<B: Backend> {
     pub within_hop: Vec<usize>,
 }
 
+/// The nodes or edges to which rows of an input belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputRows {
+    /// The nodes of a type.
+    Nodes(NodeTypeId),
+    /// The edges of a type.
+    Edges(EdgeTypeId),
+}
+
 /// A batch of a homogeneous or heterogeneous graph as tensors. Cloning is cheap.
 ///
 /// Invariants: there is one [`NodeInput`] per node type and one list of blocks per edge type of the schema. Layer `l`
@@ -304,6 +313,17 @@ impl<B: Backend> ModelInput<B> {
         }
         self.edge_features = rows;
         Ok(self)
+    }
+
+    /// Replaces the features of nodes, then the features of edges, by rows of the same shape.
+    pub(crate) fn map_rows(mut self, change: &mut dyn FnMut(InputRows, Tensor<B, 2>) -> Tensor<B, 2>) -> Self {
+        for (nodes, number) in self.nodes.iter_mut().zip(0..) {
+            nodes.features = nodes.features.take().map(|rows| change(InputRows::Nodes(NodeTypeId(number)), rows));
+        }
+        for (features, number) in self.edge_features.iter_mut().zip(0..) {
+            *features = features.take().map(|rows| change(InputRows::Edges(EdgeTypeId(number)), rows));
+        }
+        self
     }
 
     /// Adds the times between edges and their seeds, by edge type, which the schema describes.

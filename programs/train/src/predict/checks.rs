@@ -2,7 +2,7 @@
 
 use edgecut_trainer::model_file::NewEmbeddings;
 use super::args::{Format, PredictArgs, Rows};
-use super::request::Request::{self, Edges, Graphs, Nodes, Pairs, Table, TopK};
+use super::request::Request::{self, Edges, Explanations, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use crate::tasks::TASKS;
 use anyhow::bail;
@@ -32,6 +32,14 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--edges: a model for edges has embeddings of nodes and none of edges: use --output prediction, probability or logit"
     } else if request == Edges && args.format == Format::Npy {
         "--edges writes tables with both ends of each edge: add --format csv or parquet"
+    } else if request == Explanations && args.output != Rows::Prediction {
+        "--explain explains the score of a prediction: leave out --output"
+    } else if request == Explanations && args.format == Format::Npy {
+        "--explain writes a table: add --format csv or parquet"
+    } else if request == Explanations && args.edges.is_some() && args.nodes != "all" {
+        "--explain explains nodes or edges: leave out --nodes or --edges"
+    } else if request == Explanations && args.device.mixed_precision.is_some() {
+        "--explain computes gradients in f32: leave out --mixed-precision"
     } else if request == Pairs && args.pairs.is_none() {
         "--pairs is missing: --output score needs a file of sources and destinations"
     } else if request == TopK && args.sources.is_none() {
@@ -50,7 +58,7 @@ pub(super) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--gather: --format npy is always one file: leave out --gather, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
         "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
-    } else if request == Nodes && !reads_parts(args) {
+    } else if [Nodes, Explanations].contains(&request) && !reads_parts(args) {
         "--load-model: the model is for whole graphs: add --graphs all, and --dataset with the name of the set of \
          graphs"
     } else {
@@ -85,34 +93,37 @@ fn is_file(text: &str) -> bool {
 }
 
 fn flags(args: &PredictArgs) -> Vec<Flag> {
-    const READ_PARTS: &[Request] = &[Nodes, Edges, Pairs, TopK];
+    const READ_PARTS: &[Request] = &[Nodes, Edges, Explanations, Pairs, TopK];
     let part = &args.part;
     let is_random_start = args.new_embeddings == Some(NewEmbeddings::Random);
     let whole = &part.whole;
     vec![
         ("--ogb-submission", args.ogb_submission.is_some(), &[Nodes]),
-        ("--nodes", args.nodes != "all", &[Nodes]),
+        ("--nodes", args.nodes != "all", &[Nodes, Explanations]),
         ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
         ("--layer", args.layer.is_some(), &[Nodes]),
-        ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges]),
-        ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges]),
-        ("--seed-time", args.seed_time.is_some(), &[Nodes, Edges]),
-        ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges]),
-        ("--seed", args.seed.is_some() && !is_random_start, &[Nodes, Edges]),
+        ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes, Edges, Explanations]),
+        ("--time-attr", args.time_attr.is_some(), &[Nodes, Edges, Explanations]),
+        ("--seed-time", args.seed_time.is_some(), &[Nodes, Edges, Explanations]),
+        ("--batch-size", args.batch_size.is_some(), &[Nodes, Edges, Explanations]),
+        ("--seed", args.seed.is_some() && !is_random_start, &[Nodes, Edges, Explanations]),
+        ("--explain-top", args.explain_top.is_some(), &[Explanations]),
+        ("--explain-steps", args.explain_steps.is_some(), &[Explanations]),
+        ("--explain-output", args.explain_output.is_some(), &[Explanations]),
         ("--graphs", args.graphs.is_some(), &[Graphs]),
-        ("--edges", args.edges.is_some(), &[Edges]),
+        ("--edges", args.edges.is_some(), &[Edges, Explanations]),
         ("--pairs", args.pairs.is_some(), &[Pairs]),
         ("--sources", args.sources.is_some(), &[TopK]),
-        ("--row-numbers", args.row_numbers, &[Nodes, Pairs, TopK]),
+        ("--row-numbers", args.row_numbers, &[Nodes, Pairs, TopK, Explanations]),
         ("--top-k", args.top_k.is_some(), &[TopK]),
         ("--exclude-known", args.exclude_known.is_some(), &[TopK]),
         ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),
         ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
         ("--new-embeddings", args.new_embeddings.is_some(), READ_PARTS),
-        ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),
+        ("--scratch-dir", args.scratch_dir.is_some(), &[Nodes, Edges, Pairs, TopK]),
         ("--servers", part.servers.is_some(), READ_PARTS),
-        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),
-        ("--dataset", part.dataset.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs]),
+        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs, Explanations]),
+        ("--dataset", part.dataset.is_some(), &[Nodes, Edges, Pairs, TopK, Graphs, Explanations]),
         ("--feature-dtype", part.feature_dtype.is_some(), READ_PARTS),
         ("--map-edges", part.map_edges, READ_PARTS),
         ("--copy-edges", part.copy_edges, READ_PARTS),

@@ -2,6 +2,7 @@
 
 use super::args::{EdgeSelection, PredictArgs};
 use super::class_names::ClassNames;
+use super::failure::Failure;
 use super::files::{Columns, NamedColumns, Table, stem_of_rank};
 use super::model::{Opened, model_of, open};
 use super::values::Values;
@@ -15,15 +16,17 @@ use crate::user_ids::UserIds;
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_graph::{NodeTypeId, Part, Split};
+use edgecut_graph::{NodeTypeId, Part};
+use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::edge::{EdgeOutputs, EdgePredictionConfig};
 use edgecut_trainer::models::EdgeModelConfig;
-use edgecut_trainer::{TrainError, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// The error for an old model file.
+pub(super) const NO_FAN_OUTS: &str = "the model file does not say the fan-outs of its evaluation: add --num-neighbors";
 /// The names of the columns of ids.
 const IDS: &[&str] = &["src_id", "dst_id"];
 
@@ -70,36 +73,22 @@ fn write<B: TrainingBackend>(
     let stem = stem_of_rank("predictions", job.world.rank(), job.world.size());
     let mut file = Table::create(&stem, args, columns, more)?;
     let mut num_edges = 0;
-    let mut failed = None;
+    let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        match append(&mut file, (&graph, &ends), classes.as_ref(), columns, (found, config.num_outputs)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let what = error.to_string();
-                failed = Some(error);
-                Err(TrainError::Config { what })
-            }
-        }
+        let appended = append(&mut file, (&graph, &ends), classes.as_ref(), columns, (found, config.num_outputs));
+        failure.keep(appended)
     };
     let request = EdgePredictionConfig {
-        split: match args.edges {
-            Some(EdgeSelection::Train) => Some(Split::Train),
-            Some(EdgeSelection::Valid) => Some(Split::Valid),
-            Some(EdgeSelection::Test) => Some(Split::Test),
-            Some(EdgeSelection::All) | None => None,
-        },
-        sampler: sampler.context("the model file does not say the fan-outs of its evaluation: add --num-neighbors")?,
+        split: args.edges.and_then(EdgeSelection::split),
+        sampler: sampler.context(NO_FAN_OUTS)?,
         batch_size: args.batch_size.unwrap_or(1024) as usize,
         seed: args.seed.unwrap_or(0),
         prefetch_bytes: args.memory_bytes as usize,
     };
     let done =
         B::predict_edges((&graph, job.world), (&model, &config), (&embeddings).into(), &request, device, &mut visit);
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    done?;
+    failure.or(done)?;
     let mut total = [num_edges];
     job.world.all_reduce(&mut total, ReduceOp::Sum)?;
     if total[0] == 0 {

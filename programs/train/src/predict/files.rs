@@ -16,8 +16,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The beginnings of the names of all files: of predictions, of scores of pairs, and of best destinations.
-const STEMS: [&str; 3] = ["predictions", "scores", "top_k"];
+/// The beginnings of the names of all files: of predictions, scores of pairs, best destinations, and explanations.
+const STEMS: [&str; 4] = ["predictions", "scores", "top_k", "explanations"];
 /// The arrays that accompany others.
 const ARRAYS: [&str; 4] = ["node_ids.npy", "graph_ids.npy", "source_ids.npy", "destinations.npy"];
 /// The names of edge types beside their relation vectors.
@@ -75,6 +75,8 @@ pub(super) enum ValueShape {
     Number,
     /// A list of numbers.
     List(usize),
+    /// Numbers in columns with these names.
+    Named(&'static [&'static str]),
 }
 
 impl Columns {
@@ -130,6 +132,7 @@ impl CsvFile {
         let values: Vec<String> = match columns.shape {
             ValueShape::Class | ValueShape::Number => vec![name.to_owned()],
             ValueShape::List(width) => (0..width).map(|column| format!("{name}_{column}")).collect(),
+            ValueShape::Named(names) => names.iter().map(|&name| name.to_owned()).collect(),
         };
         let text = format!("{},{more}{}\n", columns.ids.join(","), values.join(","));
         Ok(Self { path: path.to_owned(), output, text })
@@ -229,6 +232,7 @@ impl NpyFile {
             ValueShape::Class => Self::create::<i64>(path, &[num_rows]),
             ValueShape::Number => Self::create::<f32>(path, &[num_rows]),
             ValueShape::List(width) => Self::create::<f32>(path, &[num_rows, width]),
+            ValueShape::Named(names) => Self::create::<f32>(path, &[num_rows, names.len()]),
         }
     }
 

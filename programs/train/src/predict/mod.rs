@@ -4,6 +4,9 @@ pub(crate) mod args;
 mod checks;
 mod class_names;
 mod edges;
+mod explain;
+mod failure;
+mod feature_names;
 mod files;
 mod graphs;
 mod ids;
@@ -59,6 +62,7 @@ fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) 
     match Request::of(args) {
         Request::Nodes => nodes::run::<B>(args, rank, device),
         Request::Edges => edges::run::<B>(args, rank, device),
+        Request::Explanations => explain::run::<B>(args, rank, device),
         Request::Pairs => pairs::run::<B>(args, rank, device),
         Request::TopK => top_k::run::<B>(args, rank, device),
         Request::Graphs => graphs::run::<B>(args, rank, device),

@@ -82,7 +82,7 @@ fn sampler(
     let without_effect = [
         ("--seed-time", args.seed_time.is_some() && leaves_out_targets, "edges have times of their own"),
         ("--seed-time", args.seed_time.is_some() && !is_temporal, "no times are compared: add --time-attr"),
-        ("--batch-size", args.batch_size.is_some() && sampler.is_none(), NOT_SAMPLED),
+        ("--batch-size", args.batch_size.is_some() && sampler.is_none() && !args.explain, NOT_SAMPLED),
         ("--seed", args.seed.is_some() && sampler.is_none() && !is_random_start, NOT_SAMPLED),
     ];
     if let Some((flag, _, why)) = without_effect.into_iter().find(|(_, given, _)| *given) {

@@ -39,7 +39,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let compute_seconds = start.elapsed().as_secs_f64();
         // A submission has the order of the file.
         let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
-        let selected = selection.ids(listed, &rows, job.world)?;
+        let selected = selection.ids(listed, (rows.node(), rows.node_type()), job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {
@@ -130,7 +130,11 @@ fn compute<B: TrainingBackend>(
 }
 
 /// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
-fn node_type_of<B: TrainingBackend>(args: &PredictArgs, meta: &Meta, model: &dyn OpenModel<B>) -> Option<NodeTypeId> {
+pub(super) fn node_type_of<B: TrainingBackend>(
+    args: &PredictArgs,
+    meta: &Meta,
+    model: &dyn OpenModel<B>,
+) -> Option<NodeTypeId> {
     match &args.node_type {
         Some(name) => meta.node_types.iter().position(|nodes| nodes.name == *name).map(|at| NodeTypeId(at as u16)),
         None => model.classified().or((meta.node_types.len() == 1).then_some(NodeTypeId(0))),

@@ -43,6 +43,7 @@ impl ParquetFile {
             ValueShape::List(_) => {
                 format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
             }
+            ValueShape::Named(names) => names.iter().map(|name| format!("required float {name}; ")).collect(),
         };
         let mut schema: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
         for (name, column) in &more {
@@ -102,6 +103,12 @@ impl ParquetFile {
             ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
             ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
             ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(width))?,
+            ValueShape::Named(names) => {
+                for column in 0..names.len() {
+                    let values: Vec<f32> = self.numbers[column..].iter().step_by(names.len()).copied().collect();
+                    write_column::<_, FloatType>(&mut group, &values, None)?;
+                }
+            }
         }
         group.close().map(drop)
     }

@@ -9,6 +9,8 @@ pub(super) enum Request {
     Nodes,
     /// Rows of edges.
     Edges,
+    /// The inputs that predictions of nodes or edges rest on.
+    Explanations,
     /// Rows of whole graphs.
     Graphs,
     /// Scores of node pairs.
@@ -23,6 +25,9 @@ pub(super) enum Request {
 
 impl Request {
     pub(super) fn of(args: &PredictArgs) -> Self {
+        if args.explain {
+            return Self::Explanations;
+        }
         match args.output {
             Rows::Score => Self::Pairs,
             Rows::TopK => Self::TopK,
@@ -40,7 +45,7 @@ impl Request {
 
     /// Returns true if the parts of a graph are read.
     pub(super) fn reads_parts(self) -> bool {
-        matches!(self, Self::Nodes | Self::Edges | Self::Pairs | Self::TopK)
+        matches!(self, Self::Nodes | Self::Edges | Self::Explanations | Self::Pairs | Self::TopK)
     }
 
     /// Returns the flags that make this request, for errors.
@@ -48,6 +53,7 @@ impl Request {
         match self {
             Self::Nodes => "rows of nodes (--output prediction, class, probability, logit or embedding)",
             Self::Edges => "rows of edges (--edges with --output prediction, class, probability or logit)",
+            Self::Explanations => "--explain",
             Self::Graphs => {
                 "rows of graphs (--graphs with --output prediction, class, probability, logit or embedding)"
             }

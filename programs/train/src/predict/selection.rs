@@ -5,9 +5,10 @@ use crate::job::graph_session::GraphSession;
 use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistRows, NodeFields};
+use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_graph::{NodeTypeId, Split};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The nodes of `--nodes`.
 pub(super) enum Selection {
@@ -59,12 +60,10 @@ impl Selection {
     pub(super) fn ids(
         &self,
         listed: Option<Vec<u32>>,
-        rows: &DistRows,
+        (graph, node_type): (&Arc<DistGraph>, NodeTypeId),
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<Vec<u32>>> {
         let Self::Split(split) = self else { return Ok(listed) };
-        let graph = rows.node();
-        let node_type = rows.node_type();
         let own = graph.split_nodes(node_type, *split)?;
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let own = graph.handle().block_on(graph.fetch(node_type, own, wanted))?.original_ids;

@@ -67,6 +67,11 @@ impl Fitted {
     pub(crate) fn categories(&self) -> impl Iterator<Item = &str> {
         self.mapping.keys().map(String::as_str)
     }
+
+    /// Returns the categories with their positions.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.mapping.iter().map(|(category, &position)| (category.as_str(), position as usize))
+    }
 }
 
 impl FittedKind for Fitted {

@@ -1,0 +1,411 @@
+//! The inputs that predictions of nodes and edges rest on.
+
+use super::args::PredictArgs;
+use super::class_names::ClassNames;
+use super::edges::NO_FAN_OUTS;
+use super::failure::Failure;
+use super::feature_names::FeatureNames;
+use super::files::{Columns, NamedColumns, Table, USER_ID, ValueShape};
+use super::model::{Opened, model_of, open};
+use super::node_names::{FoundNames, NodeNames};
+use super::nodes::node_type_of;
+use super::progress::Progress;
+use super::selection::Selection;
+use super::values::{Form, Values};
+use super::{PredictFlags, prepare_out, print};
+use crate::exit::UsageError;
+use crate::job::graph_session::{self, GraphSession};
+use crate::job::process_role::Rank;
+use crate::saved_model::OpenModel;
+use crate::tasks::Open;
+use crate::tasks::edge::EdgeTask;
+use crate::tasks::node::NodeTask;
+use crate::user_ids::UserColumn;
+use anyhow::{Context, bail};
+use edgecut_cli::message;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{DistGraph, Fanout, SamplerConfig};
+use edgecut_graph::NodeTypeId;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{Contribution, ExplainedInput, Explanation, ExplanationConfig, PredictionJob};
+use edgecut_trainer::loss::OutputKind;
+use parquet::data_type::ByteArray;
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The name of the file, without its format.
+const STEM: &str = "explanations";
+/// The columns of numbers.
+const NUMBERS: &[&str] = &["score", "baseline", "value", "contribution"];
+/// The error of the sum of contributions, relative to the largest change of a score, above which a note is printed.
+const LARGE_GAP: f64 = 0.02;
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let selection = Selection::read(args)?;
+    let old = prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: selection.checksum() };
+    graph_session::run(&args.job, &args.part, rank, &flags, |job| {
+        let start = Instant::now();
+        let progress = Progress::new(&args.job, job.world.rank());
+        let found = match args.edges {
+            Some(_) => of_edges::<B>(args, job, &progress, device)?,
+            None => of_nodes::<B>(args, &selection, job, &progress, device)?,
+        };
+        progress.finish();
+        if job.world.rank() == 0 {
+            found.report(args, start.elapsed().as_secs_f64())?;
+        }
+        Ok(())
+    })?;
+    old.remove()
+}
+
+/// Explains the predictions of the selected nodes.
+fn of_nodes<B: TrainingBackend>(
+    args: &PredictArgs,
+    selection: &Selection,
+    job: &mut GraphSession<'_>,
+    progress: &Progress,
+    device: &B::Device,
+) -> anyhow::Result<Found> {
+    let graph = job.graph.clone();
+    let meta = graph.part().meta();
+    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let classified = model.classified().and_then(|_| node_type_of(args, meta, &*model as &dyn OpenModel<B>));
+    let (Some(Open { model, config, embeddings, outputs }), Some(node_type)) =
+        (model_of::<NodeTask, B>(model), classified)
+    else {
+        bail!(UsageError(format!(
+            "--explain explains predictions of nodes, and with --edges of edges, which {} does not make: load a model of \
+             train node, or of train edge with --edges",
+            args.load_model.display()
+        )));
+    };
+    let root = args.part.dataset_root_dir.as_deref();
+    let listed = selection.listed(node_type, root, job)?;
+    let ids = match selection.ids(listed, (&graph, node_type), job.world)? {
+        Some(ids) => ids,
+        None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
+    };
+    if ids.is_empty() {
+        bail!("--nodes {}: there are no such nodes", args.nodes);
+    }
+    let nodes = graph.handle().block_on(graph.find_originals(node_type, &ids))?;
+    let sampler = sampler.unwrap_or_else(|| SamplerConfig::new(vec![Fanout::All; config.num_layers]));
+    let classes = match outputs {
+        Some(OutputKind::Classes(_)) => ClassNames::of_nodes(args, meta, node_type, Form::Class)?,
+        _ => None,
+    };
+    let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
+    let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
+    let mut failure = Failure::default();
+    let mut visit = |found: Vec<Explanation>, world: &mut ProcessGroup| failure.keep(file.push(&found, world));
+    let request = request(args, sampler);
+    let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
+    let done = B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut visit);
+    failure.or(done)?;
+    file.finish(job.world)
+}
+
+/// Explains the predictions of the edges of a split, or of all edges.
+fn of_edges<B: TrainingBackend>(
+    args: &PredictArgs,
+    job: &mut GraphSession<'_>,
+    progress: &Progress,
+    device: &B::Device,
+) -> anyhow::Result<Found> {
+    let graph = job.graph.clone();
+    let meta = graph.part().meta();
+    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let Some(Open { model, config, embeddings, outputs }) = model_of::<EdgeTask, B>(model) else {
+        bail!(UsageError(format!(
+            "--edges needs a model for edges, which {} is not: load a model of train edge, or leave out --edges",
+            args.load_model.display()
+        )));
+    };
+    let classes = match outputs {
+        Some(OutputKind::Classes(_)) => ClassNames::of_edges(args, meta, config.edge_type, Form::Class)?,
+        _ => None,
+    };
+    let of_type = graph.part().edges(config.edge_type);
+    let names = vec![("src", of_type.src_type), ("dst", of_type.dst_type)];
+    let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, classes };
+    let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
+    let mut failure = Failure::default();
+    let mut visit = |found: Vec<Explanation>, world: &mut ProcessGroup| failure.keep(file.push(&found, world));
+    let request = request(args, sampler.context(NO_FAN_OUTS)?);
+    let split = args.edges.and_then(|edges| edges.split());
+    let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
+    let done = B::explain_edges(prediction, (&model, &config), (&embeddings).into(), split, &request, &mut visit);
+    failure.or(done)?;
+    if file.found.targets == 0 {
+        bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");
+    }
+    file.finish(job.world)
+}
+
+/// Returns the request that the flags describe.
+fn request(args: &PredictArgs, sampler: SamplerConfig) -> ExplanationConfig {
+    let mut request = ExplanationConfig::new(sampler);
+    request.time = args.seed_time;
+    request.output = args.explain_output.map(|output| output as usize);
+    request.steps = args.explain_steps.map_or(request.steps, |steps| steps as usize);
+    request.top = args.explain_top.map_or(request.top, |top| top as usize);
+    request.batch_size = args.batch_size.map_or(request.batch_size, |size| size as usize);
+    request.seed = args.seed.unwrap_or(0);
+    request.prefetch_bytes = args.memory_bytes as usize;
+    request
+}
+
+/// The nodes or edges whose predictions are explained.
+struct Targets {
+    /// The names of the columns of original ids, of the output and of the rank.
+    ids: &'static [&'static str],
+    /// By original id of a target, the column of table ids and the node type.
+    names: Vec<(&'static str, NodeTypeId)>,
+    classes: Option<ClassNames>,
+}
+
+/// The only file of explanations, which rank 0 writes, and the names in it.
+struct ExplanationFile {
+    targets: Targets,
+    features: FeatureNames,
+    /// The table ids of nodes by node type; `None` for types whose ids are row numbers.
+    nodes: Vec<Option<NodeNames>>,
+    /// The node types of the sources and destinations of each edge type.
+    ends: Vec<[NodeTypeId; 2]>,
+    table: Option<Table>,
+    found: Found,
+}
+
+/// The number of explanations, and their quality.
+#[derive(Default)]
+struct Found {
+    targets: u64,
+    rows: u64,
+    /// The largest difference between a score and its baseline.
+    largest_change: f64,
+    /// The largest difference between such a change and the sum of its contributions.
+    largest_error: f64,
+}
+
+impl ExplanationFile {
+    /// Creates the file on rank 0. Every rank must call this.
+    fn create(
+        args: &PredictArgs,
+        graph: &Arc<DistGraph>,
+        targets: Targets,
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Self> {
+        let part = graph.part();
+        let mut nodes = Vec::new();
+        for node_type in (0..part.meta().node_types.len() as u16).map(NodeTypeId) {
+            nodes.push(NodeNames::open(args, graph, node_type, world)?);
+        }
+        let ends = part.edge_type_ids().map(|e| [part.edges(e).src_type, part.edges(e).dst_type]).collect();
+        let features = FeatureNames::read(args, part.meta())?;
+        let mut file = Self { targets, features, nodes, ends, table: None, found: Found::default() };
+        if world.rank() == 0 {
+            let shape = ValueShape::Named(NUMBERS);
+            let columns = Columns { ids: file.targets.ids, value: "", shape, form: Form::Numbers };
+            file.table = Some(Table::create(STEM, args, columns, file.empty_columns())?);
+        }
+        Ok(file)
+    }
+
+    /// Returns the columns between the ids and the numbers, without rows.
+    fn empty_columns(&self) -> NamedColumns {
+        let mut columns = NamedColumns::new();
+        for (column, node_type) in &self.targets.names {
+            columns.extend(self.nodes[node_type.index()].as_ref().map(|names| (*column, names.empty())));
+        }
+        ClassNames::add_to(self.targets.classes.as_ref(), &mut columns);
+        columns.extend(["kind", "type"].map(|name| (name, UserColumn::Texts(Vec::new()))));
+        for [id, name] in [["input_id", "input"], ["input_dst_id", "input_dst"]] {
+            columns.push((id, UserColumn::Numbers(Vec::new())));
+            if self.has_names() {
+                columns.push((name, UserColumn::Texts(Vec::new())));
+            }
+        }
+        columns.push(("feature", UserColumn::Texts(Vec::new())));
+        columns
+    }
+
+    fn has_names(&self) -> bool {
+        self.nodes.iter().any(Option::is_some)
+    }
+
+    /// Appends the rows of explanations. Every rank must call this with the same explanations.
+    fn push(&mut self, explanations: &[Explanation], world: &mut ProcessGroup) -> anyhow::Result<()> {
+        let found = self.find_names(explanations, world)?;
+        for explanation in explanations {
+            self.found.add(explanation);
+        }
+        let Some(mut table) = self.table.take() else { return Ok(()) };
+        let (ids, more, numbers) = self.columns(explanations, &found)?;
+        let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        table.push(&ids, &more, &Values::Numbers(numbers))?;
+        self.table = Some(table);
+        Ok(())
+    }
+
+    /// Finds the table ids of all nodes of explanations, by node type.
+    fn find_names(
+        &self,
+        explanations: &[Explanation],
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Vec<Option<FoundNames>>> {
+        let mut wanted = vec![Vec::new(); self.nodes.len()];
+        for explanation in explanations {
+            for ((_, node_type), &id) in self.targets.names.iter().zip(&explanation.target) {
+                wanted[node_type.index()].push(id);
+            }
+            for contribution in &explanation.contributions {
+                for (node_type, id) in self.nodes_of(contribution.input).into_iter().flatten() {
+                    wanted[node_type.index()].push(id);
+                }
+            }
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        for (names, nodes) in self.nodes.iter().zip(wanted) {
+            found.push(match names {
+                Some(names) => Some(names.of(nodes, world)?),
+                None => None,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Returns a node, or the source and the destination of an edge.
+    fn nodes_of(&self, input: ExplainedInput) -> [Option<(NodeTypeId, u32)>; 2] {
+        match input {
+            ExplainedInput::Node(node_type, id) => [Some((node_type, id)), None],
+            ExplainedInput::Edge(edge_type, src, dst) => {
+                let [of_src, of_dst] = self.ends[edge_type.index()];
+                [Some((of_src, src)), Some((of_dst, dst))]
+            }
+        }
+    }
+
+    /// Returns the columns of ids, the further columns and the numbers of all rows.
+    fn columns(
+        &self,
+        explanations: &[Explanation],
+        found: &[Option<FoundNames>],
+    ) -> anyhow::Result<(Vec<Vec<u32>>, Vec<UserColumn>, Vec<f32>)> {
+        let num_targets = self.targets.names.len();
+        let mut ids = vec![Vec::new(); num_targets + 2];
+        let mut outputs = Vec::new();
+        let mut inputs = Vec::new();
+        let mut numbers = Vec::new();
+        for explanation in explanations {
+            for contribution in &explanation.contributions {
+                for (column, &id) in ids.iter_mut().zip(&explanation.target) {
+                    column.push(id);
+                }
+                ids[num_targets].push(explanation.output as u32);
+                ids[num_targets + 1].push(contribution.rank);
+                outputs.push(explanation.output as i64);
+                inputs.push(*contribution);
+                numbers.extend([explanation.score, explanation.baseline]);
+                numbers.extend([contribution.value, contribution.contribution]);
+            }
+        }
+        let mut more = Vec::new();
+        for ((_, node_type), ids) in self.targets.names.iter().zip(&ids) {
+            if let Some(names) = &found[node_type.index()] {
+                more.push(names.column(ids)?);
+            }
+        }
+        more.extend(self.targets.classes.as_ref().map(|classes| classes.of(&Values::Classes(outputs))));
+        more.push(texts(&inputs, |contribution| kind(contribution).to_owned()));
+        more.push(texts(&inputs, |contribution| self.features.type_of(contribution.input).to_owned()));
+        for end in 0..2 {
+            let mut numbers = Vec::with_capacity(inputs.len());
+            let mut names = Vec::with_capacity(inputs.len());
+            for contribution in &inputs {
+                // A node has no destination.
+                let node = self.nodes_of(contribution.input)[end];
+                numbers.push(node.map_or(-1, |(_, id)| i64::from(id)));
+                let of_type = node.and_then(|(node_type, id)| Some((found[node_type.index()].as_ref()?, id)));
+                names.push(ByteArray::from(match of_type {
+                    Some((of_type, id)) => of_type.column(&[id])?.text(0).into_bytes(),
+                    None => Vec::new(),
+                }));
+            }
+            more.push(UserColumn::Numbers(numbers));
+            if self.has_names() {
+                more.push(UserColumn::Texts(names));
+            }
+        }
+        more.push(texts(&inputs, |contribution| self.features.column(contribution.input, contribution.column)));
+        Ok((ids, more, numbers))
+    }
+
+    /// Completes the file. Every rank must call this.
+    fn finish(self, world: &mut ProcessGroup) -> anyhow::Result<Found> {
+        if let Some(table) = self.table {
+            table.commit()?;
+        }
+        world.barrier()?;
+        Ok(self.found)
+    }
+}
+
+/// Returns a column with a text for each contribution.
+fn texts(contributions: &[Contribution], text: impl Fn(&Contribution) -> String) -> UserColumn {
+    let texts = contributions.iter().map(|contribution| ByteArray::from(text(contribution).into_bytes()));
+    UserColumn::Texts(texts.collect())
+}
+
+/// Returns the kind of a contribution.
+fn kind(contribution: &Contribution) -> &'static str {
+    match (contribution.input, contribution.column) {
+        (ExplainedInput::Node(..), None) => "node",
+        (ExplainedInput::Node(..), Some(_)) => "node-feature",
+        (ExplainedInput::Edge(..), None) => "edge",
+        (ExplainedInput::Edge(..), Some(_)) => "edge-feature",
+    }
+}
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct ExplainResult<'a> {
+    out: &'a Path,
+    explained: u64,
+    rows: u64,
+    /// The largest error of the sum of the contributions to a score, relative to the largest change of a score.
+    largest_gap: f64,
+    compute_seconds: f64,
+}
+
+impl Found {
+    fn add(&mut self, explanation: &Explanation) {
+        self.targets += 1;
+        self.rows += explanation.contributions.len() as u64;
+        let change = f64::from(explanation.score) - f64::from(explanation.baseline);
+        self.largest_change = self.largest_change.max(change.abs());
+        self.largest_error = self.largest_error.max((explanation.sum - change).abs());
+    }
+
+    fn report(&self, args: &PredictArgs, compute_seconds: f64) -> anyhow::Result<()> {
+        let Self { targets, rows, largest_change, largest_error } = *self;
+        let largest_gap = if largest_change > 0.0 { largest_error / largest_change } else { 0.0 };
+        let what = if args.edges.is_some() { "edges" } else { "nodes" };
+        if largest_gap > LARGE_GAP {
+            message!(
+                "note: contributions add up to the changes of scores with errors of up to {:.1} % of the largest change: \
+                 raise --explain-steps",
+                100.0 * largest_gap
+            );
+        }
+        let text = format!(
+            "explanations of {targets} {what} in {}, {rows} rows, computed in {compute_seconds:.2} s",
+            args.out.display()
+        );
+        let out = &args.out;
+        print(args, &ExplainResult { out, explained: targets, rows, largest_gap, compute_seconds }, &text)
+    }
+}

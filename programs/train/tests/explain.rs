@@ -1,0 +1,285 @@
+//! Explanations of predictions, from real processes: planted causes are found, contributions add up to the score, and the
+//! file does not depend on parts or processes.
+
+use crate::edges::payment_parts;
+use crate::programs;
+
+use edgecut_graph::part_writer::ExtraFiles;
+use edgecut_partition::{PartitionOptions, partition_loaded_with};
+use edgecut_tables::{TableOptions, read_tables};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use programs::{assert_close, error_of, fake_parts, predict, predicted, stderr, succeeded, trained, typed_parts};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const NUM_USERS: usize = 400;
+const NUM_SHOPS: usize = 60;
+
+/// A row of a file, by the names of its columns.
+type Row = BTreeMap<String, String>;
+
+/// Returns true for the shops whose visitors are bad.
+fn is_risky(shop: usize) -> bool {
+    shop.is_multiple_of(10)
+}
+
+/// Returns the shops that a user has visited. Odd users have visited one risky shop.
+fn visited(user: usize) -> Vec<usize> {
+    let mut shops: Vec<usize> =
+        (1..5).map(|n| (user * 7 + n * 13) % NUM_SHOPS).filter(|&shop| !is_risky(shop)).collect();
+    if user % 2 == 1 {
+        shops.push(user / 2 % (NUM_SHOPS / 10) * 10);
+    }
+    shops
+}
+
+/// Writes tables of users, shops and visits, and their partition. A user is bad if and only if one of the shops is risky.
+fn visit_parts(dir: &Path, num_parts: u32) {
+    let color = |n: usize| ["red", "green, dark", "blue"][n % 3];
+    let label = |n: usize| if n % 2 == 1 { "bad" } else { "good" };
+    let users: String = (0..NUM_USERS).map(|n| format!("user {n},{},{}\n", n * 37 % 11, label(n))).collect();
+    let risk = |n: usize| if is_risky(n) { 1.0 } else { 0.0 };
+    let shops: String =
+        (0..NUM_SHOPS).map(|n| format!("{},{},{},\"{}\"\n", 1000 + n, n * 17 % 7, risk(n), color(n))).collect();
+    let visits: String = (0..NUM_USERS)
+        .flat_map(|user| visited(user).into_iter().map(move |shop| format!("{},user {user}\n", 1000 + shop)))
+        .collect();
+    let write = |name: &str, text: String| std::fs::write(dir.join(name), text).expect("write a table");
+    write("users.csv", format!("name,age,label\n{users}"));
+    write("shops.csv", format!("id,size,risk,color\n{shops}"));
+    write("visits.csv", format!("shop,user\n{visits}"));
+    let conf = serde_json::json!({
+        "nodes": [
+            {"node_type": "user", "node_id_col": "name", "files": "users.csv",
+                "features": [{"feature_col": "age", "transform": {"name": "standard"}}],
+                "labels": [{"task_type": "classification", "label_col": "label", "split_pct": [0.6, 0.1, 0.3]}]},
+            {"node_type": "shop", "node_id_col": "id", "files": "shops.csv", "features": [
+                {"feature_col": "size", "transform": {"name": "standard"}}, {"feature_col": "risk"},
+                {"feature_col": "color", "transform": {"name": "to_categorical"}}]}],
+        "edges": [{"relation": ["shop", "visited_by", "user"], "files": "visits.csv", "source_id_col": "shop",
+            "dest_id_col": "user"}]});
+    write("graph.json", conf.to_string());
+    let mut read = read_tables(&dir.join("graph.json"), "visits", &TableOptions::default()).expect("a graph");
+    read.dataset.add_reverse_edges();
+    let json = read.transforms.to_json();
+    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
+    let options = PartitionOptions::new(num_parts);
+    partition_loaded_with(read.dataset, None, &options, &dir.join(format!("{num_parts}-parts")), &(), extra)
+        .expect("parts");
+}
+
+/// Reads `explanations.csv`.
+fn rows_of(out: &Path) -> Vec<Row> {
+    let path = out.join("explanations.csv");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (header, lines) = text.split_once('\n').expect("a header");
+    let names: Vec<&str> = header.split(',').collect();
+    let mut rows = Vec::new();
+    for line in lines.lines() {
+        // The only commas within fields are those of a color.
+        let line = line.replace("\"color=green, dark\"", "color=green; dark");
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), names.len(), "{line}");
+        rows.push(names.iter().zip(fields).map(|(name, field)| ((*name).to_owned(), field.to_owned())).collect());
+    }
+    rows
+}
+
+fn number(row: &Row, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+#[test]
+fn the_planted_neighbors_and_features_of_nodes_are_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for num_parts in [1, 2, 3] {
+        visit_parts(folder.path(), num_parts);
+    }
+    let flags = ["--num-neighbors", "-1,-1", "--num-epochs", "20", "--lr", "0.02", "--patience", "100"];
+    let found = trained("node", &path("2-parts"), &path("model"), &flags);
+    assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.95, "{found}");
+    let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-top", "3"];
+    let result =
+        predicted(&path("2-parts"), &path("model"), &path("out"), &[&flags[..], &["--nproc-per-node", "2"]].concat());
+    let rows = rows_of(&path("out"));
+    assert_eq!(result["rows"].as_u64(), Some(rows.len() as u64));
+    assert_eq!(result["explained"].as_u64(), Some(120));
+    assert!(result["largest_gap"].as_f64().expect("a gap") < 0.02, "{result}");
+    let mut num_bad = 0;
+    let mut num_found = 0;
+    for row in &rows {
+        let user = number(row, "node_id") as usize;
+        assert_eq!(row["id"], format!("user {user}"));
+        assert!(number(row, "rank") <= 3.0 && row["input_dst_id"] == "-1" && row["input_dst"].is_empty(), "{row:?}");
+        let shop = number(row, "input_id") as usize;
+        match row["type"].as_str() {
+            "shop" => assert_eq!(row["input"], (1000 + shop).to_string()),
+            other => assert_eq!((other, row["input"].as_str()), ("user", format!("user {shop}").as_str())),
+        }
+        if row["class_name"] != "bad" || number(row, "rank") > 1.0 {
+            continue;
+        }
+        match (row["kind"].as_str(), row["feature"].as_str()) {
+            ("node", "") => {
+                num_bad += 1;
+                num_found += usize::from(row["type"] == "shop" && is_risky(shop) && visited(user).contains(&shop));
+                assert_eq!(row["value"], "NaN");
+            }
+            ("node-feature", feature) => {
+                num_found += usize::from(feature == "risk" && is_risky(shop) && row["value"] == "1");
+                assert!(number(row, "contribution") > 0.0 || feature != "risk", "{row:?}");
+            }
+            _ => panic!("{row:?}"),
+        }
+    }
+    assert!(num_bad > 40, "{num_bad} bad users");
+    assert!(num_found as f64 > 0.95 * 2.0 * num_bad as f64, "{num_found} of {num_bad} risky shops and risks");
+    let features: std::collections::BTreeSet<&str> = rows.iter().map(|row| row["feature"].as_str()).collect();
+    assert!(features.contains("color=green; dark") && features.contains("size"), "{features:?}");
+
+    // The file has the same bytes for other parts and other numbers of processes.
+    let expected = std::fs::read(path("out").join("explanations.csv")).expect("the file");
+    for (parts, processes) in [("1-parts", "1"), ("3-parts", "3"), ("2-parts", "3"), ("2-parts", "1")] {
+        let flags = [&flags[..], &["--nproc-per-node", processes]].concat();
+        predicted(&path(parts), &path("model"), &path("out"), &flags);
+        let found = std::fs::read(path("out").join("explanations.csv")).expect("the file");
+        assert!(found == expected, "{parts}, {processes} processes");
+    }
+
+    // Parquet has the same rows.
+    let flags = ["--explain", "--nodes", "test", "--format", "parquet", "--explain-top", "3", "--nproc-per-node", "2"];
+    predicted(&path("2-parts"), &path("model"), &path("out"), &flags);
+    let file = std::fs::File::open(path("out").join("explanations.parquet")).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    let columns: Vec<String> =
+        reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
+    let names: Vec<&str> = "node_id,output,rank,id,class_name,kind,type,input_id,input,input_dst_id,input_dst,feature,\
+        score,baseline,value,contribution"
+        .split(',')
+        .collect();
+    assert_eq!(columns, names);
+    assert_eq!(reader.get_row_iter(None).expect("rows").count(), rows.len());
+    assert!(!path("out").join("explanations.csv").exists(), "files of an earlier run are replaced");
+
+    // An explanation of another class, with sampled neighbors.
+    let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-output", "1", "--num-neighbors", "2,2"];
+    predicted(&path("2-parts"), &path("model"), &path("out"), &flags);
+    assert!(rows_of(&path("out")).iter().all(|row| row["output"] == "1" && row["class_name"] == "good"));
+}
+
+/// Returns the logits of all nodes or edges, by the ids of the rows.
+fn scores(rows: &[Row]) -> Vec<f32> {
+    let mut scores = BTreeMap::new();
+    for row in rows {
+        scores.insert(number(row, "node_id") as u64, number(row, "score") as f32);
+    }
+    scores.into_values().collect()
+}
+
+#[test]
+fn contributions_add_up_to_the_scores_of_predictions() {
+    let parts = fake_parts(2);
+    let typed = typed_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model");
+    let out = folder.path().join("out");
+    let of_parts = [
+        (&parts, &["--model", "sage"][..]),
+        (&parts, &["--model", "gcn"]),
+        (&parts, &["--model", "gatv2", "--heads", "2", "--layer-norm"]),
+        (&parts, &["--model", "gat", "--heads", "2"]),
+        (&parts, &["--model", "transformer", "--heads", "2", "--encoder-decoder", "--residual"]),
+        (&parts, &["--model", "sage", "--node-embeddings", "node=6"]),
+        (&typed, &["--model", "rgcn"]),
+    ];
+    for (parts, kind) in of_parts {
+        trained("node", &parts.path, &model, &[kind, &["--num-epochs", "2"]].concat());
+        let flags = ["--nodes", "test", "--format", "csv", "--nproc-per-node", "2"];
+        let explain = [&flags[..], &["--explain", "--explain-top", "1", "--explain-steps", "200"]].concat();
+        let result = predicted(&parts.path, &model, &out, &explain);
+        assert!(result["largest_gap"].as_f64().expect("a gap") < 0.02, "{kind:?}: {result}");
+        let rows = rows_of(&out);
+        let flags = ["--nodes", "test", "--format", "csv", "--output", "logit", "--gather"];
+        predicted(&parts.path, &model, &out, &flags);
+        let text = std::fs::read_to_string(out.join("predictions.csv")).expect("logits");
+        let greatest =
+            |line: &str| line.split(',').skip(1).map(|x| x.parse::<f32>().expect("a logit")).fold(f32::MIN, f32::max);
+        let expected: Vec<f32> = text.lines().skip(1).map(greatest).collect();
+        assert_close(&scores(&rows), &expected, &format!("{kind:?}"));
+        let has_embeddings = rows.iter().any(|row| row["feature"] == "embedding");
+        assert_eq!(has_embeddings, kind.contains(&"rgcn") || kind.contains(&"node=6"), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_planted_features_of_edges_are_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model");
+    let out = folder.path().join("out");
+    let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.3, 0.1]});
+    let parts = [1, 2, 3].map(|num_parts| {
+        let dir = folder.path().join(format!("{num_parts}"));
+        std::fs::create_dir(&dir).expect("create a folder");
+        payment_parts(&dir, num_parts, &label);
+        dir.join("parts")
+    });
+    let flags = ["--num-epochs", "20", "--model", "gatv2", "--heads", "2"];
+    let found = trained("edge", &parts[1], &model, &flags);
+    assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.9, "{found}");
+    let explain = ["--explain", "--edges", "test", "--num-neighbors", "-1,-1", "--format", "csv", "--explain-top", "2"];
+    let mut files = Vec::new();
+    for (parts, processes) in parts.iter().zip(["1", "2", "3"]) {
+        let result = predicted(parts, &model, &out, &[&explain[..], &["--nproc-per-node", processes]].concat());
+        assert!(result["largest_gap"].as_f64().expect("a gap") < 0.05, "{result}");
+        assert_eq!(result["explained"].as_u64(), Some(120));
+        files.push(std::fs::read(out.join("explanations.csv")).expect("the file"));
+    }
+    assert!(files.windows(2).all(|pair| pair[0] == pair[1]), "the file depends on parts or processes");
+    let mut num_edges = 0;
+    let mut num_found = 0;
+    for row in rows_of(&out) {
+        assert_eq!(
+            (row["src"].as_str(), row["dst"].parse().ok()),
+            (format!("user {}", row["src_id"]).as_str(), Some(100.0 + number(&row, "dst_id")),)
+        );
+        if row["kind"] != "edge-feature" || row["rank"] != "1" {
+            continue;
+        }
+        num_edges += 1;
+        let is_target = row["input"] == row["src"] && row["input_dst"] == row["dst"];
+        num_found += usize::from(is_target && row["feature"] == "amount" && row["type"] == "user__pays__shop");
+    }
+    assert_eq!(num_edges, 120);
+    assert!(num_found > 100, "{num_found} of {num_edges}");
+}
+
+#[test]
+fn impossible_explanations_are_refused() {
+    let parts = fake_parts(1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model");
+    let out = folder.path().join("out");
+    trained("node", &parts.path, &model, &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    for (flags, expected) in [
+        (&["--explain"][..], "--explain writes a table: add --format csv or parquet"),
+        (&["--explain", "--format", "csv", "--output", "logit"], "leave out --output"),
+        (&["--explain-top", "3"], "--explain-top applies to --explain"),
+        (&["--explain", "--format", "csv", "--gather"], "--gather applies to"),
+        (&["--explain", "--format", "csv", "--edges", "all"], "--edges needs a model for edges"),
+        (&["--explain", "--format", "csv", "--explain-output", "10"], "there is no output 10: the model has 10"),
+        (&["--explain", "--format", "csv", "--num-neighbors", "3"], "the model has 2 layers"),
+    ] {
+        let error = error_of(&predict(&parts.path, &model, &out, flags));
+        assert!(error.contains(expected), "{error}");
+        let written = std::fs::read_dir(&out).map(|entries| entries.count()).unwrap_or(0);
+        assert_eq!(written, 0, "{flags:?}");
+    }
+    // Few points are inexact, and a note says so.
+    let flags =
+        ["--explain", "--format", "csv", "--explain-steps", "1", "--explain-top", "1", "--num-neighbors", "3,3"];
+    let output = succeeded(predict(&parts.path, &model, &out, &flags));
+    assert!(stderr(&output).contains("raise --explain-steps"), "{}", stderr(&output));
+    let _: Value = predicted(&parts.path, &model, &out, &[&flags[..], &["--batch-size", "100"]].concat());
+}

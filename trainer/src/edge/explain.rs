@@ -1,0 +1,146 @@
+//! Explanations of predictions of edges.
+
+use super::batch::EdgeBatchMaker;
+use super::config::check_fit;
+use super::task::{batch_options, edge_config};
+use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::gradients::{flatten_parameters, load_parameters};
+use crate::inference::explanation::{
+    Inputs, Neighborhood, check_output, integrated_gradients, loader_config, options, visit_all,
+};
+use crate::inference::{ExplanationConfig, ExplanationVisitor, InferenceStep, PredictionJob};
+use crate::models::{EdgeModel, EdgeModelConfig, Mode};
+use crate::train_error::TrainError;
+use burn::module::Module;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use bytemuck::{Pod, Zeroable};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, SeedEdge};
+use edgecut_dist_sampler::{DistGraph, NodeFields};
+use edgecut_gnn::ops::GnnBackend;
+use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
+use std::sync::Arc;
+
+/// The number of edges that are read at once.
+const BLOCK: usize = 1 << 16;
+
+/// Explains the predictions of a model for the labeled edges of a split, or for all edges of its type. Every rank must call
+/// this with the same arguments, and visits all explanations, in the order of sources and destinations. A rank holds 32 bytes
+/// per edge.
+///
+/// # Errors
+/// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
+pub fn explain_edges<'s, B>(
+    job: PredictionJob<'_, '_, B::InnerBackend>,
+    (model, model_config): (&EdgeModel<B::InnerBackend>, &EdgeModelConfig),
+    saved: impl Into<EmbeddingSource<'s>>,
+    split: Option<Split>,
+    config: &ExplanationConfig,
+    visit: &mut ExplanationVisitor<'_>,
+) -> Result<(), TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let PredictionJob { graph, world, device, progress } = job;
+    let meta = graph.part().meta();
+    let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
+    check_output(config.output, model_config.num_outputs)?;
+    let model = load_parameters(model_config.init::<B>(0, device)?, &flatten_parameters(model))?.no_grad();
+    let options = options(batch_options(model_config, false));
+    let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
+    let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, 0)?;
+    embeddings.load(saved, world)?;
+    let set = match split {
+        Some(split) => SeedEdgeSet::Labeled(split),
+        None => SeedEdgeSet::Links(Split::Train),
+    };
+    let seeds = EdgeSeeds::Listed(all_edges(graph, edge_type, set, world)?);
+    let sampler = maker.schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
+    let edges = edge_config(meta, model_config, false)?;
+    let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config(config, options), edges, world)?;
+    let prepare = move |batch: LabeledEdgeBatch| {
+        let neighborhood = Neighborhood::of(&batch.graph, &maker.schema);
+        let neighborhood = neighborhood.with_target_edges(edge_type, &batch.src, &batch.dst);
+        Ok::<_, TrainError>((neighborhood, maker.make(batch)?))
+    };
+    let num_steps = loader.num_steps();
+    for (step, prepared) in (1..).zip(loader.epoch_map_from(0, 0, prepare)) {
+        let (neighborhood, batch) = prepared??;
+        let mut batch = batch.filled(&embeddings, device)?;
+        let mut own = Vec::new();
+        if let Some(inputs) = batch.take_inputs() {
+            let score = |inputs: Inputs<B>| batch.outputs(inputs, &model, Mode::Eval);
+            let found = integrated_gradients(&inputs, config.steps, config.output, &score)?;
+            own = neighborhood.explain(&found, config.top);
+        }
+        visit_all(&own, visit, world)?;
+        progress.step(InferenceStep { pass: 1, num_passes: 1, step, num_steps });
+    }
+    Ok(())
+}
+
+/// An edge as ranks send it. The order of the fields orders edges independently of the parts.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+struct SentEdge {
+    original_src: u32,
+    original_dst: u32,
+    position: u32,
+    has_time: u32,
+    time: [u32; 2],
+    src: u32,
+    dst: u32,
+}
+
+/// Returns the edges of all parts, ordered by the original ids of their ends. Every rank must call this.
+fn all_edges(
+    graph: &Arc<DistGraph>,
+    edge_type: EdgeTypeId,
+    set: SeedEdgeSet,
+    world: &mut ProcessGroup,
+) -> Result<Vec<SeedEdge>, TrainError> {
+    let of_type = graph.part().edges(edge_type);
+    let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
+    let mut own = Vec::new();
+    for part in graph.seed_share().parts {
+        let num_edges = graph.num_seed_edges(part, edge_type, set)?;
+        for first in (0..num_edges).step_by(BLOCK) {
+            let positions = (first as u32..(first + BLOCK).min(num_edges) as u32).collect();
+            let edges = graph.handle().block_on(graph.seed_edges(part, edge_type, set, positions))?;
+            let sources = edges.iter().map(|edge| edge.src).collect();
+            let destinations = edges.iter().map(|edge| edge.dst).collect();
+            let sources = graph.handle().block_on(graph.fetch(of_type.src_type, sources, wanted))?.original_ids;
+            let destinations =
+                graph.handle().block_on(graph.fetch(of_type.dst_type, destinations, wanted))?.original_ids;
+            for (edge, (original_src, original_dst)) in edges.iter().zip(sources.into_iter().zip(destinations)) {
+                // Labeled edges and training edges carry messages, so that all of them have positions.
+                let Some(position) = edge.position else { continue };
+                let time = edge.time.unwrap_or_default();
+                own.push(SentEdge {
+                    original_src,
+                    original_dst,
+                    position,
+                    has_time: u32::from(edge.time.is_some()),
+                    time: [time as u32, (time >> 32) as u32],
+                    src: edge.src,
+                    dst: edge.dst,
+                });
+            }
+        }
+    }
+    let mut all: Vec<SentEdge> = Vec::new();
+    for of_rank in world.all_gather(bytemuck::cast_slice(&own))? {
+        all.extend(bytemuck::pod_collect_to_vec::<u8, SentEdge>(&of_rank));
+    }
+    all.sort_unstable();
+    // Ranks that share parts have sent the same edges.
+    all.dedup();
+    let mut edges = Vec::with_capacity(all.len());
+    for SentEdge { position, has_time, time, src, dst, .. } in all {
+        let time = i64::from(time[1] as i32) << 32 | i64::from(time[0]);
+        let time = if has_time == 1 { Some(time) } else { None };
+        edges.push(SeedEdge { edge_type, src, dst, time, position: Some(position) });
+    }
+    Ok(edges)
+}

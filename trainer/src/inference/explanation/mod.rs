@@ -1,0 +1,129 @@
+//! The inputs that the score of a node or an edge rests on.
+//!
+//! Contributions are integrated gradients (Sundararajan, Taly and Yan, "Axiomatic attribution for deep networks", ICML
+//! 2017): an input `x` contributes `x ∫ ∂F(a X) / ∂x da` for `a` from 0 to 1, where `F` is the score and `X` are all
+//! inputs. Inputs are the features of nodes and edges of the neighborhood, and learned embeddings. The contributions add up
+//! to the score without its value for zeros. Gradients alone do not add up to anything that is known.
+//!
+//! Invariant: an explanation does not depend on parts or processes. Batches are stretches of a list that all ranks know, and
+//! each target has a neighborhood of its own.
+
+mod integrated_gradients;
+mod neighborhood;
+mod nodes;
+mod ranked;
+
+pub(crate) use integrated_gradients::{Inputs, integrated_gradients};
+pub(crate) use neighborhood::Neighborhood;
+pub use nodes::explain_nodes;
+pub(crate) use nodes::{check_output, loader_config, options};
+
+use crate::train_error::TrainError;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::SamplerConfig;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use serde::{Deserialize, Serialize};
+
+/// A request for explanations.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::inference::ExplanationConfig;
+/// let config = ExplanationConfig::new(SamplerConfig::new(vec![Fanout::All; 2]));
+/// assert_eq!((config.steps, config.top), (50, 10));
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExplanationConfig {
+    /// The fan-outs, the hop at the targets first, and the rules of the draws. Neighborhoods are always disjoint.
+    pub sampler: SamplerConfig,
+    /// In temporal sampling, the time of all nodes. `None` takes the own time of each node.
+    pub time: Option<i64>,
+    /// The output to explain. `None` is the greatest one of each target.
+    pub output: Option<usize>,
+    /// The number of points at which gradients are computed.
+    pub steps: usize,
+    /// The most contributions of a kind that are kept for a target.
+    pub top: usize,
+    /// The number of targets of a batch.
+    pub batch_size: usize,
+    /// The random seed of sampling.
+    pub seed: u64,
+    /// The most bytes of batches that wait.
+    pub prefetch_bytes: usize,
+}
+
+impl ExplanationConfig {
+    /// Makes a request for the ten greatest contributions of each kind, from 50 points.
+    pub fn new(sampler: SamplerConfig) -> Self {
+        let sampler = sampler.with_disjoint(true);
+        Self {
+            sampler,
+            time: None,
+            output: None,
+            steps: 50,
+            top: 10,
+            batch_size: 64,
+            seed: 0,
+            prefetch_bytes: 512 << 20,
+        }
+    }
+}
+
+/// The explanation of a score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The original id of the node, or the original ids of the source and the destination of the edge.
+    pub target: Vec<u32>,
+    /// The output that is explained.
+    pub output: usize,
+    /// Its value.
+    pub score: f32,
+    /// Its value if all inputs are zero.
+    pub baseline: f32,
+    /// The sum of all contributions, also of those that are not kept. It differs from `score - baseline` by the error of the
+    /// numerical integration.
+    pub sum: f64,
+    /// The greatest contributions of each kind, by their absolute values, kind after kind. Contributions of 0 are left out.
+    pub contributions: Vec<Contribution>,
+}
+
+/// The contribution of an input to a score.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contribution {
+    /// The input.
+    pub input: ExplainedInput,
+    /// The column of the features; the number of columns stands for the learned embedding. `None` for all together.
+    pub column: Option<u32>,
+    /// The rank among the contributions of the same kind, from 1.
+    pub rank: u32,
+    /// The value of the feature as the model reads it. NaN for several values together.
+    pub value: f32,
+    /// The contribution.
+    pub contribution: f32,
+}
+
+/// A node or an edge that a score rests on, by original ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ExplainedInput {
+    /// A node of the neighborhood.
+    Node(NodeTypeId, u32),
+    /// An edge from a source to a destination, of the neighborhood or the target itself.
+    Edge(EdgeTypeId, u32, u32),
+}
+
+/// The receiver of explanations. Every rank calls it with the explanations of all ranks, so it may use collectives.
+pub type ExplanationVisitor<'a> = dyn FnMut(Vec<Explanation>, &mut ProcessGroup) -> Result<(), TrainError> + 'a;
+
+/// Passes the explanations of all ranks to `visit`, in the order of the ranks. Every rank must call this.
+pub(crate) fn visit_all(
+    own: &[Explanation],
+    visit: &mut ExplanationVisitor<'_>,
+    world: &mut ProcessGroup,
+) -> Result<(), TrainError> {
+    let bytes = bincode::serialize(own).map_err(TrainError::batch)?;
+    let mut all = Vec::new();
+    for of_rank in world.all_gather(&bytes)? {
+        all.extend(bincode::deserialize::<Vec<Explanation>>(&of_rank).map_err(TrainError::batch)?);
+    }
+    visit(all, world)
+}
