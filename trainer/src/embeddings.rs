@@ -28,6 +28,9 @@ pub struct Embeddings {
     /// By table, true if training keeps its values.
     frozen: Vec<bool>,
     graph: Option<Arc<DistGraph>>,
+    /// The learning rate of a training without a schedule, and of the next step.
+    initial_lr: f64,
+    lr: f64,
 }
 
 /// The rows of all tables that one process holds.
@@ -132,6 +135,16 @@ impl Embeddings {
         Ok(embeddings)
     }
 
+    /// Sets the learning rate that the schedule of a training starts from. Without it, steps change nothing.
+    pub fn with_lr(self, lr: f64) -> Self {
+        Self { initial_lr: lr, lr, ..self }
+    }
+
+    /// Sets the learning rate of the next step. `of_initial` computes it from the rate that the schedule starts from.
+    pub(crate) fn schedule_lr(&mut self, of_initial: impl FnOnce(f64) -> f64) {
+        self.lr = of_initial(self.initial_lr);
+    }
+
     /// Returns whether there are no embeddings, because all node types have features.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
@@ -210,7 +223,8 @@ impl Embeddings {
 
     /// Applies the gradients that all ranks have pushed, multiplied by `scale`. A collective between push and step must
     /// ensure that all pushes have arrived.
-    pub(crate) fn step(&mut self, lr: f64, scale: f32) {
+    pub(crate) fn step(&mut self, scale: f32) {
+        let lr = self.lr;
         let trained = self.tables.iter_mut().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
         trained.for_each(|(table, _)| table.step(&SparseAdam::new(lr), scale));
     }

@@ -65,7 +65,7 @@ settings! {
         /// Start of the embeddings of nodes that the saved model has no rows for [default: with --load-model mean, with
         /// --init-from random]
         pub new_embeddings: Option<NewEmbeddings> = None => Flag::new("zero|mean|random");
-        /// Learning rate of the embeddings, which node types without features have [default: --lr]
+        /// Learning rate of the embeddings, which node types without features have. It has the schedule of --lr [default: --lr]
         pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative).training_only();
         /// Dropout probability between layers
         pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();

@@ -4,6 +4,7 @@ mod damaged_models;
 mod decoder_tensors;
 #[path = "edge_training/main.rs"]
 mod edge_training;
+mod embedding_rates;
 mod future_edges;
 mod gradient_equality;
 mod graph_classification;

@@ -27,7 +27,6 @@ pub struct EdgeTask<B: AutodiffBackend> {
     rest: Option<(u64, DistEdgeNeighborLoader)>,
     maker: EdgeBatchMaker<B>,
     embeddings: Embeddings,
-    embedding_lr: f64,
     step_options: StepOptions,
     evaluator: EdgeEvaluator<B::InnerBackend>,
     device: B::Device,
@@ -54,7 +53,8 @@ where
         let memory = training.device_memory;
         let options = data.options(training, true);
         let mut maker = EdgeBatchMaker::new(model, options, device);
-        let embeddings = Embeddings::new(graph, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?
+            .with_lr(training.embedding_lr());
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
         let left = memory.hold_edges::<B>(graph, device)?;
@@ -83,7 +83,6 @@ where
             rest: None,
             maker,
             embeddings,
-            embedding_lr: training.embedding_lr(),
             step_options,
             evaluator: EdgeEvaluator::new(&data, config, device, world)?,
             device: device.clone(),
@@ -143,7 +142,7 @@ where
         let (graph, pulled) = self.embeddings.pull_tracked(batch.graph, &self.device)?;
         batch.graph = graph;
         let forward = forward_seeds(model, batch, mode, self.step_options.loss.as_ref())?;
-        let embedded = Some((&mut self.embeddings, pulled, self.embedding_lr));
+        let embedded = Some((&mut self.embeddings, pulled));
         backward_and_all_reduce(model, forward, embedded, &self.step_options, world)
     }
 

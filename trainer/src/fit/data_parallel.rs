@@ -113,15 +113,15 @@ impl StepOptions {
         backward_and_all_reduce(model, forward, None, self, world)
     }
 
-    /// Like [`StepOptions::step_gradients`], for a model that reads embeddings. Also updates the embeddings with the
-    /// learning rate `lr`.
+    /// Like [`StepOptions::step_gradients`], for a model that reads embeddings. Also updates the embeddings with their
+    /// learning rate.
     ///
     /// # Errors
     /// The errors of [`StepOptions::step_gradients`].
     pub fn step_with_embeddings<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + NodeClassifier<B>>(
         &self,
         model: &M,
-        (embeddings, lr): (&mut Embeddings, f64),
+        embeddings: &mut Embeddings,
         batch: TensorBatch<B>,
         mode: Mode,
         device: &B::Device,
@@ -129,7 +129,7 @@ impl StepOptions {
     ) -> Result<StepGradients, TrainError> {
         let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
         let forward = forward_seeds(model, batch, mode, self.loss.as_ref())?;
-        backward_and_all_reduce(model, forward, Some((embeddings, pulled, lr)), self, world)
+        backward_and_all_reduce(model, forward, Some((embeddings, pulled)), self, world)
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn forward_seeds<B: AutodiffBackend + GnnBackend, M>(
 pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     forward: Forward<B>,
-    embedded: Option<(&mut Embeddings, PulledRows<B>, f64)>,
+    embedded: Option<(&mut Embeddings, PulledRows<B>)>,
     options: &StepOptions,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
@@ -175,7 +175,7 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     let mut own_totals = None;
     if let Some(LossSum { sum, totals, num_seeds, weight }) = loss {
         let mut gradients = sum.backward();
-        if let Some((_, pulled, _)) = &embedded {
+        if let Some((_, pulled)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
         }
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
@@ -197,7 +197,7 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     let compute = start_of_pass.elapsed();
     let start = Instant::now();
     let mut pulling = Duration::ZERO;
-    if let (Some((embeddings, pulled, _)), Some(of_rows)) = (&embedded, &of_rows) {
+    if let (Some((embeddings, pulled)), Some(of_rows)) = (&embedded, &of_rows) {
         embeddings.push(pulled, of_rows)?;
         pulling = pulled.elapsed;
     }
@@ -219,8 +219,8 @@ pub(crate) fn backward_and_all_reduce<B: AutodiffBackend, M: AutodiffModule<B>>(
     // Without seeds, the gradients are zero.
     let scale = if totals.weight > 0.0 { (1.0 / totals.weight) as f32 } else { 0.0 };
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
-    if let Some((embeddings, _, lr)) = embedded {
-        embeddings.step(lr, scale);
+    if let Some((embeddings, _)) = embedded {
+        embeddings.step(scale);
     }
     let own_seeds = own.map_or(0, |(num_seeds, _)| num_seeds);
     Ok(StepGradients { flat, totals, own_seeds, compute, allreduce: pulling + start.elapsed() })

@@ -51,7 +51,6 @@ pub enum PlateauOn {
 /// The state of a learning rate during a run.
 #[derive(Clone, Debug)]
 pub(super) struct LrState {
-    initial: f64,
     schedule: LrSchedule,
     /// The epochs between two changes of a step schedule; 0 keeps the rate.
     step: u64,
@@ -74,7 +73,6 @@ impl LrState {
     pub(super) fn new(config: &FitConfig) -> Self {
         let gamma = if config.lr_schedule == LrSchedule::Plateau { DEFAULT_PLATEAU_GAMMA } else { DEFAULT_STEP_GAMMA };
         Self {
-            initial: config.lr,
             schedule: config.lr_schedule,
             step: config.lr_step.unwrap_or(DEFAULT_LR_STEP),
             gamma: config.lr_gamma.unwrap_or(gamma),
@@ -88,8 +86,9 @@ impl LrState {
         }
     }
 
-    /// Returns the rate of a step, counted from 0 over the whole run, in an epoch, counted from 0.
-    pub(super) fn rate(&self, epoch: u64, step: u64) -> f64 {
+    /// Returns the rate of a step, counted from 0 over the whole run, in an epoch, counted from 0. The rate would be
+    /// `initial` without a schedule.
+    pub(super) fn rate_of(&self, initial: f64, epoch: u64, step: u64) -> f64 {
         let factor = match self.schedule {
             LrSchedule::Constant => 1.0,
             LrSchedule::Step => {
@@ -103,7 +102,7 @@ impl LrState {
             0 => 1.0,
             steps => ((step + 1) as f64 / steps as f64).min(1.0),
         };
-        self.initial * factor * warm_up
+        initial * factor * warm_up
     }
 
     /// Returns the state that a plateau has changed.
@@ -162,7 +161,7 @@ mod tests {
         let mut state = LrState::new(&FitConfig { num_epochs: metrics.len() as u64, ..config.clone() });
         let mut found = Vec::new();
         for (epoch, &metric) in metrics.iter().enumerate() {
-            found.push(state.rate(epoch as u64, epoch as u64));
+            found.push(state.rate_of(config.lr, epoch as u64, epoch as u64));
             state.validated(Some(metric), None);
         }
         let is_close = |(found, expected): (&f64, &f64)| (found - expected).abs() < 1e-8;
@@ -187,10 +186,10 @@ mod tests {
         let mut state = LrState::new(&FitConfig { plateau_on: PlateauOn::TrainingLoss, num_epochs: 7, ..plateau() });
         let mut rates = Vec::new();
         for (epoch, loss) in [0.9, 0.8, 0.79999, 0.85, 0.7, 0.7, 0.71].into_iter().enumerate() {
-            rates.push(state.rate(epoch as u64, 0));
+            rates.push(state.rate_of(0.2, epoch as u64, 0));
             state.validated(Some(epoch as f64), Some(loss));
         }
-        rates.push(state.rate(7, 0));
+        rates.push(state.rate_of(0.2, 7, 0));
         let expected = [0.2, 0.2, 0.2, 0.2, 0.02, 0.02, 0.02, 0.002];
         assert!(rates.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-9), "{rates:?}");
     }

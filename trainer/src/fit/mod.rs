@@ -138,6 +138,9 @@ where
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
+            let lr = &progress.lr;
+            let steps_done = progress.steps_done;
+            task.embeddings_mut().schedule_lr(|initial| lr.rate_of(initial, epoch, steps_done));
             let mut gradients = task.step(&model, batch??, Mode::Train(key), world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
@@ -153,7 +156,7 @@ where
                     clip_norm(&mut gradients.flat, max_norm);
                 }
                 let of_model = gradients.of_model(&model)?;
-                model = optimizer.step(progress.lr.rate(epoch, progress.steps_done), model, of_model);
+                model = optimizer.step(progress.lr.rate_of(config.lr, epoch, progress.steps_done), model, of_model);
                 progress.steps_done += 1;
             }
             clock.compute += start.elapsed();

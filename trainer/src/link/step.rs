@@ -55,7 +55,7 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
             Forward { loss: Some(loss), start, turn }
         }
     };
-    let embedded = Some((embeddings, pulled, config.training.embedding_lr()));
+    let embedded = Some((embeddings, pulled));
     backward_and_all_reduce(model, forward, embedded, &config.training.step, world)
 }
 

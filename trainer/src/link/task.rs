@@ -61,7 +61,8 @@ where
         }
         let memory = training.device_memory;
         let schema = Arc::new(model_config.encoder.graph.clone());
-        let embeddings = Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, training.fit.seed)?
+            .with_lr(training.embedding_lr());
         let options = BatchOptions { precision: memory.precision, ..batch_options(model_config, true) };
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.

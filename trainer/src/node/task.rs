@@ -29,7 +29,6 @@ pub struct NodeTask<B: AutodiffBackend> {
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
-    embedding_lr: f64,
     step_options: StepOptions,
     evaluator: NodeEvaluator<B::InnerBackend>,
     device: B::Device,
@@ -59,7 +58,8 @@ where
         let training = &config.training;
         let memory = training.device_memory;
         let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
-        let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?;
+        let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?
+            .with_lr(training.embedding_lr());
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
         let left = memory.hold_edges::<B>(graph, device)?;
@@ -88,7 +88,6 @@ where
             cache,
             options,
             embeddings,
-            embedding_lr: training.embedding_lr(),
             step_options,
             evaluator: NodeEvaluator::new(&data, config, options, device, world)?,
             device: device.clone(),
@@ -148,8 +147,7 @@ where
         mode: Mode,
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
-        let embedded = (&mut self.embeddings, self.embedding_lr);
-        self.step_options.step_with_embeddings(model, embedded, batch, mode, &self.device, world)
+        self.step_options.step_with_embeddings(model, &mut self.embeddings, batch, mode, &self.device, world)
     }
 
     fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {

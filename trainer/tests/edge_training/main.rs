@@ -1,6 +1,7 @@
 //! Tests of models for edges over real sockets: what they learn, what their neighborhoods must not tell them, and the equality
 //! of several ranks with one.
 
+use crate::embedding_rates::check_schedule;
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
@@ -15,7 +16,7 @@ use edgecut_trainer::edge::{
     EdgeOutputs, EdgePredictionConfig, EdgeTrainingConfig, FittedEdgeModel, evaluate_edge, predict_edges, train_edge,
 };
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{ConvKind, SageSettings, TargetEdges};
+use edgecut_trainer::models::{ConvKind, NodeEmbedding, SageSettings, TargetEdges};
 use edgecut_trainer::{
     EmbeddingTable, EpochReport, FitConfig, Observer, SeedResult, SeedScores, TrainError, TrainingConfig,
 };
@@ -142,6 +143,23 @@ fn the_features_of_an_edge_tell_its_class_with_every_decoder() {
     assert!(accuracy > 0.8, "three classes: {accuracy}");
     let accuracy = result(&dataset, &blind(12)).test_acc.expect("test edges");
     assert!(accuracy < 0.5, "without the features of edges: {accuracy}");
+}
+
+#[test]
+fn embeddings_of_a_model_for_edges_follow_the_schedule() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&payments(signs_of_amounts, |_, _| 1.0), 1, Method::Random, dir.path());
+    check_schedule(|rate, warmup_steps| {
+        let mut config = config(1);
+        config.training.fit.warmup_steps = warmup_steps;
+        config.training.embedding_lr = Some(rate);
+        config.training.node_embeddings = vec![NodeEmbedding { node_type: "user".into(), dim: Some(4) }];
+        let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
+            let trained = train_edge::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
+            trained.expect("a run").embeddings.tables().expect("tables")
+        });
+        tables.remove(0)
+    });
 }
 
 #[test]

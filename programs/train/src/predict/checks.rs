@@ -1,12 +1,12 @@
 //! Checks of the flags of `train predict` against each other.
 
-use edgecut_trainer::model_file::NewEmbeddings;
 use super::args::{Format, PredictArgs, Rows};
 use super::request::Request::{self, Edges, Explanations, Graphs, Nodes, Pairs, Table, TopK};
 use crate::exit::UsageError;
 use crate::tasks::TASKS;
 use anyhow::bail;
 use edgecut_graph::Split;
+use edgecut_trainer::model_file::NewEmbeddings;
 use edgecut_trainer::model_file::{SavedTask, read_network};
 
 /// A flag, whether it is given, and the requests that it applies to.
