@@ -12,6 +12,7 @@ use parquet::record::{Field, ListAccessor};
 use programs::{assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 /// The number of users in the tables of [`write_tables`].
 pub(crate) const NUM_USERS: usize = 60;

@@ -10,7 +10,7 @@ use crate::inference::explanation::{
 };
 use crate::inference::{ExplanationConfig, ExplanationVisitor, InferenceStep, PredictionJob};
 use crate::models::{EdgeModel, EdgeModelConfig, Mode};
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use burn::module::Module;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use bytemuck::{Pod, Zeroable};

@@ -328,7 +328,7 @@ impl SavedEmbeddings {
     /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
     pub fn table_ids(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Option<TableIds>, ModelFileError> {
         let kind = self.id_kind(&size.node_type);
-        let Contents::InFiles { model, index } = &self.contents else { return Ok(None) };
+        let Contents::InFiles { model, index, checked } = &self.contents else { return Ok(None) };
         if !matches!(kind, IdKind::Numbers | IdKind::Texts) {
             return Ok(None);
         }
@@ -342,7 +342,7 @@ impl SavedEmbeddings {
             ids: None,
             may_differ: false,
         };
-        Files { model, index, wanted: &wanted }.read_table_ids(kind).map(Some)
+        Files { model, index, wanted: &wanted, checked }.read_table_ids(kind).map(Some)
     }
 
     /// Calls `set` once for each wanted row that is saved, with its position in `wanted.nodes` and its values. Returns the

@@ -3,7 +3,7 @@
 use crate::fit::AutodiffTurn;
 use crate::metrics::{class_of, host_rows};
 use crate::models::{InputRows, ModelInput};
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::consumed;

@@ -18,7 +18,7 @@ pub(crate) use neighborhood::Neighborhood;
 pub use nodes::explain_nodes;
 pub(crate) use nodes::{check_output, loader_config, options};
 
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};

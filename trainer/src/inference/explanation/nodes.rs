@@ -7,7 +7,7 @@ use crate::gradients::{flatten_parameters, load_parameters};
 use crate::inference::InferenceStep;
 use crate::inference::predict::{PredictionJob, Trained, WantedRows};
 use crate::models::{GraphSchema, Mode, Network, NetworkConfig, NodeClassifier};
-use crate::train_error::TrainError;
+use crate::error::TrainError;
 use burn::module::Module;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
