@@ -4,13 +4,13 @@ use super::batch::EdgeBatchMaker;
 use super::config::check_fit;
 use super::task::{batch_options, edge_config};
 use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
 use crate::inference::explanation::{
     Inputs, Neighborhood, check_output, integrated_gradients, loader_config, options, visit_all,
 };
 use crate::inference::{ExplanationConfig, ExplanationVisitor, InferenceStep, PredictionJob};
 use crate::models::{EdgeModel, EdgeModelConfig, Mode};
-use crate::error::TrainError;
 use burn::module::Module;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use bytemuck::{Pod, Zeroable};

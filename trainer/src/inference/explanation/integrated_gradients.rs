@@ -1,9 +1,9 @@
 //! Integrated gradients of the scores of a batch.
 
+use crate::error::TrainError;
 use crate::fit::AutodiffTurn;
 use crate::metrics::{class_of, host_rows};
 use crate::models::{InputRows, ModelInput};
-use crate::error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::consumed;

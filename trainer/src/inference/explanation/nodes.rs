@@ -3,11 +3,11 @@
 use super::{ExplanationConfig, ExplanationVisitor, Inputs, Neighborhood, integrated_gradients, visit_all};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::EmbeddingSource;
+use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
 use crate::inference::InferenceStep;
 use crate::inference::predict::{PredictionJob, Trained, WantedRows};
 use crate::models::{GraphSchema, Mode, Network, NetworkConfig, NodeClassifier};
-use crate::error::TrainError;
 use burn::module::Module;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
