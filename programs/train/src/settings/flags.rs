@@ -180,11 +180,11 @@ mod tests {
             ("link --exclude-positives --shared-negatives", "cannot be used with '--shared-negatives'"),
             (
                 "link --load-model m --num-negatives 7",
-                "'--num-negatives <N>' cannot be used with '--load-model <FILE>'",
+                "'--load-model <FILE>' cannot be used with '--num-negatives <N>'",
             ),
-            ("link --load-model m --n3-weight 1", "cannot be used with '--load-model <FILE>'"),
-            ("node --load-model m --class-weights balanced", "cannot be used with '--load-model <FILE>'"),
-            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--load-model <FILE>'"),
+            ("link --load-model m --n3-weight 1", "cannot be used with '--n3-weight <X>'"),
+            ("node --load-model m --class-weights balanced", "cannot be used with"),
+            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--lr <X>'"),
             ("graph --dataset a --patience 3", "unexpected argument '--patience'"),
         ] {
             let error = parse(line).expect_err(line).to_string();
