@@ -156,7 +156,7 @@ impl<S: Settings, P: Profile<S>> Serialize for Flags<S, P> {
 mod tests {
     use crate::cli::{Cli, Command};
     use crate::tasks::TaskCommand;
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
     use edgecut_trainer::LrSchedule;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -189,6 +189,15 @@ mod tests {
         ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(what), "{line}: {error}");
+        }
+    }
+
+    /// A file of flags looks up the conflicts of its flags.
+    #[test]
+    fn conflicts_name_flags_of_the_same_command() {
+        for command in Cli::command().get_subcommands() {
+            let conflicts = command.get_arguments().map(|arg| command.get_arg_conflicts_with(arg).len()).sum::<usize>();
+            assert!(conflicts > 0 || command.get_name() == "report" || command.get_name() == "sweep");
         }
     }
 
