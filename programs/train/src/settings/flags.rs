@@ -156,7 +156,7 @@ impl<S: Settings, P: Profile<S>> Serialize for Flags<S, P> {
 mod tests {
     use crate::cli::{Cli, Command};
     use crate::tasks::TaskCommand;
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
     use edgecut_trainer::LrSchedule;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -180,15 +180,24 @@ mod tests {
             ("link --exclude-positives --shared-negatives", "cannot be used with '--shared-negatives'"),
             (
                 "link --load-model m --num-negatives 7",
-                "'--num-negatives <N>' cannot be used with '--load-model <FILE>'",
+                "'--load-model <FILE>' cannot be used with '--num-negatives <N>'",
             ),
-            ("link --load-model m --n3-weight 1", "cannot be used with '--load-model <FILE>'"),
-            ("node --load-model m --class-weights balanced", "cannot be used with '--load-model <FILE>'"),
-            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--load-model <FILE>'"),
+            ("link --load-model m --n3-weight 1", "cannot be used with '--n3-weight <X>'"),
+            ("node --load-model m --class-weights balanced", "cannot be used with"),
+            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--lr <X>'"),
             ("graph --dataset a --patience 3", "unexpected argument '--patience'"),
         ] {
             let error = parse(line).expect_err(line).to_string();
             assert!(error.contains(what), "{line}: {error}");
+        }
+    }
+
+    /// A file of flags looks up the conflicts of its flags.
+    #[test]
+    fn conflicts_name_flags_of_the_same_command() {
+        for command in Cli::command().get_subcommands() {
+            let conflicts = command.get_arguments().map(|arg| command.get_arg_conflicts_with(arg).len()).sum::<usize>();
+            assert!(conflicts > 0 || command.get_name() == "report" || command.get_name() == "sweep");
         }
     }
 
