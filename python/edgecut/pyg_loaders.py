@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -130,6 +131,8 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
             **more,
         )
         self.edge_label_index = edge_label_index
+        if self.neg_sampling is not None and not math.isfinite(self.neg_sampling.amount):
+            raise ValueError(f"`neg_sampling`: the amount is {self.neg_sampling.amount}, but must be a positive number")
         inputs = self.input_data
         for name, values in (("edge_label", edge_label), ("edge_label_time", inputs.time), ("input_id", inputs.input_id)):
             pyg_arguments.check_length(name, values, len(inputs.row), "edges")

@@ -194,6 +194,9 @@ def test_edges_to_predict_may_be_arrays():
     assert list(empty) == []
     with pytest.raises(ValueError, match=r"`edge_label_index` has the shape \(300, 2\), expected \(2, number of edges\)"):
         edgecut.LinkNeighborLoader(data, [2], data.edge_index.t())
+    for amount in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"`neg_sampling`: the amount is {amount}, but must be a positive number"):
+            edgecut.LinkNeighborLoader(data, [2], neg_sampling_ratio=amount)
     with pytest.raises(ValueError, match="`input_id` has 3 entries for 300 edges"):
         edgecut.LinkNeighborLoader(data, [2], input_id=torch.arange(3))
     with pytest.raises(ValueError, match="`input_id` has 3 entries for 60 input nodes"):
