@@ -42,21 +42,35 @@ pub(super) struct ChangesOfParts {
     pub(super) holds_out_latest: Vec<bool>,
 }
 
+/// The parts to which changes are applied.
+pub(super) struct KnownParts<'a> {
+    pub(super) parts: &'a [Part],
+    pub(super) meta: &'a Meta,
+    /// The keys by which nodes draw.
+    pub(super) keys: &'a dyn NodeKeys,
+    pub(super) space: &'a Workspace,
+}
+
 impl Changes {
-    /// Applies the options of the parts: held-out edges, reverse edges and stored types of features. Nodes draw by `keys`.
-    pub(super) fn for_parts(
-        mut self,
-        parts: &[Part],
-        meta: &Meta,
-        keys: &dyn NodeKeys,
-        space: &Workspace,
-    ) -> Result<ChangesOfParts, PartitionError> {
+    /// Applies the options of the parts: held-out edges, reverse edges and stored types of features.
+    pub(super) fn for_parts(mut self, known: &KnownParts) -> Result<ChangesOfParts, PartitionError> {
+        let KnownParts { meta, space, .. } = *known;
         let made = &meta.provenance;
+        // A partitioning has the same order: edges that tables hold out have no reverses.
+        let mut holds_out_latest = vec![false; meta.edge_types.len()];
+        for (edge_type, rule) in std::mem::take(&mut self.held_out) {
+            self.hold_out(known, Some(EdgeTypeId(edge_type as u16)), &rule, &mut holds_out_latest)?;
+        }
         if made.to_undirected {
             // In memory, since scratch files are divided by the number of nodes, of which the rows are a part.
             self.rows.to_undirected_in(&Workspace::default())?;
         }
-        let holds_out_latest = self.hold_out(parts, meta, keys, space)?;
+        if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
+            && self.rows.num_edges() > 0
+        {
+            let rule = HoldOut { choice: made.hold_out_choice, valid_fraction, test_fraction, seed: made.seed };
+            self.hold_out(known, None, &rule, &mut holds_out_latest)?;
+        }
         let Self { mut rows, numbers, removed_nodes, removed_edges, .. } = self;
         if made.add_reverse_edges {
             rows.add_reverse_edges();
@@ -103,51 +117,38 @@ impl Changes {
         Ok(ChangesOfParts { update, direct_removals: direct, holds_out_latest })
     }
 
-    /// Holds out new edges by the rules of the tables and of the parts. A pair of nodes that the parts have stays in its list,
-    /// so that no training edge becomes a test edge. Returns true for each edge type of the parts whose latest edges are held
-    /// out.
+    /// Holds out new edges of a type, or of all types by the rule of the parts. A pair of nodes that the parts have stays in its
+    /// list, so that no training edge becomes a test edge. Sets `holds_out_latest` for edge types of the parts whose latest
+    /// edges are held out.
     fn hold_out(
         &mut self,
-        parts: &[Part],
-        meta: &Meta,
-        keys: &dyn NodeKeys,
-        space: &Workspace,
-    ) -> Result<Vec<bool>, PartitionError> {
-        let Self { rows, removed_nodes, held_out, .. } = self;
-        let made = &meta.provenance;
-        let mut rules = Vec::with_capacity(held_out.len() + 1);
-        for (edge_type, rule) in held_out {
-            rules.push((Some(EdgeTypeId(*edge_type as u16)), *rule));
+        known: &KnownParts,
+        edge_type: Option<EdgeTypeId>,
+        rule: &HoldOut,
+        holds_out_latest: &mut [bool],
+    ) -> Result<(), PartitionError> {
+        let KnownParts { parts, meta, keys, space } = *known;
+        let Self { rows, removed_nodes, .. } = self;
+        let edge_types = edge_type.map_or_else(|| rows.edge_type_ids(), |edge_type| vec![edge_type]);
+        let mut in_parts = Vec::with_capacity(edge_types.len());
+        for edge_type in &edge_types {
+            let edges = &rows.edge_types[edge_type.index()];
+            let [src, dst] = [edges.src_type, edges.dst_type].map(|t| rows.node_types[t.index()].name.as_str());
+            in_parts.extend(position(meta, [src, &edges.relation, dst]));
         }
-        if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
-            && rows.num_edges() > 0
-        {
-            let rule = HoldOut { choice: made.hold_out_choice, valid_fraction, test_fraction, seed: made.seed };
-            rules.push((None, rule));
-        }
-        let mut holds_out_latest = vec![false; meta.edge_types.len()];
-        for (edge_type, rule) in rules {
-            let edge_types = edge_type.map_or_else(|| rows.edge_type_ids(), |edge_type| vec![edge_type]);
-            let mut in_parts = Vec::with_capacity(edge_types.len());
-            for edge_type in &edge_types {
-                let edges = &rows.edge_types[edge_type.index()];
-                let [src, dst] = [edges.src_type, edges.dst_type].map(|t| rows.node_types[t.index()].name.as_str());
-                in_parts.extend(position(meta, [src, &edges.relation, dst]));
-            }
-            let is_latest = rule.choice == HoldOutChoice::Latest;
-            in_parts.iter().for_each(|&at| holds_out_latest[at] |= is_latest);
+        let is_latest = rule.choice == HoldOutChoice::Latest;
+        in_parts.iter().for_each(|&at| holds_out_latest[at] |= is_latest);
+        let pairs = if is_latest {
+            KnownPairs::default()
+        } else {
             if edge_type.is_none() {
                 // The rule of the parts is for all of their types, whichever types the tables have.
                 in_parts = (0..meta.edge_types.len()).collect();
             }
             let in_parts: Vec<EdgeTypeId> = in_parts.into_iter().map(|at| EdgeTypeId(at as u16)).collect();
-            let known = match rule.choice {
-                HoldOutChoice::Random => known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts)?,
-                HoldOutChoice::Latest => KnownPairs::default(),
-            };
-            rows.hold_out_edges_in(space, &edge_types, &rule, keys, &known)?;
-        }
-        Ok(holds_out_latest)
+            known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts)?
+        };
+        Ok(rows.hold_out_edges_in(space, &edge_types, rule, keys, &pairs)?)
     }
 }
 

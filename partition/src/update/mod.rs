@@ -14,7 +14,7 @@ pub use changes::{Changes, RemovedPairs};
 
 use crate::staging::Staging;
 use crate::{PartitionError, Phase, Progress, assignment, staging, write};
-use changes::ChangesOfParts;
+use changes::{ChangesOfParts, KnownParts};
 use edgecut_graph::part_writer::{ExtraFiles, Grouped, NodeTypeFacts, WriteOptions};
 use edgecut_graph::readers::{DatasetSource, Loaded, prepare};
 use edgecut_graph::{
@@ -142,7 +142,8 @@ pub fn update(
     let Some(meta) = parts.first().map(Part::meta) else { return Err(PartitionError::NoParts) };
     let UpdateOptions { space, overlap, skips_missing_edges, replaces, extra, keys } = options;
     let made = &meta.provenance;
-    let ChangesOfParts { update, direct_removals, holds_out_latest } = changes.for_parts(parts, meta, keys, &space)?;
+    let known_parts = KnownParts { parts, meta, keys, space: &space };
+    let ChangesOfParts { update, direct_removals, holds_out_latest } = changes.for_parts(&known_parts)?;
     let mut nodes = Vec::with_capacity(meta.node_types.len());
     for (of_type, update) in meta.node_types.iter().zip(&update.node_types) {
         let before = of_type.book.num_nodes() as u64;

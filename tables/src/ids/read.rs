@@ -138,3 +138,39 @@ fn values<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Vec<T::T>, P
     }
     Ok(values)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::part_writer::{ExtraFiles, Grouped, WriteOptions, write_parts_with};
+    use edgecut_graph::readers::{FakeOptions, fake};
+    use edgecut_graph::{Provenance, Workspace};
+
+    #[test]
+    fn parts_that_do_not_belong_together_are_errors() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let dir = dir.path();
+        let graph = fake(&FakeOptions { avg_num_nodes: 10, ..FakeOptions::default() }).expect("a graph");
+        let assignment = [(0..10).map(|node| node % 2).collect::<Vec<u32>>()];
+        let made = r#"{"method": "random", "recursive": false, "seed": 0, "balance": [], "split": null}"#;
+        let provenance: Provenance = serde_json::from_str(made).expect("a record");
+        let mut map = IdMap::of_numbers();
+        (0..10).for_each(|id| assert_eq!(map.insert(Id::Number(id)), Inserted::New));
+        let maps = IdMaps(vec![map]);
+        let grouped = Grouped::new_in(&Workspace::default(), graph).expect("edges");
+        let options = WriteOptions { num_parts: 2, provenance, is_synced: false };
+        let extra = ExtraFiles { nodes: &maps, ..ExtraFiles::default() };
+        write_parts_with(grouped, &assignment, options, dir, &(), extra).expect("parts");
+        let open = |part| Part::open(dir, DiskPartId(part), true).expect("a part");
+        let read = IdMaps::read(dir, &[open(0), open(1)]).expect("maps");
+        // The numbers 0 to 9 are ids, as the parts say.
+        assert!(matches!(read.0[0].ids(), crate::UserIds::Numbers(numbers) if numbers.len() == 10));
+        for parts in [vec![open(0), open(0)], vec![open(0)], vec![]] {
+            let is_empty = parts.is_empty();
+            match IdMaps::read(dir, &parts) {
+                Ok(maps) => assert!(is_empty && maps.0.is_empty()),
+                Err(error) => assert!(error.to_string().contains("do not belong together"), "{error}"),
+            }
+        }
+    }
+}

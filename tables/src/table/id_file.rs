@@ -75,8 +75,8 @@ fn choose(path: &Path, found: &[String], names: &[&str]) -> Result<Vec<usize>, T
         None if has_id_name => {
             let columns = if names.len() == 1 { "column" } else { "columns" };
             let why = format!(
-                "its columns are {}: expected the {columns} {}. `node_id`, `src_id` and `dst_id` have row numbers, the others ids \
-                 of tables",
+                "its columns are {}: expected the {columns} {}. Columns of row numbers are node_id, or src_id and dst_id, and \
+                 need --row-numbers",
                 found.join(", "),
                 names.join(" and ")
             );

@@ -495,6 +495,22 @@ mod tests {
         assert!(old.is_trained_to_score(&all, target, true));
     }
 
+    #[test]
+    fn rows_that_updates_have_added_are_no_other_content() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
+        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
+        let before = Meta::read(dir.path()).expect("META.json");
+        let name = &before.node_types[0].name;
+        let trained = TrainedOn::new(&before);
+        assert!(!trained.has_other_content(&before, name));
+        let mut after = before.clone();
+        let first = after.node_types[0].digests.content.replace("1".into()).expect("a digest");
+        assert!(trained.has_other_content(&after, name));
+        after.node_types[0].digests.earlier_contents = vec!["2".into(), first];
+        assert!(!trained.has_other_content(&after, name));
+    }
+
     /// Returns two graphs of two nodes each, which have these labels.
     fn labeled(labels: [i64; 4]) -> GraphDataset {
         graphs_of(labels, [1, 2, 1, 2])
