@@ -16,6 +16,7 @@ from torch_geometric.nn import GraphConv, HGTConv, RGCNConv, SAGEConv
 from torch_geometric.nn.models.tgn import TimeEncoder as PygTimeEncoder
 from torch_geometric.utils import add_remaining_self_loops
 
+import edgecut
 import edgecut.torch
 from edgecut.torch.blocks import Block
 from edgecut.torch.edge_layers import EdgeAggregation, EdgeRgcn, Hgt, TimeEncoder
@@ -219,6 +220,24 @@ def test_a_model_for_links_reads_features_and_weights(typed_graph, tmp_path):
     run("train", "predict", "--dataset-root-dir", typed_graph, "--load-model", file, *more)
     with torch.no_grad():
         assert_close(model.encode(x, edges, **values)["item"], np.load(next(out.glob("*.npy"))))
+
+
+def test_batches_of_a_loader_have_the_values_of_edges(graph, tmp_path):
+    file = tmp_path / "model.safetensors"
+    flags = ("--model", "sage", "--edge-weights", *TIMES)
+    train(graph, *flags, "--num-epochs", 1, "--save-model", file)
+    model = edgecut.torch.load_model(file).eval()
+    arguments, values = inputs(graph)
+    loader = edgecut.NeighborLoader(edgecut.open(graph), [-1, -1], "test", batch_size=16, time_attr="edge_time")
+    for batch in loader:
+        seed_times = batch.time[: batch.batch_size]
+        ages = seed_times[batch.batch[batch.edge_index[1]]] - batch.edge_time
+        of_batch = {"edge_attr": batch.edge_attr, "edge_weight": batch.edge_weight, "edge_age": ages}
+        numbers = (batch.num_sampled_nodes, batch.num_sampled_edges)
+        with torch.no_grad():
+            found = model(batch.x, batch.edge_index, *numbers, **of_batch)
+            expected = model(*arguments, **values)[batch.n_id[: batch.batch_size]]
+        assert_close(found, expected)
 
 
 def test_values_of_edges_that_are_missing_or_of_another_shape_are_named(graph, tmp_path):

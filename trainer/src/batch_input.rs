@@ -190,7 +190,7 @@ impl<B: GnnBackend> TensorBatch<B> {
             return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
         let MiniBatch { nodes, edges, labels, targets, target_dim, seed_times, .. } = batch;
-        let EdgesByType { graphs, features: edge_features, ages, weights } =
+        let EdgesByType { graphs, features: edge_features, ages, mut weights } =
             graphs(schema, &nodes, edges, &seed_times)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
@@ -280,8 +280,8 @@ impl<B: GnnBackend> TensorBatch<B> {
         }
         if !matches!(options.edge_weighting, EdgeWeighting::None | EdgeWeighting::GcnNorm) {
             let mut factors = Vec::with_capacity(graphs.len());
-            for (graph, of_type) in graphs.iter().zip(&weights) {
-                let of_type = of_type.clone().map(|weights| options.edge_weighting.factors(graph, weights));
+            for (graph, of_type) in graphs.iter().zip(&mut weights) {
+                let of_type = of_type.take().map(|weights| options.edge_weighting.factors(graph, weights));
                 let of_type = of_type.transpose().map_err(TrainError::batch)?;
                 if let Some(factors) = &of_type {
                     B::Kernels::prepare_weights(factors, device);

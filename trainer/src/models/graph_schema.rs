@@ -459,6 +459,10 @@ impl GraphSchema {
         if self.node_types.is_empty() || self.edge_types.is_empty() {
             return fail("at least one node type and one edge type are needed".into());
         }
+        let time_dim = self.time_dim();
+        if self.edge_types.iter().any(|edges| edges.time_dim != 0 && edges.time_dim != time_dim) {
+            return fail("the encodings of times of all edge types must have the same number of columns".into());
+        }
         let count = self.node_types.len();
         match self.edge_types.iter().find(|edges| edges.src.index() >= count || edges.dst.index() >= count) {
             Some(edges) => {

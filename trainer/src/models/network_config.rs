@@ -11,8 +11,8 @@ use super::network::Network;
 use super::old_settings::current;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
-    Aggregation, ConvKind, ConvRole, ConvShape, HeteroConv, HiddenActivation, LayerForm, PygLayer, RelationAggregation,
-    WeightInit,
+    Aggregation, ConvKind, ConvRole, ConvShape, EdgeFeatureUse, EdgeWeighting, HeteroConv, HiddenActivation, LayerForm,
+    PygLayer, RelationAggregation, WeightInit,
 };
 
 /// The settings of a [`Network`], which its model file stores in addition to the weights.
@@ -270,6 +270,7 @@ impl NetworkConfig {
         self.check_outputs()?;
         let dims: Vec<usize> = self.graph.edge_types.iter().map(|edges| edges.edge_dim).collect();
         self.graph.clone().set_edge_features(self.kind, &dims)?;
+        self.check_values_of_edges()?;
         match self.contradiction() {
             Some(what) => Err(ModelError::Settings { what }),
             None => self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge),
@@ -287,6 +288,19 @@ impl NetworkConfig {
             return Err(ModelError::Settings { what });
         }
         self.validate()
+    }
+
+    /// Checks that the convolution reads the weights and times of edges that the graph has for it.
+    fn check_values_of_edges(&self) -> Result<(), ModelError> {
+        let model = self.kind.model_name();
+        let what = if self.graph.has_edge_weights() && self.kind.edge_weighting() == EdgeWeighting::None {
+            format!("messages of {model} are not multiplied by weights of edges, which the graph has for the model")
+        } else if self.graph.time_dim() > 0 && self.kind.edge_features() == EdgeFeatureUse::Ignored {
+            format!("{model} reads no features of edges, to which the encoding of times of the graph belongs")
+        } else {
+            return Ok(());
+        };
+        Err(ModelError::Settings { what })
     }
 
     fn check_outputs(&self) -> Result<(), ModelError> {
@@ -461,6 +475,7 @@ impl NetworkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::EdgeTypeSchema;
     use edgecut_gnn::nn::{Decomposition, GatSettings, GcnSettings, GinSettings, RgcnSettings};
     use edgecut_gnn::ops::AttentionVersion;
 
@@ -499,6 +514,16 @@ mod tests {
             let two = NetworkOutput { node_type: NodeTypeId(0), channels: 2 };
             assert!(fault(NetworkConfig { outputs: vec![two; 2], ..config.clone() }).contains("two outputs"));
             assert!(fault(NetworkConfig { outputs: vec![], ..config.clone() }).contains("has one output"));
+            let mut graph = config.graph.clone();
+            graph.edge_types[0].weighted = true;
+            let weighted = NetworkConfig { graph, kind: gat(AttentionVersion::V1, 2), ..config.clone() };
+            assert!(fault(weighted).contains("gat are not multiplied by weights"));
+            let mut graph = config.graph.clone();
+            graph.edge_types[0].time_dim = 3;
+            let of_times = NetworkConfig { graph: graph.clone(), ..config.clone() };
+            assert!(fault(of_times.clone()).contains("gcn reads no features of edges"));
+            graph.edge_types.push(EdgeTypeSchema { time_dim: 4, ..graph.edge_types[0].clone() });
+            assert!(fault(NetworkConfig { graph, ..of_times }).contains("the same number of columns"));
             let both = NetworkConfig { layer_norm: true, batch_norm: true, ..config };
             assert!(fault(both).contains("choose one of them"));
         }

@@ -110,7 +110,7 @@ impl GraphConvSettings {
         let ConvShape { in_channels, out_channels, edge_channels, role, .. } = shape;
         let is_layer = !matches!(role, ConvRole::EdgeType { .. });
         let bound = WeightInit::kaiming_bound(in_channels);
-        let of_both = WeightInit::kaiming_bound(in_channels + edge_channels);
+        let of_both = WeightInit::kaiming_bound(in_channels.saturating_add(edge_channels));
         GraphConv {
             weight_neighbors: init.uniform([in_channels, out_channels], of_both, device),
             weight_root: is_layer.then(|| init.uniform([in_channels, out_channels], bound, device)),

@@ -135,7 +135,7 @@ impl SageConvConfig {
         let of_edges = [self.edge_channels, self.out_channels];
         // The weights of neighbors and edges are those of a linear layer over their concatenated rows.
         let bound = WeightInit::kaiming_bound(self.in_channels);
-        let of_both = WeightInit::kaiming_bound(self.in_channels + self.edge_channels);
+        let of_both = WeightInit::kaiming_bound(self.in_channels.saturating_add(self.edge_channels));
         SageConv {
             weight_neighbors: init.uniform(shape, of_both, device),
             weight_self: self.root_weight.then(|| init.uniform(shape, bound, device)),
