@@ -115,8 +115,7 @@ where
     let metric = selection.metric.clone();
     let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, selection.clone(), world);
     if let Some(stored) = restored {
-        let loss = task.saved_loss();
-        let run = Resumed { settings: &settings, selection: &selection, loss, embeddings: task.embeddings_mut() };
+        let run = Resumed { settings: &settings, selection: &selection, task: &mut task };
         (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
         if !progress.before.is_empty() {
             task.continue_epoch(progress.position.epoch, &progress.before, world)?;
@@ -212,6 +211,7 @@ where
                     selection: selection.clone(),
                     valid_metric,
                     loss: task.saved_loss(),
+                    decision: evaluator.decision(&scores),
                     model: ModelView::new(&candidate, &settings),
                     embeddings: task.embeddings().named_tables(),
                 };
@@ -247,7 +247,7 @@ where
             None => task.evaluator().evaluate(Split::Valid, &model, task.embeddings(), world)?,
         };
     }
-    let test = task.evaluator().evaluate(Split::Test, &model, task.embeddings(), world)?;
+    let test = task.evaluator().evaluate_test(&valid, &model, task.embeddings(), world)?;
     let result = task.evaluator().result(best_epoch, valid, test);
     let embeddings = std::mem::take(task.embeddings_mut());
     Ok(Fitted { model, settings, embeddings, result, history: progress.history })

@@ -25,5 +25,6 @@ mod plain_scores;
 mod precision;
 mod relational_layers;
 mod relational_net;
+mod scoring;
 mod stacks;
 mod support;
