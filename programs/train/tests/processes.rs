@@ -36,7 +36,7 @@ fn two_processes_train_and_say_how_it_went() {
         .map(|line| serde_json::from_str(line).expect("a JSON line"))
         .collect();
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "result"]);
+    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
     for (i, line) in lines[..4].iter().enumerate() {
         assert_eq!((&line["event"], line["epoch"].as_u64()), (&Value::from("epoch"), Some(i as u64 + 1)));
         for field in
@@ -47,7 +47,7 @@ fn two_processes_train_and_say_how_it_went() {
         assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
     }
     assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
-    assert_eq!(lines[6]["test_acc"], trained["test_acc"]);
+    assert_eq!(lines[7]["test_acc"], trained["test_acc"]);
     assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
     let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
     assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
