@@ -380,15 +380,15 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
-    // Four epochs, the partition, the confusion matrix and the result.
-    assert_eq!(attempts, [0; 7]);
+    // Four epochs, the partition, the confusion matrix, the scores of classes and the result.
+    assert_eq!(attempts, [0; 8]);
     // One epoch with a learning rate near zero gives a worse model.
     let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
     let (attempts, kept, said) = attempt("1", &worse);
-    assert_eq!(attempts, [[0; 7].as_slice(), &[1; 4]].concat());
+    assert_eq!(attempts, [[0; 8].as_slice(), &[1; 5]].concat());
     assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
     let (attempts, replaced, _) = attempt("0", &worse);
-    assert_eq!(attempts, [0; 4], "a fresh start replaces both");
+    assert_eq!(attempts, [0; 5], "a fresh start replaces both");
     assert!(replaced != good);
 }
 
