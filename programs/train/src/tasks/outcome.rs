@@ -93,7 +93,9 @@ mod tests {
             LinkMetric::HitsAt(1) => scores.hits_at_1 = Some(value),
             LinkMetric::HitsAt(3) => scores.hits_at_3 = Some(value),
             LinkMetric::HitsAt(10) => scores.hits_at_10 = Some(value),
-            LinkMetric::HitsAt(depth) => drop(scores.hits_at.insert(depth, value)),
+            LinkMetric::HitsAt(depth) => {
+                scores.hits_at.insert(depth, value);
+            }
             LinkMetric::RocAuc => scores.roc_auc = Some(value),
             LinkMetric::AveragePrecision => scores.average_precision = Some(value),
         }
