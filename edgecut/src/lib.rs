@@ -38,7 +38,7 @@
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.fit.num_epochs = 20;
 //! training.fit.lr = 0.05;
-//! let config = NodeTrainingConfig { training, metric: None };
+//! let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
 //! let device = Default::default();
 //! let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
 //! let nodes = &part.meta().node_types[0];
@@ -111,7 +111,7 @@
 //! let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
 //! let mut training = TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10)]));
 //! training.fit.lr = 0.05;
-//! let config = NodeTrainingConfig { training, metric: None };
+//! let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
 //! let data = DataIdentity::of_graph(&graph, &mut world)?;
 //! // A program has one run. The second one here stands for a program that is started again.
 //! let mut runs = Vec::new();

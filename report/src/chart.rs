@@ -22,8 +22,11 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Draws lines with a dot for each point. `x_name` is the name of the horizontal axis. Returns an empty text without
-/// points.
+/// The most points of a line that are drawn as dots.
+const MOST_DOTS: usize = 64;
+
+/// Draws lines, with a dot for each point unless there are many. `x_name` is the name of the horizontal axis. Returns an empty
+/// text without points.
 pub fn lines(title: &str, x_name: &str, series: &[Series]) -> String {
     let all = || series.iter().flat_map(|series| &series.points);
     let Some(&(first_x, first_y)) = all().next() else { return String::new() };
@@ -64,7 +67,8 @@ pub fn lines(title: &str, x_name: &str, series: &[Series]) -> String {
     for Series { name, color, points } in series {
         let path: Vec<String> = points.iter().map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y))).collect();
         let _ = write!(svg, "<polyline class=\"line c{color}\" points=\"{}\"/>", path.join(" "));
-        for &(x, y) in points {
+        let dots = if points.len() > MOST_DOTS { &[] } else { &points[..] };
+        for &(x, y) in dots {
             let _ = write!(
                 svg,
                 "<circle class=\"dot c{color}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, {} {}: {}</title></circle>",
@@ -195,6 +199,8 @@ mod tests {
             svg.contains("epoch 3: 0.125") && svg.contains("&lt;b&gt;&amp;&quot;run") && !svg.contains("<b>"),
             "{svg}"
         );
+        let many = [Series { name: "many".into(), color: 0, points: (0..100).map(|x| (f64::from(x), 1.0)).collect() }];
+        assert!(!lines("many", "x", &many).contains("<circle"));
         assert_eq!(lines("nothing", "epoch", &[]), "");
         // One point is drawn in the middle.
         let one = [Series { name: "one".into(), color: 0, points: vec![(1.0, 7.0)] }];

@@ -62,8 +62,9 @@ pub use model_file::{BestModel, EmbeddingTable, WarmStart, WarmStartReport};
 pub use node::{
     FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
 };
+pub use objective::scoring_config::ScoringConfig;
 pub use objective::seed_result::SeedResult;
-pub use objective::seed_scores::SeedScores;
+pub use objective::seed_scores::{SeedScores, TestDetails};
 pub use optimizer::{AdamOf, OptimizerKind, adam};
 pub use step_options::StepOptions;
 pub use training_config::TrainingConfig;

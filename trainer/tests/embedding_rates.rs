@@ -64,7 +64,7 @@ fn embeddings_of_a_model_for_nodes_follow_the_schedule() {
     let dir = tempfile::tempdir().expect("a folder");
     write_graph(dir.path());
     check_schedule(|rate, warmup_steps| {
-        let config = NodeTrainingConfig { training: training(rate, warmup_steps), metric: None };
+        let config = NodeTrainingConfig { training: training(rate, warmup_steps), ..NodeTrainingConfig::default() };
         let mut tables = on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
             let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ());
             trained.expect("a run").embeddings.tables().expect("tables")

@@ -98,7 +98,7 @@ fn accuracy_of(dir: &Path, training: TrainingConfig) -> Result<f64, TrainError> 
         fit: FitConfig { num_epochs: 8, lr: 0.02, seed: 5, ..FitConfig::default() },
         ..training
     };
-    let config = NodeTrainingConfig { training, metric: None };
+    let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |graph, world| {
         let trained = train_node::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut ())?;
         Ok(trained.result.test_acc.expect("test nodes"))

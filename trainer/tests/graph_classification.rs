@@ -1,6 +1,7 @@
 //! Tests of graph classification over several ranks that are connected by real sockets: each graph counts once, the
 //! steps equal those of one rank, and batch normalization.
 
+use crate::scoring::scoring;
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
 use burn::optim::Optimizer;
@@ -329,6 +330,6 @@ fn what_cannot_be_trained_is_refused() {
     let vast = GraphTrainingConfig { drop_last: false, hidden_channels: 1_000_003, ..config.clone() };
     assert!(refused(&vast).contains("lower `hidden_channels`"), "{}", refused(&vast));
     // A single validation graph has a single class, for which the ROC AUC is undefined.
-    let config = GraphTrainingConfig { drop_last: false, metric: Some("roc-auc".parse().unwrap()), ..config };
+    let config = GraphTrainingConfig { drop_last: false, scoring: scoring("roc-auc"), ..config };
     assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: use `metric=accuracy`");
 }

@@ -1,5 +1,6 @@
 //! Tests of node classification on a heterogeneous graph, on one rank and on two.
 
+use crate::scoring::scoring;
 use crate::support;
 
 use burn::backend::Autodiff;
@@ -51,7 +52,7 @@ fn config(kind: ConvKind) -> NodeTrainingConfig {
         embedding_lr: Some(0.01),
         ..TrainingConfig::new(kind, sampler)
     };
-    NodeTrainingConfig { training, metric: Some("macro-f1".parse().expect("a metric")) }
+    NodeTrainingConfig { training, scoring: scoring("macro-f1") }
 }
 
 /// An observer that records the reports of epochs.
@@ -136,7 +137,7 @@ fn what_cannot_be_trained_is_said() {
     let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
     let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
     assert!(message.contains("the model has ") && message.contains("lower `hidden_channels`"), "{message}");
-    let auc = NodeTrainingConfig { metric: Some("roc-auc".parse().expect("a metric")), ..sage };
+    let auc = NodeTrainingConfig { scoring: scoring("roc-auc"), ..sage };
     assert!(error("with", &auc).contains("metric roc-auc needs two classes, or labels, but there are 4 classes"));
 }
 

@@ -114,6 +114,7 @@ impl Save {
             epoch: self.epoch,
             selection: Selection { metric: "accuracy".into(), higher_is_better: true },
             loss: None,
+            decision: None,
             valid_metric: Some(self.valid_metric),
             model: ModelView::new(&model, &config),
             embeddings: embeddings.named_tables(),
@@ -130,7 +131,8 @@ fn model_of(graph: &DistGraph) -> (Network<Cpu>, NetworkConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
     let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
-    let config = model_config(graph, &NodeTrainingConfig { training, metric: None }).expect("a model");
+    let config =
+        model_config(graph, &NodeTrainingConfig { training, ..NodeTrainingConfig::default() }).expect("a model");
     (config.init(3, &Default::default()).expect("a model"), config)
 }
 

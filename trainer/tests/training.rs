@@ -14,5 +14,6 @@ mod link_training;
 mod not_a_number;
 mod plain_scores;
 mod saved_models;
+mod scoring;
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;

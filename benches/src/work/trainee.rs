@@ -31,7 +31,7 @@ fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size:
     let kind = ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean });
     let sampler = SamplerConfig::new(num_neighbors.to_vec());
     let training = TrainingConfig { hidden_channels, batch_size, ..TrainingConfig::new(kind, sampler) };
-    NodeTrainingConfig { training, metric: None }
+    NodeTrainingConfig { training, ..NodeTrainingConfig::default() }
 }
 
 /// Creates a model for the graph of `job`.

@@ -52,7 +52,7 @@ fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
         fit: FitConfig { num_epochs: args.epochs, lr: 0.01, ..FitConfig::default() },
         ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
-    let config = NodeTrainingConfig { training, metric: None };
+    let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let mut report = Report { rank: cluster.rank() };
     let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {

@@ -35,7 +35,7 @@ fn run(cluster: &Cluster, parts: &Path, model_file: &Path) -> anyhow::Result<()>
     let device = Default::default();
     let sampler = SamplerConfig::new(vec![Fanout::Count(15), Fanout::Count(10)]);
     let training = TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler);
-    let config = NodeTrainingConfig { training, metric: None };
+    let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let task = NodeTask::new(&graph, &config, BatchOptions::default(), &device, &mut world)?;
     let model = Sage::<Autodiff<Cpu>>::new(meta.node_types[0].feature_dim, meta.node_types[0].num_classes, &device);
     let fitted = fit(task, model, (), &config.training.fit, &mut world, &mut ())?;

@@ -89,7 +89,7 @@ fn train(servers: ServerList, cluster: &Cluster, num_epochs: u64) -> anyhow::Res
         fit: FitConfig { num_epochs, ..FitConfig::default() },
         ..TrainingConfig::new(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), sampler)
     };
-    let config = NodeTrainingConfig { training, metric: None };
+    let config = NodeTrainingConfig { training, ..NodeTrainingConfig::default() };
     let mut report = Report { is_first: cluster.rank() == 0 };
     let fitted = Cpu::train_node(&graph, &config, &mut world, &Default::default(), &mut report)?;
     if cluster.rank() == 0 {

@@ -38,8 +38,8 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
             .lines()
             .map(|line| serde_json::from_str(line).expect("a JSON line"))
             .collect();
-        // 15 epochs, the confusion matrix and the result.
-        assert_eq!(lines.len(), 17);
+        // 15 epochs, the confusion matrix, the scores of classes, the curves and the result.
+        assert_eq!(lines.len(), 19);
         // 301 graphs minus 30 validation and 30 test graphs, on any number of processes.
         assert!(lines[..15].iter().all(|line| line["graphs"] == 241 && line["seconds"].as_f64() > Some(0.0)));
         let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;

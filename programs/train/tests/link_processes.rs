@@ -45,7 +45,7 @@ fn two_processes_train_links_and_say_how_it_went() {
         .map(|line| serde_json::from_str(line).expect("a JSON line"))
         .collect();
     let events: Vec<&Value> = lines.iter().map(|line| &line["event"]).collect();
-    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "histogram", "result"]);
+    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "histogram", "curves", "result"]);
     assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
     let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;
     assert_same(&lines[best - 1], &trained, &["valid"]);

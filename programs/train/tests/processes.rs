@@ -36,7 +36,7 @@ fn two_processes_train_and_say_how_it_went() {
         .map(|line| serde_json::from_str(line).expect("a JSON line"))
         .collect();
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "result"]);
+    assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
     for (i, line) in lines[..4].iter().enumerate() {
         assert_eq!((&line["event"], line["epoch"].as_u64()), (&Value::from("epoch"), Some(i as u64 + 1)));
         for field in
@@ -47,7 +47,7 @@ fn two_processes_train_and_say_how_it_went() {
         assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
     }
     assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
-    assert_same(&lines[6], &trained, &["test_acc"]);
+    assert_same(&lines[7], &trained, &["test_acc"]);
     assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
     let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
     assert_same(&loaded, &trained, &["test_acc", "valid_acc"]);
@@ -380,15 +380,15 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
-    // Four epochs, the partition, the confusion matrix and the result.
-    assert_eq!(attempts, [0; 7]);
+    // Four epochs, the partition, the confusion matrix, the scores of classes and the result.
+    assert_eq!(attempts, [0; 8]);
     // One epoch with a learning rate near zero gives a worse model.
     let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
     let (attempts, kept, said) = attempt("1", &worse);
-    assert_eq!(attempts, [[0; 7].as_slice(), &[1; 4]].concat());
+    assert_eq!(attempts, [[0; 8].as_slice(), &[1; 5]].concat());
     assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
     let (attempts, replaced, _) = attempt("0", &worse);
-    assert_eq!(attempts, [0; 4], "a fresh start replaces both");
+    assert_eq!(attempts, [0; 5], "a fresh start replaces both");
     assert!(replaced != good);
 }
 

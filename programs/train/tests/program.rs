@@ -24,6 +24,7 @@ mod pytorch_names;
 mod report;
 mod report_in_browser;
 mod sampling_processes;
+mod scoring;
 mod server_client;
 mod shared_part;
 mod slurm;

@@ -70,8 +70,8 @@ fn it_trains_bit_for_bit_as_its_only_part_does() {
         let mut partitioned = node(&part.path);
         partitioned.args(["--nproc-per-node", &processes.to_string()]);
         let expected = said(&mut partitioned, &set.path("partitioned.jsonl"));
-        // Three epochs, the confusion matrix and the result.
-        assert!(expected.len() == 5 && expected[0][1].is_number(), "{expected:?}");
+        // Three epochs, the confusion matrix, the scores of classes, the curves and the result.
+        assert!(expected.len() == 7 && expected[0][1].is_number(), "{expected:?}");
         assert_eq!(said(&mut set.node(processes, &[]), &set.path("whole.jsonl")), expected, "{processes} processes");
         assert_eq!(set.left(), [] as [PathBuf; 0]);
     }

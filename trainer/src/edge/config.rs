@@ -3,11 +3,13 @@
 use crate::edge_type_name::edge_type;
 use crate::error::ModelError;
 use crate::error::TrainError;
+use crate::error::TrainError;
 use crate::link::is_pair;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{EdgeModelConfig, GraphSchema, TargetEdges};
 use crate::objective::Objective;
+use crate::objective::scoring_config::ScoringConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_gnn::nn::EdgeDecoderKind;
 use edgecut_graph::{EdgeTypeId, Meta};
@@ -18,15 +20,15 @@ settings! {
     ///
     /// ```
     /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// use edgecut_trainer::TrainingConfig;
+    /// use edgecut_trainer::{ScoringConfig, TrainingConfig};
     /// use edgecut_trainer::edge::EdgeTrainingConfig;
     /// use edgecut_trainer::models::{ConvKind, SageSettings};
     /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
     /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
-    /// let metric = Some("roc-auc".parse()?);
-    /// let config = EdgeTrainingConfig { training, metric, ..EdgeTrainingConfig::default() };
+    /// let scoring = ScoringConfig { metrics: Some("roc-auc".parse()?), ..ScoringConfig::default() };
+    /// let config = EdgeTrainingConfig { training, scoring, ..EdgeTrainingConfig::default() };
     /// # let _ = config;
-    /// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
+    /// # Ok::<(), String>(())
     /// ```
     #[derive(Clone, Debug)]
     pub struct EdgeTrainingConfig {
@@ -44,8 +46,8 @@ settings! {
         /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
         /// always paired
         pub reverse_types: Vec<(String, String)> = Vec::new() => Flag::new("LIST").checked(is_pair);
-        /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
-        pub metric: Option<Metric> = None;
+        /// The settings of the scores.
+        pub scoring: ScoringConfig = ScoringConfig::default();
     }
 }
 
@@ -55,7 +57,7 @@ impl EdgeTrainingConfig {
     /// # Errors
     /// [`TrainError::Config`] if the loss or the metric does not fit the labels of the graph.
     pub fn chosen_metric(&self, meta: &Meta) -> Result<Metric, TrainError> {
-        Ok(objective(meta, self)?.metric)
+        Ok(objective(meta, self)?.metrics.first())
     }
 }
 
@@ -94,7 +96,7 @@ pub(super) fn objective(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Obje
         let what = format!("dataset {}: no edge of type {} has a label", meta.dataset, edges.full_name());
         return Err(TrainError::Config { what });
     };
-    Objective::new(config.training.step.loss.as_ref(), config.metric, targets, &meta.dataset)
+    Objective::new(config.training.step.loss.as_ref(), &config.scoring, targets, &meta.dataset)
 }
 
 /// Returns the pairs of edge types that are declared as the reverse of each other.

@@ -6,6 +6,7 @@ use super::task::{EdgeData, split_loader};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
+use crate::metrics::Decision;
 use crate::models::EdgeModel;
 use crate::objective::Objective;
 use crate::objective::seed_result::SeedResult;
@@ -34,13 +35,31 @@ impl<B: GnnBackend> EdgeEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let options = data.options(&config.training, false);
+        let valid = split_loader(data, config, Split::Valid, options, world)?;
+        data.objective.check_validation(valid.total_seeds())?;
         Ok(Self {
             objective: data.objective.clone(),
-            valid: split_loader(data, config, Split::Valid, options, world)?,
+            valid,
             test: split_loader(data, config, Split::Test, options, world)?,
             maker: EdgeBatchMaker::new(&data.model, options, device),
             device: device.clone(),
         })
+    }
+
+    /// Computes the scores on a split, by the decision of the validation data if it is another one.
+    fn scores(
+        &self,
+        split: Split,
+        chosen: Option<&Decision>,
+        model: &EdgeModel<B>,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<SeedScores, TrainError> {
+        let loader = if split == Split::Test { &self.test } else { &self.valid };
+        let maker = self.maker.clone();
+        let batches = loader.epoch_map_from(0, 0, move |batch| maker.make(batch));
+        let fill = |batch: super::EdgeTensorBatch<B>| batch.filled(embeddings, &self.device);
+        scores_of_batches(model, batches, fill, ScoreState::new(split, chosen, &self.objective), world)
     }
 }
 
@@ -53,7 +72,15 @@ impl<B: GnnBackend> Evaluator<B, EdgeModel<B>> for EdgeEvaluator<B> {
     }
 
     fn metric_value(&self, scores: &SeedScores) -> Option<f64> {
-        scores.metric
+        scores.metrics.first()
+    }
+
+    fn decision(&self, valid: &SeedScores) -> Option<Decision> {
+        valid.decision.clone()
+    }
+
+    fn decides(&self) -> bool {
+        self.objective.rule.decides()
     }
 
     fn evaluate(
@@ -63,25 +90,20 @@ impl<B: GnnBackend> Evaluator<B, EdgeModel<B>> for EdgeEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<SeedScores, TrainError> {
-        let loader = if split == Split::Test { &self.test } else { &self.valid };
-        let maker = self.maker.clone();
-        let batches = loader.epoch_map_from(0, 0, move |batch| maker.make(batch));
-        let fill = |batch: super::EdgeTensorBatch<B>| batch.filled(embeddings, &self.device);
-        scores_of_batches(model, batches, fill, ScoreState::new(split, &self.objective), world)
+        self.scores(split, None, model, embeddings, world)
     }
 
-    fn evaluate_trained(
+    fn evaluate_test(
         &self,
+        valid: &SeedScores,
         model: &EdgeModel<B>,
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
-    ) -> Result<SeedResult, TrainError> {
-        let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
-        let test = self.evaluate(Split::Test, model, embeddings, world)?;
-        Ok(self.result(0, valid, test))
+    ) -> Result<SeedScores, TrainError> {
+        self.scores(Split::Test, valid.decision.as_ref(), model, embeddings, world)
     }
 
     fn result(&self, best_epoch: u64, valid: SeedScores, test: SeedScores) -> SeedResult {
-        SeedResult::new(best_epoch, self.objective.metric, valid, test)
+        SeedResult::new(best_epoch, self.objective.metrics.first(), valid, test)
     }
 }

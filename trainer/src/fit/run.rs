@@ -70,8 +70,7 @@ where
         let selection = task.evaluator().selection();
         let mut progress = Progress::new(config, selection.clone(), world);
         if let Some(stored) = restored {
-            let loss = task.saved_loss();
-            let run = Resumed { settings: &settings, selection: &selection, loss, embeddings: task.embeddings_mut() };
+            let run = Resumed { settings: &settings, selection: &selection, task: &mut task };
             (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
             if !progress.before.is_empty() {
                 task.continue_epoch(progress.position.epoch, &progress.before, world)?;
@@ -219,6 +218,7 @@ where
             selection: self.selection.clone(),
             valid_metric,
             loss: self.task.saved_loss(),
+            decision: evaluator.decision(&scores),
             model: ModelView::new(&candidate, &self.settings),
             embeddings: self.task.embeddings().named_tables(),
         };
@@ -246,7 +246,7 @@ where
                 None => self.task.evaluator().evaluate(Split::Valid, &model, self.task.embeddings(), self.world)?,
             };
         }
-        let test = self.task.evaluator().evaluate(Split::Test, &model, self.task.embeddings(), self.world)?;
+        let test = self.task.evaluator().evaluate_test(&valid, &model, self.task.embeddings(), self.world)?;
         let result = self.task.evaluator().result(best_epoch, valid, test);
         let embeddings = std::mem::take(self.task.embeddings_mut());
         Ok(Fitted { model, settings: self.settings, embeddings, result, history: self.progress.history })

@@ -4,7 +4,7 @@ use super::data_parallel::{BatchResult, StepGradients};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::loss::SeedTotals;
-use crate::metrics::Selection;
+use crate::metrics::{Decision, Selection};
 use crate::model_file::SavedLoss;
 use crate::models::Mode;
 use burn::module::AutodiffModule;
@@ -154,6 +154,32 @@ pub trait Evaluator<B: GnnBackend, M> {
         world: &mut ProcessGroup,
     ) -> Result<Self::Scores, TrainError>;
 
+    /// Returns the decision that the scores on the validation data have chosen, which saved models contain; `None` by
+    /// default.
+    fn decision(&self, _valid: &Self::Scores) -> Option<Decision> {
+        None
+    }
+
+    /// Returns true if [`decision`](Self::decision) returns one. The default returns false.
+    fn decides(&self) -> bool {
+        false
+    }
+
+    /// Evaluates a model on the test data over all ranks, by the decision of its scores on the validation data. The default
+    /// does not depend on these scores.
+    ///
+    /// # Errors
+    /// The errors of [`evaluate`](Self::evaluate).
+    fn evaluate_test(
+        &self,
+        _valid: &Self::Scores,
+        model: &M,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<Self::Scores, TrainError> {
+        self.evaluate(Split::Test, model, embeddings, world)
+    }
+
     /// Returns the result of a run from the scores of the model of epoch `best_epoch`, which is 0 if nothing was
     /// trained.
     fn result(&self, best_epoch: u64, valid: Self::Scores, test: Self::Scores) -> Self::Result;
@@ -169,7 +195,7 @@ pub trait Evaluator<B: GnnBackend, M> {
         world: &mut ProcessGroup,
     ) -> Result<Self::Result, TrainError> {
         let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
-        let test = self.evaluate(Split::Test, model, embeddings, world)?;
+        let test = self.evaluate_test(&valid, model, embeddings, world)?;
         Ok(self.result(0, valid, test))
     }
 }

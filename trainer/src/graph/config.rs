@@ -6,6 +6,7 @@ use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{ConvKind, GinSettings, GraphSchema, NetworkConfig, Pooling, Readout};
 use crate::objective::Objective;
+use crate::objective::scoring_config::ScoringConfig;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_gnn::nn::Aggregation;
@@ -52,8 +53,8 @@ settings! {
         /// The settings of the training loop: epochs, optimizer, seed, checkpoints and so on.
         pub fit: FitConfig =
             FitConfig { num_epochs: 100, lr: 0.01, lr_schedule: LrSchedule::Step, ..FitConfig::default() };
-        /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
-        pub metric: Option<Metric> = None;
+        /// The settings of the scores.
+        pub scoring: ScoringConfig = ScoringConfig::default();
         /// The number of batches to prefetch.
         pub concurrency: usize = 2;
         /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
@@ -126,13 +127,13 @@ impl GraphTrainingConfig {
     /// # Errors
     /// [`TrainError::Config`] if the loss or the metric does not fit the targets of the graphs.
     pub fn chosen_metric(&self, graphs: &GraphDataset) -> Result<Metric, TrainError> {
-        Ok(self.objective(graphs)?.metric)
+        Ok(self.objective(graphs)?.metrics.first())
     }
 
     /// Returns the loss and the metric, which fit the targets of the graphs.
     pub(super) fn objective(&self, graphs: &GraphDataset) -> Result<Objective, TrainError> {
         let targets = OutputKind::of_graphs(graphs);
-        Objective::new(self.step.loss.as_ref(), self.metric, targets, graphs.name())
+        Objective::new(self.step.loss.as_ref(), &self.scoring, targets, graphs.name())
     }
 
     pub(crate) fn train_loader(&self) -> GraphLoaderConfig {

@@ -6,7 +6,7 @@ use super::train_graph;
 use crate::error::TrainError;
 use crate::fit::{EpochReport, FitConfig, Observer, PlateauOn, Selection, StepReport};
 use crate::memory::parameter_count::ParameterCount;
-use crate::metrics::Metric;
+use crate::metrics::{Metric, MetricValues};
 use crate::model_file::WarmStartReport;
 use crate::objective::seed_scores::SeedScores;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -74,12 +74,37 @@ pub struct CrossValidationResult {
     pub deviation: f64,
     /// The selected epoch of each fold, counted from 1.
     pub epochs: Vec<u64>,
+    /// The other metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<FoldScores>,
+}
+
+/// A metric on the test graphs of all folds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoldScores {
+    /// The metric.
+    pub metric: Metric,
+    /// Its value on each fold; `None` where it is not defined.
+    pub test: Vec<Option<f64>>,
+    /// The mean over the folds; `None` if it is not defined on one of them.
+    pub mean: Option<f64>,
+    /// The population standard deviation over the folds.
+    pub deviation: Option<f64>,
+}
+
+impl FoldScores {
+    fn new(metric: Metric, folds: &[MetricValues]) -> Self {
+        let test: Vec<Option<f64>> = folds.iter().map(|fold| fold.get(metric)).collect();
+        let defined: Option<Vec<f64>> = test.iter().copied().collect();
+        let (mean, deviation) = defined.map(|values| mean_and_deviation(&values)).unzip();
+        Self { metric, test, mean, deviation }
+    }
 }
 
 impl CrossValidationResult {
     fn new(protocol: Protocol, metric: Metric, test: Vec<f64>, epochs: Vec<u64>) -> Self {
         let (mean, deviation) = mean_and_deviation(&test);
-        Self { protocol, metric, test, mean, deviation, epochs }
+        Self { protocol, metric, test, mean, deviation, epochs, others: Vec::new() }
     }
 }
 
@@ -107,10 +132,15 @@ where
         what: format!(
             "fold {}: metric {} is not defined on its test graphs: use {}",
             fold + 1,
-            objective.metric,
+            objective.metrics.first(),
             objective.default_metric()
         ),
     };
+    if protocol == Protocol::BestMeanEpoch && objective.rule.reads_data() {
+        let what = "with `protocol=best-mean-epoch`, the test graphs of a fold take the place of validation graphs, and would \
+                    choose the threshold or the temperature: leave `threshold=best-f1` and `calibrate` out";
+        return Err(TrainError::Config { what: what.into() });
+    }
     if config.fit.checkpoints.is_some() {
         let what = "a cross-validation writes no checkpoints: leave out `checkpoint_dir`".into();
         return Err(TrainError::Config { what });
@@ -118,6 +148,8 @@ where
     let mut test = Vec::new();
     let mut epochs = Vec::new();
     let mut histories = Vec::new();
+    let mut validations = Vec::new();
+    let mut tests = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
         let config = GraphTrainingConfig {
             fit: FitConfig {
@@ -128,16 +160,18 @@ where
             ..config.clone()
         };
         let split = split(graphs, fold, protocol, config.fit.seed);
-        let mut observer = OfFold { observer: &mut *observer, fold: number + 1 };
+        let mut observer = OfFold { observer: &mut *observer, fold: number + 1, validations: Vec::new() };
         let trained = train_graph::<B>(graphs, &split, &config, world, device, &mut observer)?;
         match protocol {
             Protocol::Validation => {
                 test.push(trained.result.test_metric.ok_or_else(|| undefined(number))?);
                 epochs.push(trained.result.best_epoch);
+                tests.push(trained.result.test_metrics);
             }
             Protocol::BestMeanEpoch => {
                 let history: Option<Vec<f64>> = trained.history.into_iter().collect();
                 histories.push(history.ok_or_else(|| undefined(number))?);
+                validations.push(observer.validations);
             }
         }
     }
@@ -145,8 +179,11 @@ where
         let epoch = best_mean_epoch(&histories, &objective.selection());
         test = histories.iter().filter_map(|history| history.get(epoch).copied()).collect();
         epochs = vec![epoch as u64 + 1; test.len()];
+        tests = validations.iter().filter_map(|history| history.get(epoch).cloned()).collect();
     }
-    Ok(CrossValidationResult::new(protocol, objective.metric, test, epochs))
+    let mut result = CrossValidationResult::new(protocol, objective.metrics.first(), test, epochs);
+    result.others = objective.metrics.iter().skip(1).map(|metric| FoldScores::new(metric, &tests)).collect();
+    Ok(result)
 }
 
 /// Returns the split of one fold. With [`Protocol::BestMeanEpoch`] the test graphs take the place of the validation
@@ -187,6 +224,8 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 struct OfFold<'a> {
     observer: &'a mut dyn Observer<SeedScores>,
     fold: usize,
+    /// The metrics of each validation.
+    validations: Vec<MetricValues>,
 }
 
 impl Observer<SeedScores> for OfFold<'_> {
@@ -209,6 +248,7 @@ impl Observer<SeedScores> for OfFold<'_> {
     }
 
     fn epoch(&mut self, report: &EpochReport<SeedScores>) -> std::io::Result<()> {
+        self.validations.extend(report.valid.as_ref().map(|valid| valid.metrics.clone()));
         self.observer.epoch(&EpochReport { fold: Some(self.fold), ..report.clone() })
     }
 }

@@ -9,7 +9,7 @@ mod task;
 
 pub use batch::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 pub use config::GraphTrainingConfig;
-pub use cross_validation::{CrossValidationResult, Protocol, cross_validate};
+pub use cross_validation::{CrossValidationResult, FoldScores, Protocol, cross_validate};
 pub use evaluator::GraphEvaluator;
 pub use split::GraphSplit;
 pub use task::GraphTask;

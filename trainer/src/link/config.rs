@@ -2,8 +2,8 @@
 
 use super::loss::{Bce, LinkLoss};
 use crate::edge_type_name::edge_type;
-use crate::error::ModelError;
-use crate::error::TrainError;
+use crate::error::{ModelError, TrainError};
+use crate::metrics::MetricList;
 use crate::models::LinkModelConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
@@ -69,9 +69,10 @@ settings! {
         /// With --eval-negatives all: ends of held-out edges to rank. both also ranks the source among all sources, and the
         /// metrics are means over both ends
         pub rank: RankedEnds = RankedEnds::Destination => Flag::new("destination|both");
-        /// Metric on the validation edges that selects the best epoch. K is any number. roc-auc and average-precision keep
-        /// all scores in memory and are computed only if selected here, or if all edges share given negatives
-        pub metric: LinkMetric = LinkMetric::Mrr => Flag::new("mrr|hits@K|roc-auc|average-precision");
+        /// Metrics on the validation edges, separated by commas; the first selects the best epoch. K is any number. roc-auc and
+        /// average-precision keep all scores in memory and are computed only if named here, or if all edges share given
+        /// negatives
+        pub metric: MetricList<LinkMetric> = MetricList::default() => Flag::new("mrr|hits@K|roc-auc|average-precision,…");
         /// True to train on all edges without validation. The model of the last epoch is kept.
         pub without_validation: bool = false;
     }
@@ -191,9 +192,10 @@ words!(RankedEnds, "ends", Destination = "destination" | "tail", Both = "both");
 /// assert_eq!("hits@50".parse(), Ok(LinkMetric::HitsAt(50)));
 /// assert_eq!(LinkMetric::RocAuc.to_string(), "roc-auc");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkMetric {
     /// The mean reciprocal rank.
+    #[default]
     Mrr,
     /// The fraction of edges ranked among the first K, at least 1.
     HitsAt(u32),
@@ -210,7 +212,7 @@ impl LinkMetric {
     }
 }
 
-text_value!(LinkMetric);
+text_value!(MetricList<LinkMetric>);
 
 impl Serialize for LinkMetric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -261,8 +263,8 @@ impl FromStr for LinkMetric {
 /// or if the metric does not support the evaluation.
 pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
-    if config.metric.needs_all_scores() && config.eval_negatives == LinkEvaluation::Filtered {
-        let metric = config.metric;
+    let of_all_scores = config.metric.iter().find(|metric| metric.needs_all_scores());
+    if let (Some(metric), LinkEvaluation::Filtered) = (of_all_scores, config.eval_negatives) {
         return fail(format!("{metric} needs sampled or given negatives: set their number, or choose another metric"));
     }
     if config.rank == RankedEnds::Both && config.eval_negatives != LinkEvaluation::Filtered {

@@ -16,6 +16,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
+use crate::metrics::MetricList;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -37,7 +38,7 @@ pub struct LinkEvaluator<B: Backend> {
     has_edges: [bool; 2],
     schema: Arc<GraphSchema>,
     options: BatchOptions,
-    metric: LinkMetric,
+    metrics: MetricList<LinkMetric>,
     device: B::Device,
 }
 
@@ -117,7 +118,15 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let device = device.clone();
         let meta = graph.part().meta();
         let has_edges = held_out_of(meta, &target_edge_types(meta, config)?);
-        Ok(Self { ranking, negatives, has_edges, schema: Arc::clone(schema), options, metric: config.metric, device })
+        Ok(Self {
+            ranking,
+            negatives,
+            has_edges,
+            schema: Arc::clone(schema),
+            options,
+            metrics: config.metric.clone(),
+            device,
+        })
     }
 
     /// Ranks the edges of some splits. Computes the rows of all nodes once, if the ranking needs them. Every rank must call
@@ -129,11 +138,11 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<[LinkScores; N], TrainError> {
-        let mut scores = [LinkScores::default(); N];
+        let mut scores: [LinkScores; N] = std::array::from_fn(|_| LinkScores::default());
         match &self.ranking {
             Ranking::Batches(edges) => {
                 for (scores, split) in scores.iter_mut().zip(splits) {
-                    *scores = self.rank_batches(edges.of(split), model, embeddings, world)?;
+                    *scores = self.rank_batches(edges, split, model, embeddings, world)?;
                 }
             }
             Ranking::Rows(encoder, candidates) => {
@@ -144,15 +153,16 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             }
         }
         for (scores, split) in scores.iter_mut().zip(splits) {
-            *scores = scores.without_certain_hits(self.negatives.of(split));
+            *scores = std::mem::take(scores).without_certain_hits(self.negatives.of(split));
         }
         Ok(scores)
     }
 
-    /// Ranks the edges of a loader against sampled destinations.
+    /// Ranks the edges of a split against sampled destinations.
     fn rank_batches(
         &self,
-        loader: &DistLinkNeighborLoader,
+        edges: &SampledEdges,
+        split: Split,
         model: &LinkModel<B>,
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
@@ -162,9 +172,10 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let schema = Arc::clone(&self.schema);
         // Each edge has its own negatives.
         let choice = NegativeChoice::default();
-        let batches = loader
+        let batches = edges
+            .of(split)
             .epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, &choice, None, &device));
-        let mut judged = Judged::new(self.metric, false);
+        let mut judged = Judged::new(split, &self.metrics, false);
         for batch in batches {
             let mut batch = batch??;
             judged.leave_out(batch.num_left_out);
@@ -192,7 +203,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             Candidates::Given(ranking) => return ranking.run(split, model, rows, &self.device, world),
             Candidates::Sampled(edges) => edges,
         };
-        let mut judged = Judged::new(self.metric, false);
+        let mut judged = Judged::new(split, &self.metrics, false);
         for batch in edges.of(split).epoch(0) {
             let batch = batch?;
             judged.leave_out(batch.num_left_out);
@@ -212,11 +223,11 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     type Result = LinkResult;
 
     fn selection(&self) -> Selection {
-        Selection { metric: self.metric.to_string(), higher_is_better: true }
+        Selection { metric: self.metrics.first().to_string(), higher_is_better: true }
     }
 
     fn metric_value(&self, scores: &LinkScores) -> Option<f64> {
-        scores.get(self.metric)
+        scores.get(self.metrics.first())
     }
 
     fn evaluate(
@@ -253,7 +264,7 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     }
 
     fn result(&self, best_epoch: u64, valid: LinkScores, test: LinkScores) -> LinkResult {
-        LinkResult { best_epoch, metric: self.metric, valid, test }
+        LinkResult { best_epoch, metric: self.metrics.first(), metrics: self.metrics.clone(), valid, test }
     }
 }
 

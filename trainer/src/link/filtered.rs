@@ -1,7 +1,7 @@
 //! Filtered ranking: ranks held-out edges against all nodes of the destination's type, and of the source's.
 
 use super::config::{LinkTrainingConfig, RankedEnds, target_edge_types};
-use super::judged::depth_of;
+use super::judged::depths_of;
 use super::node_rows::NodeRows;
 use super::scores::LinkScores;
 use crate::error::TrainError;
@@ -33,7 +33,7 @@ const EDGES_AT_ONCE: usize = 1024;
 /// given ends, known sources of ranked destinations and counts cross the network. An end without a rival is not ranked.
 pub(super) struct FilteredRanking {
     graph: Arc<DistGraph>,
-    depth: u32,
+    depths: Vec<u32>,
     valid: Ranked,
     test: Ranked,
 }
@@ -92,7 +92,7 @@ impl FilteredRanking {
         };
         let valid = ranked(Split::Valid)?;
         let test = ranked(Split::Test)?;
-        Ok(Self { graph: graph.clone(), depth: depth_of(config.metric), valid, test })
+        Ok(Self { graph: graph.clone(), depths: depths_of(&config.metric), valid, test })
     }
 
     /// Ranks the edges of a split. Every rank must call this.
@@ -105,7 +105,7 @@ impl FilteredRanking {
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         let Ranked { ends, known } = if split == Split::Test { &self.test } else { &self.valid };
-        let mut ranks = RankingMetrics::with_depth(self.depth);
+        let mut ranks = RankingMetrics::with_depths(&self.depths);
         let mut left_out = 0;
         for of_type in ends.chunk_by(|a, b| a.candidate_type == b.candidate_type) {
             let candidates = self.candidates(of_type[0].candidate_type, rows, device)?;

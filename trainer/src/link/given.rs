@@ -5,6 +5,7 @@ use super::judged::Judged;
 use super::node_rows::NodeRows;
 use super::scores::LinkScores;
 use crate::error::TrainError;
+use crate::metrics::MetricList;
 use crate::models::LinkModel;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
@@ -21,7 +22,7 @@ const PAIRS_AT_ONCE: usize = 1 << 20;
 pub(super) struct GivenRanking {
     graph: Arc<DistGraph>,
     edge_types: Vec<EdgeTypeId>,
-    metric: LinkMetric,
+    metrics: MetricList<LinkMetric>,
     /// True if all edges share their negatives.
     is_shared: bool,
 }
@@ -59,7 +60,7 @@ impl GivenRanking {
                     .into(),
             });
         }
-        Ok(Self { graph: graph.clone(), edge_types, metric: config.metric, is_shared })
+        Ok(Self { graph: graph.clone(), edge_types, metrics: config.metric.clone(), is_shared })
     }
 
     /// Ranks the edges of a split. Every rank must call this.
@@ -92,7 +93,7 @@ impl GivenRanking {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
-        let mut judged = Judged::new(self.metric, self.is_shared);
+        let mut judged = Judged::new(split, &self.metrics, self.is_shared);
         let pieces = self.pieces(edge_types, split);
         let mut most = [pieces.len() as u64];
         world.all_reduce(&mut most, ReduceOp::Max)?;

@@ -3,14 +3,19 @@
 use super::config::LinkMetric;
 use super::scores::LinkScores;
 use crate::error::TrainError;
-use crate::metrics::{GatheredScores, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank};
+use crate::metrics::{
+    CurveCounts, Decision, GatheredScores, MetricList, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank,
+};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_graph::Split;
 
 /// The edges that this rank has judged so far.
 pub(super) struct Judged {
-    metric: LinkMetric,
+    metrics: MetricList<LinkMetric>,
     ranks: RankingMetrics,
     histogram: ScoreHistogram,
+    /// The scores of test edges and their negatives.
+    curve: Option<CurveCounts>,
     /// All scores, if the metric needs them or all edges share their negatives.
     scored: Option<ScoredLabels>,
     is_shared: bool,
@@ -18,14 +23,15 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Starts an evaluation. `is_shared` is true if all edges share their negatives.
-    pub(super) fn new(metric: LinkMetric, is_shared: bool) -> Self {
+    /// Starts an evaluation of a split. `is_shared` is true if all edges share their negatives.
+    pub(super) fn new(split: Split, metrics: &MetricList<LinkMetric>, is_shared: bool) -> Self {
         // Each score takes 4 bytes, so scores are kept only if all of them are needed.
-        let keeps_scores = is_shared || metric.needs_all_scores();
+        let keeps_scores = is_shared || metrics.iter().any(LinkMetric::needs_all_scores);
         Self {
-            metric,
-            ranks: RankingMetrics::with_depth(depth_of(metric)),
+            metrics: metrics.clone(),
+            ranks: RankingMetrics::with_depths(&depths_of(metrics)),
             histogram: ScoreHistogram::default(),
+            curve: (split == Split::Test).then(CurveCounts::of_scores),
             scored: keeps_scores.then(ScoredLabels::default),
             is_shared,
             num_left_out: 0,
@@ -47,6 +53,9 @@ impl Judged {
     /// Adds the score of an edge or of a negative that all edges share.
     pub(super) fn add_score(&mut self, score: f32, is_positive: bool) {
         self.histogram.add(score, is_positive);
+        if let Some(curve) = &mut self.curve {
+            curve.add_score(score, is_positive);
+        }
         if let Some(scored) = &mut self.scored {
             scored.push(score, is_positive);
         }
@@ -58,13 +67,13 @@ impl Judged {
         let mut left_out = [self.num_left_out];
         world.all_reduce(&mut left_out, ReduceOp::Sum)?;
         let gathered = match &self.scored {
-            Some(scored) if self.is_shared || self.metric == LinkMetric::AveragePrecision => {
+            Some(scored) if self.is_shared || self.metrics.contains(LinkMetric::AveragePrecision) => {
                 Some(GatheredScores::of_all_ranks(scored, world)?)
             }
             _ => None,
         };
         if let Some(gathered) = gathered.as_ref().filter(|_| self.is_shared) {
-            self.ranks = gathered.ranking(depth_of(self.metric));
+            self.ranks = gathered.ranking(&depths_of(&self.metrics));
         } else {
             self.ranks.all_reduce(world)?;
         }
@@ -73,16 +82,23 @@ impl Judged {
             (None, Some(scored)) => (scored.roc_auc_over_all_ranks(world)?, None),
             (None, None) => (None, None),
         };
+        let curves = match self.curve {
+            Some(curve) => curve.curves(&Decision::default(), world)?,
+            None => Vec::new(),
+        };
         let histogram = Some(self.histogram);
         let [left_out] = left_out;
-        Ok(LinkScores { roc_auc, average_precision, histogram, left_out, ..LinkScores::new(&self.ranks) })
+        Ok(LinkScores { roc_auc, average_precision, histogram, curves, left_out, ..LinkScores::new(&self.ranks) })
     }
 }
 
-/// Returns the depth of the hits that a metric counts. The others count hits at 1, 3 and 10 alone.
-pub(super) fn depth_of(metric: LinkMetric) -> u32 {
-    match metric {
-        LinkMetric::HitsAt(depth) => depth,
-        LinkMetric::Mrr | LinkMetric::RocAuc | LinkMetric::AveragePrecision => 10,
+/// Returns the depths of the hits that metrics count.
+pub(super) fn depths_of(metrics: &MetricList<LinkMetric>) -> Vec<u32> {
+    let mut depths = Vec::new();
+    for metric in metrics.iter() {
+        if let LinkMetric::HitsAt(depth) = metric {
+            depths.push(depth);
+        }
     }
+    depths
 }

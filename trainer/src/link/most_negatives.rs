@@ -1,7 +1,8 @@
 //! The numbers of negatives that held-out edges are ranked against.
 
-use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, RankedEnds, target_edge_types};
+use super::config::{LinkEvaluation, LinkTrainingConfig, RankedEnds, target_edge_types};
 use super::given::given_edge_types;
+use super::judged::depths_of;
 use crate::error::TrainError;
 use edgecut_graph::{EdgeTypeMeta, Meta, NegativesMeta, Split};
 
@@ -35,14 +36,11 @@ impl MostNegatives {
                      a type with several destinations (`edge_types`)"
                 ));
             }
-            if let LinkMetric::HitsAt(depth) = config.metric
-                && u64::from(depth) >= negatives
-            {
+            if let Some(depth) = depths_of(&config.metric).into_iter().find(|&depth| u64::from(depth) >= negatives) {
                 return fail(format!(
-                    "{} needs more than {depth} negatives, but the {split} edges have at most {negatives}, so that edges \
+                    "hits@{depth} needs more than {depth} negatives, but the {split} edges have at most {negatives}, so that edges \
                      count as hits whatever the model is: choose a smaller K, another metric such as `metric=mrr`, or \
-                     more negatives (`eval_negatives`)",
-                    config.metric
+                     more negatives (`eval_negatives`)"
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! The scores and results of link prediction.
 
 use super::config::LinkMetric;
-use crate::metrics::{RankingMetrics, ScoreHistogram};
+use crate::metrics::{Curve, MetricList, RankingMetrics, ScoreHistogram};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// assert_eq!(scores.get(LinkMetric::HitsAt(5)), Some(1.0));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkScores {
     /// The number of ranked edges.
     pub edges: u64,
@@ -35,9 +35,9 @@ pub struct LinkScores {
     /// The fraction of edges ranked among the first ten.
     #[serde(rename = "hits@10")]
     pub hits_at_10: Option<f64>,
-    /// The fraction of edges ranked among the first K, for another K that the metric names.
+    /// The fractions of edges ranked among the first K, for each other K that the metrics name.
     #[serde(flatten, serialize_with = "hits_as_text", deserialize_with = "hits_of_text")]
-    pub hits_at: Option<(u32, f64)>,
+    pub hits_at: BTreeMap<u32, f64>,
     /// The area under the ROC curve. It is computed only with shared negatives or as the metric that selects the best
     /// epoch, because it needs all scores, while the other metrics need only sums.
     pub roc_auc: Option<f64>,
@@ -46,6 +46,10 @@ pub struct LinkScores {
     /// The scores of the edges and of their negatives; `None` if edges are ranked against all nodes.
     #[serde(skip)]
     pub histogram: Option<ScoreHistogram>,
+    /// The ROC curve and the precision-recall curve of test edges among their negatives; empty for other edges, and if edges
+    /// are ranked against all nodes.
+    #[serde(skip)]
+    pub curves: Vec<Curve>,
 }
 
 impl LinkScores {
@@ -57,7 +61,7 @@ impl LinkScores {
             hits_at_1: one,
             hits_at_3: three,
             hits_at_10: ten,
-            hits_at: ranks.hits_at(),
+            hits_at: ranks.hits_at().into_iter().collect(),
             ..Self::default()
         }
     }
@@ -70,7 +74,12 @@ impl LinkScores {
             let sum: Option<f64> = with_edges.map(|kind| Some(metric(kind)? * kind.edges as f64)).sum();
             sum.filter(|_| edges > 0).map(|sum| sum / edges as f64)
         };
-        let depth = kinds.iter().find_map(|kind| kind.hits_at).map(|(depth, _)| depth);
+        let mut hits_at = BTreeMap::new();
+        for &depth in kinds.iter().flat_map(|kind| kind.hits_at.keys()) {
+            if let Some(share) = mean(&|kind| kind.hits_at.get(&depth).copied()) {
+                hits_at.insert(depth, share);
+            }
+        }
         let mut histogram = ScoreHistogram::default();
         kinds.iter().filter_map(|kind| kind.histogram.as_ref()).for_each(|of_kind| histogram.merge(of_kind));
         Self {
@@ -80,10 +89,12 @@ impl LinkScores {
             hits_at_1: mean(&|kind| kind.hits_at_1),
             hits_at_3: mean(&|kind| kind.hits_at_3),
             hits_at_10: mean(&|kind| kind.hits_at_10),
-            hits_at: depth.and_then(|depth| Some((depth, mean(&|kind| kind.hits_at.map(|(_, share)| share))?))),
+            hits_at,
             roc_auc: mean(&|kind| kind.roc_auc),
             average_precision: mean(&|kind| kind.average_precision),
             histogram: Some(histogram),
+            // The curves of several kinds have no mean.
+            curves: if let [only] = kinds { only.curves.clone() } else { Vec::new() },
         }
     }
 
@@ -106,26 +117,26 @@ impl LinkScores {
             LinkMetric::HitsAt(1) => self.hits_at_1,
             LinkMetric::HitsAt(3) => self.hits_at_3,
             LinkMetric::HitsAt(10) => self.hits_at_10,
-            LinkMetric::HitsAt(depth) => self.hits_at.filter(|(of, _)| *of == depth).map(|(_, share)| share),
+            LinkMetric::HitsAt(depth) => self.hits_at.get(&depth).copied(),
             LinkMetric::RocAuc => self.roc_auc,
             LinkMetric::AveragePrecision => self.average_precision,
         }
     }
 }
 
-/// Serialises the share of hits under its name, such as `hits@50`.
-fn hits_as_text<S: Serializer>(hits: &Option<(u32, f64)>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serialises each share of hits under its name, such as `hits@50`.
+fn hits_as_text<S: Serializer>(hits: &BTreeMap<u32, f64>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(hits.iter().map(|(depth, share)| (format!("hits@{depth}"), share)))
 }
 
-/// Reads a share of hits at a depth that has no field of its own.
-fn hits_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<(u32, f64)>, D::Error> {
+/// Reads the shares of hits at depths that have no field of their own.
+fn hits_of_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, f64>, D::Error> {
     let fields = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
     let hits = |(name, share): (&String, &serde_json::Value)| {
         let depth: u32 = name.strip_prefix("hits@")?.parse().ok()?;
         Some((depth, share.as_f64()?))
     };
-    Ok(fields.iter().find_map(hits))
+    Ok(fields.iter().filter_map(hits).collect())
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -139,6 +150,9 @@ pub struct LinkResult {
     pub best_epoch: u64,
     /// The metric that selected the epoch.
     pub metric: LinkMetric,
+    /// All metrics that the configuration names.
+    #[serde(default)]
+    pub metrics: MetricList<LinkMetric>,
     /// The metrics of that epoch's model on the validation edges.
     pub valid: LinkScores,
     /// The metrics of that epoch's model on the test edges.

@@ -44,6 +44,16 @@ impl Target {
         Self::new(nodes.labels, nodes.targets, nodes.target_dim)
     }
 
+    /// Adds the seeds of another target of the same kind.
+    pub(crate) fn append(&mut self, other: Self) {
+        match (self, other) {
+            (Self::Classes(labels), Self::Classes(others)) => labels.extend(others),
+            (Self::Numbers { values, .. }, Self::Numbers { values: others, .. }) => values.extend(others),
+            // The batches of a task have targets of one kind.
+            (Self::Classes(_), Self::Numbers { .. }) | (Self::Numbers { .. }, Self::Classes(_)) => {}
+        }
+    }
+
     /// Returns the number of seeds.
     pub fn num_seeds(&self) -> usize {
         match self {

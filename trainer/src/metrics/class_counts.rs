@@ -23,11 +23,32 @@ pub struct ClassCounts {
 }
 
 /// The counters of one class.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OfClass {
-    pub(super) labelled: u64,
-    pub(super) predicted: u64,
-    pub(super) correct: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfClass {
+    /// The seeds with this label.
+    pub labelled: u64,
+    /// The predictions of this class.
+    pub predicted: u64,
+    /// The correct predictions of it.
+    pub correct: u64,
+}
+
+impl OfClass {
+    /// Returns the share of predictions that are correct, or `None` without predictions.
+    pub fn precision(&self) -> Option<f64> {
+        (self.predicted > 0).then(|| self.correct as f64 / self.predicted as f64)
+    }
+
+    /// Returns the share of seeds that are found, or `None` without seeds.
+    pub fn recall(&self) -> Option<f64> {
+        (self.labelled > 0).then(|| self.correct as f64 / self.labelled as f64)
+    }
+
+    /// Returns the harmonic mean of both, 0 without a correct prediction, or `None` without seeds and predictions.
+    pub fn f1(&self) -> Option<f64> {
+        let both = self.labelled + self.predicted;
+        (both > 0).then(|| 2.0 * self.correct as f64 / both as f64)
+    }
 }
 
 impl ClassCounts {
@@ -65,7 +86,7 @@ impl ClassCounts {
     }
 
     /// Adds a batch. A label that is predicted counts as a prediction of its own class.
-    pub(super) fn add_batch(&mut self, outputs: &OutputRows<'_>, target: &Target) {
+    pub(crate) fn add_batch(&mut self, outputs: &OutputRows<'_>, target: &Target) {
         match target {
             Target::Classes(labels) => {
                 for (found, &label) in outputs.classes().zip(labels) {
@@ -76,10 +97,10 @@ impl ClassCounts {
                 }
             }
             Target::Numbers { values, dim } => {
-                for (position, (&logit, &label)) in outputs.values().iter().zip(values).enumerate() {
+                for (position, (applies, &label)) in outputs.labels().zip(values).enumerate() {
                     let of_label = &mut self.counts[3 * (position % dim)..][..3];
                     let is_labelled = label > 0.5;
-                    let is_predicted = !label.is_nan() && logit > 0.0;
+                    let is_predicted = !label.is_nan() && applies;
                     of_label[0] += u64::from(is_labelled);
                     of_label[1] += u64::from(is_predicted);
                     of_label[2] += u64::from(is_labelled && is_predicted);
@@ -101,7 +122,8 @@ impl ClassCounts {
         world.all_reduce(&mut self.counts, ReduceOp::Sum)
     }
 
-    fn classes(&self) -> impl Iterator<Item = OfClass> {
+    /// Returns the counters of each class.
+    pub fn classes(&self) -> impl Iterator<Item = OfClass> {
         let (classes, _) = self.counts.as_chunks::<3>();
         classes.iter().map(|&[labelled, predicted, correct]| OfClass { labelled, predicted, correct })
     }

@@ -14,7 +14,7 @@ use edgecut_cluster::{ClusterError, ProcessGroup};
 /// let scores = GatheredScores::of_one_rank(scored);
 /// assert_eq!(scores.roc_auc(), Some(5.0 / 6.0));
 /// assert_eq!(scores.average_precision(), Some((1.0 + 2.0 / 3.0) / 2.0));
-/// assert_eq!(scores.ranking(1).hits(), Some([0.5, 1.0, 1.0]));
+/// assert_eq!(scores.ranking(&[1]).hits(), Some([0.5, 1.0, 1.0]));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatheredScores {
@@ -53,6 +53,16 @@ impl GatheredScores {
         Ok(Self::of_one_rank(all))
     }
 
+    /// Returns the scores of positives in ascending order.
+    pub(super) fn positives(&self) -> &[f32] {
+        &self.positives
+    }
+
+    /// Returns the scores of negatives in ascending order.
+    pub(super) fn negatives(&self) -> &[f32] {
+        &self.negatives
+    }
+
     /// Returns the area under the ROC curve, see [`roc_auc`](super::roc_auc()).
     pub fn roc_auc(&self) -> Option<f64> {
         if !self.is_defined() {
@@ -81,13 +91,13 @@ impl GatheredScores {
         Some(self.positives.iter().map(precision).sum::<f64>() / self.positives.len() as f64)
     }
 
-    /// Ranks each positive among all negatives. Besides hits at 1, 3 and 10 it counts hits at `depth`.
+    /// Ranks each positive among all negatives. Besides hits at 1, 3 and 10 it counts hits at `depths`.
     ///
     /// The reciprocal rank is that of the realistic rank. For hits, ties count against the positive: a hit at K scores
     /// higher than the K-th highest negative, as in the evaluators of OGB (Hu et al., "Open Graph Benchmark: Datasets for
     /// machine learning on graphs", NeurIPS 2020).
-    pub fn ranking(&self, depth: u32) -> RankingMetrics {
-        let mut metrics = RankingMetrics::with_depth(depth);
+    pub fn ranking(&self, depths: &[u32]) -> RankingMetrics {
+        let mut metrics = RankingMetrics::with_depths(depths);
         for &score in &self.positives {
             let Counts { above, tied } = self.negatives_of(score);
             metrics.add_with_ties(above, tied);

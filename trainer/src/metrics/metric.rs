@@ -11,7 +11,8 @@ use thiserror::Error;
 
 /// The state of a metric over the seeds that one rank has evaluated.
 pub trait MetricState {
-    /// Adds a batch. A seed with NaN among its logits counts as misclassified.
+    /// Adds a batch. Thresholds decide the classes and labels that [`OutputRows::classes`] and [`OutputRows::labels`] return.
+    /// A seed with NaN among its logits counts as misclassified.
     fn add(&mut self, outputs: &OutputRows<'_>, target: &Target);
 
     /// Returns the metric over the seeds of all ranks, the same on each rank, or `None` if it is not defined, for

@@ -1,5 +1,6 @@
 //! The outputs of a model as plain numbers.
 
+use super::decision::Decision;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
@@ -14,12 +15,26 @@ use burn::tensor::backend::Backend;
 pub struct OutputRows<'a> {
     values: &'a [f32],
     columns: usize,
+    decision: &'a Decision,
 }
+
+/// The decision of rows that name none.
+static GREATEST_LOGIT: Decision = Decision::GREATEST_LOGIT;
 
 impl<'a> OutputRows<'a> {
     /// Takes the values of rows with this number of columns.
     pub fn new(values: &'a [f32], columns: usize) -> Self {
-        Self { values, columns: columns.max(1) }
+        Self { values, columns: columns.max(1), decision: &GREATEST_LOGIT }
+    }
+
+    /// Decides by other thresholds than the greatest logit.
+    pub fn decided_by(self, decision: &'a Decision) -> Self {
+        Self { decision, ..self }
+    }
+
+    /// Returns the decision, of which the classes, labels and probabilities are.
+    pub fn decision(&self) -> &'a Decision {
+        self.decision
     }
 
     /// Returns all values, row by row.
@@ -32,9 +47,17 @@ impl<'a> OutputRows<'a> {
         self.values.chunks_exact(self.columns)
     }
 
-    /// Returns the class of each row, see [`class_of`].
+    /// Returns the class of each row, see [`Decision::class_of`].
     pub fn classes(&self) -> impl Iterator<Item = Option<i64>> {
-        self.rows().map(class_of)
+        let decision = self.decision;
+        self.rows().map(|row| decision.class_of(row))
+    }
+
+    /// Returns true for each value that is the logit of a label which applies, see [`Decision::applies`].
+    pub fn labels(&self) -> impl Iterator<Item = bool> {
+        let decision = self.decision;
+        let columns = self.columns;
+        self.values.iter().enumerate().map(move |(at, &logit)| decision.applies(at % columns, logit))
     }
 }
 

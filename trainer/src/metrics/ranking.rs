@@ -37,28 +37,28 @@ pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
 /// assert_eq!(metrics.mrr(), Some(0.625));
 /// assert_eq!(metrics.hits(), Some([0.5, 0.5, 1.0]));
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankingMetrics {
     reciprocals: f64,
     /// The numbers of edges with a rank of at most 1, 3 and 10.
     hits: [f64; 3],
-    /// Another depth, and the number of edges with a rank of at most this depth.
-    other: Option<(u32, f64)>,
+    /// Other depths, and the numbers of edges with a rank of at most each depth.
+    others: Vec<(u32, f64)>,
     count: f64,
 }
 
 impl RankingMetrics {
-    /// Makes sums that also count the edges among the first `depth`.
+    /// Makes sums that also count the edges among the first K, for other depths K.
     ///
     /// ```
     /// use edgecut_trainer::metrics::RankingMetrics;
-    /// let mut metrics = RankingMetrics::with_depth(50);
+    /// let mut metrics = RankingMetrics::with_depths(&[50, 3, 11]);
     /// metrics.add(12.0);
-    /// assert_eq!((metrics.hits(), metrics.hits_at()), (Some([0.0; 3]), Some((50, 1.0))));
+    /// assert_eq!((metrics.hits(), metrics.hits_at()), (Some([0.0; 3]), vec![(50, 1.0), (11, 0.0)]));
     /// ```
-    pub fn with_depth(depth: u32) -> Self {
-        let is_counted = DEPTHS.contains(&f64::from(depth));
-        Self { other: (!is_counted).then_some((depth, 0.0)), ..Self::default() }
+    pub fn with_depths(depths: &[u32]) -> Self {
+        let others = depths.iter().filter(|&&depth| !DEPTHS.contains(&f64::from(depth)));
+        Self { others: others.map(|&depth| (depth, 0.0)).collect(), ..Self::default() }
     }
 
     /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
@@ -84,7 +84,7 @@ impl RankingMetrics {
         for (hits, depth) in self.hits.iter_mut().zip(DEPTHS) {
             *hits += f64::from(u8::from(rank_of_hits <= depth));
         }
-        if let Some((depth, hits)) = &mut self.other {
+        for (depth, hits) in &mut self.others {
             *hits += f64::from(u8::from(rank_of_hits <= f64::from(*depth)));
         }
         self.count += 1.0;
@@ -96,11 +96,15 @@ impl RankingMetrics {
     /// [`ClusterError`] if the collective fails.
     pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
         let [one, three, ten] = self.hits;
-        let mut sums = [self.reciprocals, one, three, ten, self.other.map_or(0.0, |(_, hits)| hits), self.count];
+        let mut sums = vec![self.reciprocals, one, three, ten, self.count];
+        sums.extend(self.others.iter().map(|(_, hits)| hits));
         world.all_reduce(&mut sums, ReduceOp::Sum)?;
-        let [reciprocals, one, three, ten, other, count] = sums;
-        let other = self.other.map(|(depth, _)| (depth, other));
-        *self = Self { reciprocals, hits: [one, three, ten], other, count };
+        for ((_, hits), sum) in self.others.iter_mut().zip(sums.split_off(5)) {
+            *hits = sum;
+        }
+        self.reciprocals = sums[0];
+        self.hits.copy_from_slice(&sums[1..4]);
+        self.count = sums[4];
         Ok(())
     }
 
@@ -128,11 +132,10 @@ impl RankingMetrics {
         Some([one?, three?, ten?])
     }
 
-    /// Returns the depth of [`RankingMetrics::with_depth`] and the share of edges with a rank of at most this depth;
-    /// `None` without edges, or if the depth is 1, 3 or 10.
-    pub fn hits_at(&self) -> Option<(u32, f64)> {
-        let (depth, hits) = self.other?;
-        Some((depth, self.share(hits)?))
+    /// Returns the depths of [`RankingMetrics::with_depths`] except 1, 3 and 10, and the share of edges with a rank of at
+    /// most each depth; empty without edges.
+    pub fn hits_at(&self) -> Vec<(u32, f64)> {
+        self.others.iter().filter_map(|&(depth, hits)| Some((depth, self.share(hits)?))).collect()
     }
 
     fn share(&self, sum: f64) -> Option<f64> {

@@ -50,6 +50,12 @@ impl ScoredLabels {
         }
     }
 
+    /// Removes the seeds whose score is NaN.
+    pub(crate) fn remove_nan(&mut self) {
+        self.positives.retain(|score| !score.is_nan());
+        self.negatives.retain(|score| !score.is_nan());
+    }
+
     /// Returns true if a score is NaN.
     pub(super) fn has_nan(&self) -> bool {
         self.positives.iter().chain(&self.negatives).any(|score| score.is_nan())

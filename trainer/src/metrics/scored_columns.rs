@@ -17,31 +17,41 @@ pub(super) struct ScoredColumns {
 
 impl ScoredColumns {
     pub(super) fn new(outputs: OutputKind, metric: OfScores) -> Self {
-        let columns = if let OutputKind::Labels(labels) = outputs { labels } else { 1 };
-        Self { columns: vec![ScoredLabels::default(); columns], metric }
+        Self { columns: no_scores(outputs), metric }
+    }
+}
+
+/// Returns the columns of outputs, without seeds.
+pub(crate) fn no_scores(outputs: OutputKind) -> Vec<ScoredLabels> {
+    let columns = if let OutputKind::Labels(labels) = outputs { labels } else { 1 };
+    vec![ScoredLabels::default(); columns]
+}
+
+/// Adds a batch to the columns of its outputs.
+pub(crate) fn add_scores(columns: &mut [ScoredLabels], outputs: &OutputRows<'_>, target: &Target) {
+    match target {
+        // The probability of class 1 grows with the difference of the two logits, so the difference is the score.
+        Target::Classes(labels) => {
+            for (row, &label) in outputs.rows().zip(labels) {
+                let last = row.len() - 1;
+                columns[0].push(row[last] - row[0], label == last as i64);
+            }
+        }
+        Target::Numbers { values, dim } => {
+            for (logits, labels) in outputs.rows().zip(values.chunks_exact(*dim)) {
+                for ((scored, &logit), &label) in columns.iter_mut().zip(logits).zip(labels) {
+                    if !label.is_nan() {
+                        scored.push(logit, label > 0.5);
+                    }
+                }
+            }
+        }
     }
 }
 
 impl MetricState for ScoredColumns {
     fn add(&mut self, outputs: &OutputRows<'_>, target: &Target) {
-        match target {
-            // The probability of class 1 grows with the difference of the two logits, so the difference is the score.
-            Target::Classes(labels) => {
-                for (row, &label) in outputs.rows().zip(labels) {
-                    let last = row.len() - 1;
-                    self.columns[0].push(row[last] - row[0], label == last as i64);
-                }
-            }
-            Target::Numbers { values, dim } => {
-                for (logits, labels) in outputs.rows().zip(values.chunks_exact(*dim)) {
-                    for ((scored, &logit), &label) in self.columns.iter_mut().zip(logits).zip(labels) {
-                        if !label.is_nan() {
-                            scored.push(logit, label > 0.5);
-                        }
-                    }
-                }
-            }
-        }
+        add_scores(&mut self.columns, outputs, target);
     }
 
     /// Returns the mean over the columns on which the metric is defined, as the evaluators of OGB.

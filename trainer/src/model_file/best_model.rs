@@ -2,7 +2,7 @@
 
 use super::saved_task::SavedLoss;
 use super::write::ModelView;
-use crate::metrics::Selection;
+use crate::metrics::{Decision, Selection};
 use edgecut_dist_sampler::DistEmbedding;
 
 /// The best model of a run so far, with its settings and its embeddings.
@@ -15,6 +15,8 @@ pub struct BestModel<'a> {
     pub valid_metric: Option<f64>,
     /// The loss that the model was trained with, if the task has told it.
     pub loss: Option<SavedLoss>,
+    /// The thresholds and the temperature that the validation data has chosen, if it chooses some.
+    pub decision: Option<Decision>,
     /// The model and its settings.
     pub model: ModelView<'a>,
     /// The embeddings that the model reads, for node types without features.

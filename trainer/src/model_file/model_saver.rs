@@ -96,6 +96,7 @@ impl ModelSaver {
                 trained_on: self.trained_on.as_ref(),
                 index: index.as_ref(),
                 loss: best.loss.as_ref(),
+                decision: best.decision.as_ref(),
             };
             let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)

@@ -3,6 +3,8 @@
 use super::ModelFileError;
 use super::read::open;
 use crate::loss::OutputKind;
+use crate::metrics::Decision;
+use crate::models::ModelError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -41,7 +43,7 @@ pub struct SavedLoss {
 /// assert_eq!(task.outputs_or_classes(2), OutputKind::Numbers(2));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedTask {
     /// The task.
     pub task: ModelTask,
@@ -51,6 +53,9 @@ pub struct SavedTask {
     /// The meaning of the model's outputs; `None` for links, and if the file does not tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputKind>,
+    /// The thresholds and the temperature that the validation data has chosen; `None` for the greatest logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
 }
 
 impl SavedTask {
@@ -63,7 +68,12 @@ impl SavedTask {
         let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
         let (file, json) = open(bytes, path)?;
         if let Some(task) = file.task {
-            return serde_json::from_str(&task).map_err(json_error);
+            let task: Self = serde_json::from_str(&task).map_err(json_error)?;
+            task.check().map_err(|what| ModelFileError::Model {
+                path: path.to_owned(),
+                source: ModelError::Settings { what },
+            })?;
+            return Ok(task);
         }
         let config: serde_json::Value = serde_json::from_str(&json).map_err(json_error)?;
         let task = match config {
@@ -72,7 +82,16 @@ impl SavedTask {
             config if config.get("pooling").is_some() => ModelTask::Graph,
             _ => ModelTask::Node,
         };
-        Ok(Self { task, loss: None, outputs: None })
+        Ok(Self { task, loss: None, outputs: None, decision: None })
+    }
+
+    /// Checks that the decision is one of the model's outputs.
+    fn check(&self) -> Result<(), String> {
+        match (&self.decision, self.outputs) {
+            (None, _) => Ok(()),
+            (Some(decision), Some(outputs)) => decision.check(outputs).map_err(|why| format!("the decision: {why}")),
+            (Some(_), None) => Err("it has a decision, but does not tell the meaning of the outputs".into()),
+        }
     }
 
     /// Returns the meaning of the model's `num_outputs` outputs: classes if the file does not tell it.

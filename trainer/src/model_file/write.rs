@@ -9,6 +9,7 @@ use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
 use super::trained_on::{TRAINED_ON, TrainedOn};
 use super::{FORMAT, ModelFileError, VERSION, embedding_name};
+use crate::metrics::Decision;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -97,6 +98,7 @@ pub(super) struct Notes<'a> {
     pub(super) trained_on: Option<&'a TrainedOn>,
     pub(super) index: Option<&'a EmbeddingIndex>,
     pub(super) loss: Option<&'a SavedLoss>,
+    pub(super) decision: Option<&'a Decision>,
 }
 
 /// Makes the bytes of a model file.
@@ -129,6 +131,7 @@ pub(super) fn model_bytes(
             task,
             loss: notes.loss.map(|loss| loss.name.clone()),
             outputs: notes.loss.and_then(|loss| loss.outputs),
+            decision: notes.decision.cloned(),
         };
         metadata.insert(TASK.to_owned(), serde_json::to_string(&task).map_err(json_error)?);
     }

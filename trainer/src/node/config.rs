@@ -3,10 +3,12 @@
 use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
 use crate::error::ModelError;
 use crate::error::TrainError;
+use crate::error::TrainError;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{NetworkConfig, NetworkOutput};
 use crate::objective::Objective;
+use crate::objective::scoring_config::ScoringConfig;
 use crate::training_config::TrainingConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
@@ -17,19 +19,20 @@ use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
 /// use edgecut_trainer::models::{ConvKind, GcnSettings};
-/// use edgecut_trainer::{NodeTrainingConfig, TrainingConfig};
+/// use edgecut_trainer::{NodeTrainingConfig, ScoringConfig, TrainingConfig};
 /// let sampler = SamplerConfig::new(vec![Fanout::All; 2]);
 /// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ConvKind::Gcn(GcnSettings), sampler) };
-/// let config = NodeTrainingConfig { training, metric: Some("macro-f1".parse()?) };
+/// let scoring = ScoringConfig { metrics: Some("macro-f1,accuracy".parse()?), ..ScoringConfig::default() };
+/// let config = NodeTrainingConfig { training, scoring };
 /// # let _ = config;
-/// # Ok::<(), edgecut_trainer::metrics::ParseMetricError>(())
+/// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeTrainingConfig {
     /// The settings of the model and its training.
     pub training: TrainingConfig,
-    /// The metric that selects the best epoch. `None` is the default of the loss: the accuracy for classes.
-    pub metric: Option<Metric>,
+    /// The settings of the scores.
+    pub scoring: ScoringConfig,
 }
 
 impl NodeTrainingConfig {
@@ -38,7 +41,7 @@ impl NodeTrainingConfig {
     /// # Errors
     /// [`TrainError::Config`] if the loss or the metric does not fit the targets of the graph.
     pub fn chosen_metric(&self, meta: &Meta) -> Result<Metric, TrainError> {
-        Ok(objective(meta, self)?.metric)
+        Ok(objective(meta, self)?.metrics.first())
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) fn objective(meta: &Meta, config: &NodeTrainingConfig) -> Result<Obje
     let nodes = &meta.node_types[seed_type(meta)?.index()];
     // The type of the seeds has targets.
     let targets = OutputKind::of_nodes(nodes).unwrap_or(OutputKind::Classes(nodes.num_classes));
-    Objective::new(config.training.step.loss.as_ref(), config.metric, targets, &meta.dataset)
+    Objective::new(config.training.step.loss.as_ref(), &config.scoring, targets, &meta.dataset)
 }
 
 /// Checks that the number of classes does not far exceed the number of distinct labels, since a model has one output
@@ -151,7 +154,7 @@ pub(crate) fn check_fit(
         layer_norm: false,
         ..config.training.for_network(model)
     };
-    let asked = NodeTrainingConfig { training, metric: config.metric };
+    let asked = NodeTrainingConfig { training, scoring: config.scoring.clone() };
     let expected = self::model_config(graph, &asked)?;
     if let Some(what) = model.graph.difference(&expected.graph) {
         return fail(format!("the model was trained for another graph: this graph has {what}"));

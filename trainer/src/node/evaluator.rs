@@ -7,6 +7,7 @@ use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
+use crate::metrics::Decision;
 use crate::models::{GraphSchema, NodeClassifier};
 use crate::objective::Objective;
 use crate::objective::seed_result::SeedResult;
@@ -41,11 +42,13 @@ impl<B: GnnBackend> NodeEvaluator<B> {
     ) -> Result<Self, TrainError> {
         let options =
             BatchOptions { for_training: false, precision: config.training.device_memory.precision, ..options };
+        let valid = split_loader(data, config, Split::Valid, options, world)?;
+        data.objective.check_validation(valid.total_seeds())?;
         Ok(Self {
             schema: Arc::clone(&data.schema),
             options,
             objective: data.objective.clone(),
-            valid: split_loader(data, config, Split::Valid, options, world)?,
+            valid,
             test: split_loader(data, config, Split::Test, options, world)?,
             layer_wise: LayerWise::new(data, &config.training)?,
             device: device.clone(),
@@ -54,17 +57,37 @@ impl<B: GnnBackend> NodeEvaluator<B> {
 }
 
 impl<B: GnnBackend> NodeEvaluator<B> {
-    /// Returns the scores of rows on a split.
+    /// Adds the outputs for the seeds of the state's split, and returns the scores.
     fn judge(
         &self,
         layer_wise: &LayerWise,
         rows: &DistRows,
-        split: Split,
+        state: ScoreState<'_>,
         model: &impl NodeClassifier<B>,
         world: &mut ProcessGroup,
     ) -> Result<SeedScores, TrainError> {
-        let batches = layer_wise.batches::<B>(split, rows, world, &self.device)?;
-        scores_of_batches(model, batches, Ok, ScoreState::new(split, &self.objective), world)
+        let batches = layer_wise.batches::<B>(state.split, rows, world, &self.device)?;
+        scores_of_batches(model, batches, Ok, state, world)
+    }
+
+    /// Computes the scores on a split, by the decision of the validation data if it is another one.
+    fn scores(
+        &self,
+        split: Split,
+        chosen: Option<&Decision>,
+        model: &impl NodeClassifier<B>,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<SeedScores, TrainError> {
+        let state = ScoreState::new(split, chosen, &self.objective);
+        if let Some(layer_wise) = &self.layer_wise {
+            let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
+            return self.judge(layer_wise, &rows, state, model, world);
+        }
+        let loader = if split == Split::Test { &self.test } else { &self.valid };
+        let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
+        let fill = |batch| embeddings.fill(batch, &self.device);
+        scores_of_batches(model, batches, fill, state, world)
     }
 }
 
@@ -77,7 +100,15 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
     }
 
     fn metric_value(&self, scores: &SeedScores) -> Option<f64> {
-        scores.metric
+        scores.metrics.first()
+    }
+
+    fn decision(&self, valid: &SeedScores) -> Option<Decision> {
+        valid.decision.clone()
+    }
+
+    fn decides(&self) -> bool {
+        self.objective.rule.decides()
     }
 
     fn evaluate(
@@ -87,14 +118,17 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<SeedScores, TrainError> {
-        if let Some(layer_wise) = &self.layer_wise {
-            let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
-            return self.judge(layer_wise, &rows, split, model, world);
-        }
-        let loader = if split == Split::Test { &self.test } else { &self.valid };
-        let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
-        let fill = |batch| embeddings.fill(batch, &self.device);
-        scores_of_batches(model, batches, fill, ScoreState::new(split, &self.objective), world)
+        self.scores(split, None, model, embeddings, world)
+    }
+
+    fn evaluate_test(
+        &self,
+        valid: &SeedScores,
+        model: &M,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<SeedScores, TrainError> {
+        self.scores(Split::Test, valid.decision.as_ref(), model, embeddings, world)
     }
 
     // Computes the layers once for both splits.
@@ -107,18 +141,22 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         let [valid, test] = match &self.layer_wise {
             Some(layer_wise) => {
                 let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
-                let valid = self.judge(layer_wise, &rows, Split::Valid, model, world)?;
-                [valid, self.judge(layer_wise, &rows, Split::Test, model, world)?]
+                let state = ScoreState::new(Split::Valid, None, &self.objective);
+                let valid = self.judge(layer_wise, &rows, state, model, world)?;
+                let state = ScoreState::new(Split::Test, valid.decision.as_ref(), &self.objective);
+                let test = self.judge(layer_wise, &rows, state, model, world)?;
+                [valid, test]
             }
             None => {
                 let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
-                [valid, self.evaluate(Split::Test, model, embeddings, world)?]
+                let test = self.evaluate_test(&valid, model, embeddings, world)?;
+                [valid, test]
             }
         };
         Ok(Evaluator::<B, M>::result(self, 0, valid, test))
     }
 
     fn result(&self, best_epoch: u64, valid: SeedScores, test: SeedScores) -> SeedResult {
-        SeedResult::new(best_epoch, self.objective.metric, valid, test)
+        SeedResult::new(best_epoch, self.objective.metrics.first(), valid, test)
     }
 }

@@ -70,7 +70,8 @@ pub fn evaluate_node<'a, B: GnnBackend>(
 ) -> Result<SeedResult, TrainError> {
     check_fit(graph, config, model_config)?;
     check_num_classes(graph, world)?;
-    let config = NodeTrainingConfig { training: config.training.for_network(model_config), metric: config.metric };
+    let config =
+        NodeTrainingConfig { training: config.training.for_network(model_config), scoring: config.scoring.clone() };
     let data = NodeData::new(graph, &config)?;
     let mut embeddings = Embeddings::new(graph, &data.schema, model_config.hidden_channels, config.training.fit.seed)?;
     embeddings.load(saved, world)?;

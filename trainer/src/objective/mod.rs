@@ -1,32 +1,40 @@
 //! The objective of a training: its loss, and the metric that selects the best epoch.
 
+pub(crate) mod decision_rule;
+pub(crate) mod scoring_config;
 pub(crate) mod seed_result;
 pub(crate) mod seed_scores;
 
 use crate::error::TrainError;
+use crate::error::TrainError;
 use crate::fit::Selection;
 use crate::loss::{AnyLoss, OutputKind};
-use crate::metrics::Metric;
+use crate::metrics::{Metric, MetricList};
 use crate::model_file::SavedLoss;
+use crate::objective::decision_rule::DecisionRule;
+use crate::objective::scoring_config::ScoringConfig;
 
-/// A loss and a metric that fit the targets of a dataset.
+/// A loss and metrics that fit the targets of a dataset.
 #[derive(Clone, Debug)]
 pub(crate) struct Objective {
     pub(crate) loss: AnyLoss,
-    pub(crate) metric: Metric,
+    /// The metrics of an evaluation. The first selects the best epoch.
+    pub(crate) metrics: MetricList<Metric>,
+    /// The choice of thresholds and temperature.
+    pub(crate) rule: DecisionRule,
     /// The meaning of the model's outputs.
     pub(crate) outputs: OutputKind,
 }
 
 impl Objective {
-    /// Checks a loss and a metric against the targets. `None` selects the default loss of the targets, and the default
+    /// Checks a loss and metrics against the targets. `None` selects the default loss of the targets, and the default
     /// metric of the loss.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if the loss does not fit the targets, or the metric the outputs.
+    /// [`TrainError::Config`] if the loss does not fit the targets, or a metric, a threshold or a calibration the outputs.
     pub(crate) fn new(
         loss: Option<&AnyLoss>,
-        metric: Option<Metric>,
+        scoring: &ScoringConfig,
         targets: OutputKind,
         dataset: &str,
     ) -> Result<Self, TrainError> {
@@ -35,19 +43,36 @@ impl Objective {
             return Err(fail(format!("no loss applies to its targets: {targets}")));
         };
         let outputs = loss.outputs(targets).map_err(fail)?;
-        let metric = match metric {
-            Some(metric) => metric,
-            None => loss.default_metric().parse().map_err(|error| fail(format!("{error}")))?,
+        let metrics = match &scoring.metrics {
+            Some(metrics) => metrics.clone(),
+            None => loss.default_metric().parse().map_err(fail)?,
         };
-        match metric.problem(outputs) {
+        let ScoringConfig { threshold, calibrate, decision, .. } = scoring.clone();
+        let rule = DecisionRule { threshold, calibrate, start: decision };
+        let problem = metrics.iter().find_map(|metric| metric.problem(outputs)).or_else(|| rule.problem(outputs));
+        match problem {
             Some(what) => Err(fail(what)),
-            None => Ok(Self { loss, metric, outputs }),
+            None => Ok(Self { loss, metrics, rule, outputs }),
         }
+    }
+
+    /// Checks that there is validation data, if it chooses thresholds or a temperature.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] without validation data.
+    pub(crate) fn check_validation(&self, num_seeds: usize) -> Result<(), TrainError> {
+        if num_seeds > 0 || !self.rule.reads_data() {
+            return Ok(());
+        }
+        let what = "`calibrate` and `threshold=best-f1` choose on the validation data, and there is none: give it a split, or \
+                    leave them out";
+        Err(TrainError::Config { what: what.into() })
     }
 
     /// Returns the metric that selects the best epoch.
     pub(crate) fn selection(&self) -> Selection {
-        Selection { metric: self.metric.to_string(), higher_is_better: self.metric.higher_is_better() }
+        let metric = self.metrics.first();
+        Selection { metric: metric.to_string(), higher_is_better: metric.higher_is_better() }
     }
 
     /// Returns the loss as a model file names it.

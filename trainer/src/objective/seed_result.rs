@@ -1,21 +1,26 @@
 //! The result of training or evaluating a model on nodes or graphs.
 
-use crate::metrics::{ConfusionMatrix, Metric};
-use crate::objective::seed_scores::SeedScores;
+use crate::metrics::{Decision, Metric, MetricValues};
+use crate::objective::seed_scores::{SeedScores, TestDetails};
 use serde::{Deserialize, Serialize};
 
 /// The result of a training or evaluation run.
 ///
 /// ```
 /// use edgecut_trainer::SeedResult;
+/// use edgecut_trainer::metrics::Metric;
+/// let metric: Metric = "accuracy".parse()?;
 /// let result = SeedResult {
 ///     best_epoch: 3,
 ///     valid_acc: Some(0.5),
 ///     test_acc: None,
-///     metric: "accuracy".parse()?,
+///     metric,
 ///     valid_metric: Some(0.5),
 ///     test_metric: None,
-///     test_confusion: None,
+///     valid_metrics: [(metric, Some(0.5))].into_iter().collect(),
+///     test_metrics: [(metric, None)].into_iter().collect(),
+///     decision: None,
+///     test_details: Default::default(),
 /// };
 /// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,9 +40,16 @@ pub struct SeedResult {
     pub valid_metric: Option<f64>,
     /// This metric on the test nodes or graphs.
     pub test_metric: Option<f64>,
-    /// The predictions on the test nodes or graphs by label, as in [`SeedScores::confusion`].
+    /// All metrics on the validation nodes or graphs.
+    pub valid_metrics: MetricValues,
+    /// All metrics on the test nodes or graphs.
+    pub test_metrics: MetricValues,
+    /// The thresholds and the temperature that the validation data has chosen; `None` for the greatest logit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// The predictions on the test nodes or graphs.
     #[serde(skip)]
-    pub test_confusion: Option<ConfusionMatrix>,
+    pub test_details: TestDetails,
 }
 
 impl SeedResult {
@@ -47,9 +59,12 @@ impl SeedResult {
             valid_acc: valid.accuracy,
             test_acc: test.accuracy,
             metric,
-            valid_metric: valid.metric,
-            test_metric: test.metric,
-            test_confusion: test.confusion,
+            valid_metric: valid.metrics.first(),
+            test_metric: test.metrics.first(),
+            valid_metrics: valid.metrics,
+            test_metrics: test.metrics,
+            decision: test.decision,
+            test_details: test.details,
         }
     }
 }

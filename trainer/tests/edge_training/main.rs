@@ -2,6 +2,7 @@
 //! of several ranks with one.
 
 use crate::embedding_rates::check_schedule;
+use crate::scoring::scoring;
 use crate::support::{Numbers, on_ranks, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
@@ -165,7 +166,7 @@ fn embeddings_of_a_model_for_edges_follow_the_schedule() {
 #[test]
 fn numbers_of_edges_are_predicted() {
     let dataset = payments(numbers_of_amounts, |_, _| 1.0);
-    let found = result(&dataset, &EdgeTrainingConfig { metric: Some("r2".parse().expect("a metric")), ..config(30) });
+    let found = result(&dataset, &EdgeTrainingConfig { scoring: scoring("r2"), ..config(30) });
     let fit = found.test_metric.expect("test edges");
     assert!(fit > 0.85, "{fit}");
     assert_eq!(found.test_acc, None);
@@ -180,11 +181,7 @@ fn neither_an_edge_nor_its_reverse_tells_its_class() {
         classes[edge] as f32
     };
     let dataset = payments(random_classes, weight);
-    let base = EdgeTrainingConfig {
-        decoder: EdgeDecoderKind::Dot,
-        metric: Some("roc-auc".parse().expect("a metric")),
-        ..blind(40)
-    };
+    let base = EdgeTrainingConfig { decoder: EdgeDecoderKind::Dot, scoring: scoring("roc-auc"), ..blind(40) };
     let auc = |config: &EdgeTrainingConfig| result(&dataset, config).test_metric.expect("test edges of both classes");
     // Neighbors are drawn by the weights, or messages are multiplied by them.
     for edge_weights in [false, true] {
@@ -419,7 +416,7 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
         labels.splits = vec![Split::Test.code(); NUM_EDGES].into();
     }
     let named = |name: &str| EdgeTrainingConfig { edge_type: Some(name.into()), ..config(1) };
-    let of_numbers = EdgeTrainingConfig { metric: Some("rmse".parse().expect("a metric")), ..config(1) };
+    let of_numbers = EdgeTrainingConfig { scoring: scoring("rmse"), ..config(1) };
     for (dataset, config, why) in [
         (&unlabeled, config(1), "no edge type has labels, which train edge needs"),
         (&untrained, config(1), "no training edges of type user__pays__shop: list them in edge_train_idx.npy, or give"),

@@ -102,7 +102,7 @@ fn sage_and_dot_products_learn_communities() {
         num_negatives: 2,
         negatives: NegativeDistribution::Degree,
         exclude_positives: true,
-        metric: LinkMetric::RocAuc,
+        metric: LinkMetric::RocAuc.into(),
         ..base
     };
     // Over seeds, the ROC AUC of such a short training varies by several hundredths around 0.75; chance is 0.5.
@@ -116,7 +116,7 @@ fn rgcn_and_distmult_learn_typed_edges() {
     let mut training = base.training.clone();
     training.fit.num_epochs = 8;
     let decoder = DecoderKind::DistMult(DistMult {});
-    let metric = LinkMetric::RocAuc;
+    let metric = LinkMetric::RocAuc.into();
     let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax(Softmax {}), metric, ..base };
     let config = LinkTrainingConfig { num_negatives: 4, n3_weight: 1e-4, ..config };
     assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
@@ -134,13 +134,13 @@ fn embeddings_alone_learn_communities() {
         let config = LinkTrainingConfig { loss, num_negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
         // The ROC AUC is computed only if it is the metric.
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, None);
-        let config = LinkTrainingConfig { metric: LinkMetric::RocAuc, ..config };
+        let config = LinkTrainingConfig { metric: LinkMetric::RocAuc.into(), ..config };
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, Some(0.75));
     }
     // A random ranking of all nodes has an MRR of 0.014.
     let config = LinkTrainingConfig {
         eval_negatives: LinkEvaluation::Filtered,
-        metric: LinkMetric::HitsAt(10),
+        metric: LinkMetric::HitsAt(10).into(),
         loss: LinkLoss::Softmax(Softmax {}),
         ..base
     };
@@ -184,8 +184,11 @@ fn what_cannot_be_trained_is_said() {
     };
     let named = |name: &str| LinkTrainingConfig { edge_types: vec![name.into()], ..base.clone() };
     let reversed = LinkTrainingConfig { reverse_types: vec![("e0".into(), "e9".into())], ..base.clone() };
-    let auc =
-        LinkTrainingConfig { eval_negatives: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
+    let auc = LinkTrainingConfig {
+        eval_negatives: LinkEvaluation::Filtered,
+        metric: LinkMetric::RocAuc.into(),
+        ..base.clone()
+    };
     let shared = LinkTrainingConfig { shared_negatives: true, exclude_positives: true, ..base.clone() };
     let gcn = config(ConvKind::Gcn(GcnSettings), "3".parse().expect("fan-outs"));
     for (folder, config, why) in [

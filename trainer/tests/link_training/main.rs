@@ -55,12 +55,15 @@ impl Log {
     /// Checks that the result is that of the best epoch.
     fn check(&self, config: &LinkTrainingConfig, result: &LinkResult) {
         assert_eq!(self.epochs.len() as u64, config.training.fit.num_epochs);
-        let scores: Vec<Option<f64>> =
-            self.epochs.iter().map(|report| report.valid.and_then(|scores| scores.get(config.metric))).collect();
+        let scores: Vec<Option<f64>> = self
+            .epochs
+            .iter()
+            .map(|report| report.valid.as_ref().and_then(|scores| scores.get(config.metric.first())))
+            .collect();
         let best = scores.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         let first = scores.iter().position(|score| *score == Some(best)).expect("an epoch that validates");
         assert_eq!(result.best_epoch, first as u64 + 1);
-        assert_eq!(result.valid.get(config.metric), Some(best));
+        assert_eq!(result.valid.get(config.metric.first()), Some(best));
         let validated = scores.iter().flatten().count();
         assert!((1..=validated).contains(&self.improved), "{} of {validated} epochs improved", self.improved);
     }

@@ -25,6 +25,7 @@ mod plain_scores;
 mod precision;
 mod relational_layers;
 mod relational_net;
+mod scoring;
 mod stacks;
 mod support;
 mod typed_edges;

@@ -49,7 +49,7 @@ fn links_with_shared_negatives() {
     on_two_ranks(&scored, |own, world| {
         let gathered = GatheredScores::of_all_ranks(&own, world).expect("the scores");
         for (depth, expected) in [(20, 0.15), (50, 0.18), (100, 0.21)] {
-            assert_eq!(gathered.ranking(depth).hits_at(), Some((depth, expected)));
+            assert_eq!(gathered.ranking(&[depth]).hits_at(), [(depth, expected)]);
         }
         assert_equal(gathered.roc_auc(), 0.637_174_999_999_999_9);
         assert_equal(own.roc_auc_over_all_ranks(world).expect("a collective"), 0.637_174_999_999_999_9);

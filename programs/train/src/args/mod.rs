@@ -19,6 +19,8 @@ use edgecut_cluster::Protection;
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, OverlapPolicy};
 use edgecut_output::check_output;
+use edgecut_trainer::link::LinkMetric;
+use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -229,11 +231,17 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
 }
 
+/// Returns true for the name of a metric of any task.
+fn is_metric(name: &str) -> bool {
+    name.parse::<Metric>().is_ok() || name.parse::<LinkMetric>().is_ok()
+}
+
 /// Flags for the files that a run writes and reads.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write metrics as JSON Lines: one object per epoch, then one with the result. A restarted attempt appends
+    /// Write metrics as JSON Lines to this file: one object per epoch, then one with the result. A restarted attempt appends.
+    /// --metric chooses the metrics
     // Only rank 0 writes it.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
@@ -281,6 +289,15 @@ impl OutputArgs {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.save_model {
             check_output(path).with_context(|| format!("--save-model: write {}", path.display()))?;
+        }
+        if let Some(metrics) = self.metrics.as_ref().and_then(|path| path.to_str())
+            && metrics.split(',').all(is_metric)
+        {
+            let what = format!(
+                "--metrics names the file of the metrics of each epoch, and {metrics} looks like metrics: give them by \
+                 --metric {metrics}, or name the file ./{metrics}"
+            );
+            return Err(UsageError(what).into());
         }
         // Devices and pipes, such as /dev/stdout, are opened when training starts.
         if let Some(path) = self.metrics.as_ref().filter(|path| !path.exists() || path.is_file()) {

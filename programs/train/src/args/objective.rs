@@ -1,4 +1,4 @@
-//! The flags of the loss and of the metric that selects the best epoch.
+//! The flags of the loss and of the scores.
 
 use crate::args::not_negative;
 use crate::exit::UsageError;
@@ -6,11 +6,12 @@ use crate::settings::named::{Named, ParseError};
 use crate::settings::shared_flags::{as_text, as_text_if_given};
 use anyhow::Context;
 use clap::Args;
+use edgecut_trainer::ScoringConfig;
 use edgecut_trainer::loss::{AnyLoss, ClassWeights, CrossEntropy, Loss, LossSettings};
-use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::metrics::{Metric, MetricList, Threshold};
 use serde::Serialize;
 
-/// Flags of the loss and the metric of nodes and of whole graphs; equal on all ranks.
+/// Flags of the loss and the scores of nodes, edges and whole graphs; equal on all ranks.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct ObjectiveArgs {
@@ -19,10 +20,20 @@ pub(crate) struct ObjectiveArgs {
     #[arg(long, value_name = "NAME[:SETTINGS]", value_parser = Named { all: AnyLoss::ALL.to_vec(), parse: parse_loss })]
     #[serde(serialize_with = "as_text_if_given")]
     loss: Option<LossSettings>,
-    /// Metric on the validation data that selects the best epoch [default: chosen by the loss; accuracy for classes]
-    #[arg(long, value_name = "NAME", value_parser = Named { all: metrics(), parse: parse_metric })]
+    /// Metrics on the validation and test data, separated by commas. The first one on the validation data selects the best
+    /// epoch [default: chosen by the loss; accuracy for classes]
+    #[arg(long, value_name = "NAME,…", value_parser = Named { all: metrics(), parse: parse_metrics })]
     #[serde(serialize_with = "as_text_if_given")]
-    pub(crate) metric: Option<Metric>,
+    metric: Option<MetricList<Metric>>,
+    /// Probability above which a label applies, or a seed has the second of two classes: a number, or the one with the highest
+    /// F1 on the validation data. Saved models keep it for predictions [default: 0.5]
+    #[arg(long, value_name = "best-f1|P")]
+    #[serde(serialize_with = "as_text_if_given")]
+    threshold: Option<Threshold>,
+    /// Divide logits by the temperature with the highest likelihood on the validation data, for probabilities. Saved models
+    /// keep it
+    #[arg(long)]
+    calibrate: bool,
     /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; NAME=WEIGHT,… by
     /// the names of classes in the tables, 1 for others; balanced, for weights in inverse proportion to the number of
     /// training labels; or equal
@@ -35,6 +46,16 @@ pub(crate) struct ObjectiveArgs {
 }
 
 impl ObjectiveArgs {
+    /// Returns the settings of the scores.
+    pub(crate) fn scoring(&self) -> ScoringConfig {
+        ScoringConfig {
+            metrics: self.metric.clone(),
+            threshold: self.threshold,
+            calibrate: self.calibrate,
+            ..ScoringConfig::default()
+        }
+    }
+
     /// Returns the loss; `None` leaves the choice to the data.
     ///
     /// # Errors
@@ -76,8 +97,8 @@ fn metrics() -> Vec<(&'static str, &'static str)> {
     Metric::all().map(|metric| (metric.name(), metric.about())).collect()
 }
 
-fn parse_metric(name: String) -> Result<Metric, ParseError> {
-    Ok(name.parse()?)
+fn parse_metrics(names: String) -> Result<MetricList<Metric>, ParseError> {
+    Ok(names.parse()?)
 }
 
 /// Parses a loss and checks its settings.

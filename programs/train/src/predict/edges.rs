@@ -55,13 +55,14 @@ fn write<B: TrainingBackend>(
 ) -> anyhow::Result<u64> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
     let Some(Open { model, config, embeddings, outputs: Some(outputs) }) = model_of::<EdgeTask, B>(model) else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge",
             args.load_model.display()
         )));
     };
+    let decision = saved.decision();
     let columns = Columns::of_outputs(IDS, args.output, outputs, config.num_outputs)?;
     let ends = End::of_edges(args, &graph, &config)?;
     let classes = ClassNames::of_edges(args, meta, config.edge_type, columns.form)?;
@@ -76,8 +77,9 @@ fn write<B: TrainingBackend>(
     let mut failure = Failure::default();
     let mut visit = |found: EdgeOutputs| {
         num_edges += found.src.len() as u64;
-        let appended = append(&mut file, (&graph, &ends), classes.as_ref(), columns, (found, config.num_outputs));
-        failure.keep(appended)
+        let EdgeOutputs { src, dst, outputs } = found;
+        let values = Values::of(outputs, config.num_outputs, columns.form, &decision);
+        failure.keep(append(&mut file, (&graph, &ends), classes.as_ref(), [&src, &dst], &values))
     };
     let request = EdgePredictionConfig {
         split: args.edges.and_then(EdgeSelection::split),
@@ -141,18 +143,16 @@ fn append(
     file: &mut Table,
     (node, ends): (&Arc<DistGraph>, &[End; 2]),
     classes: Option<&ClassNames>,
-    columns: Columns,
-    (found, num_outputs): (EdgeOutputs, usize),
+    [src, dst]: [&[u32]; 2],
+    values: &Values,
 ) -> anyhow::Result<()> {
-    let EdgeOutputs { src, dst, outputs } = found;
-    let values = Values::of(outputs, num_outputs, columns.form);
     let mut more = Vec::new();
-    for (end, nodes) in ends.iter().zip([&src, &dst]) {
+    for (end, nodes) in ends.iter().zip([src, dst]) {
         more.extend(end.users.as_ref().map(|users| users.of(nodes)).transpose()?);
     }
-    more.extend(classes.map(|classes| classes.of(&values)));
-    let ids = [ends[0].original_ids(node, &src)?, ends[1].original_ids(node, &dst)?];
-    file.push(&[&ids[0], &ids[1]], &more, &values)
+    more.extend(classes.map(|classes| classes.of(values)));
+    let ids = [ends[0].original_ids(node, src)?, ends[1].original_ids(node, dst)?];
+    file.push(&[&ids[0], &ids[1]], &more, values)
 }
 
 /// The result that `--json` prints.

@@ -21,6 +21,7 @@ use edgecut_graph::small_graphs::GraphSource;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{GraphPredictionConfig, WantedGraphRows};
 use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::metrics::Decision;
 use serde::Serialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             args,
             stem: "predictions",
             columns: Columns::of_outputs(&["graph_id"], args.output, outputs, width)?,
+            decision: saved.decision(),
             num_rows: num_graphs,
             width,
             block: BLOCK,
@@ -85,7 +87,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             let graphs = selected.range(rows);
             let values = B::predict_graphs(&dataset, &graphs, prediction, (&model, &config), device)?;
             if is_classified {
-                right += num_right(&dataset, &graphs, &values, width);
+                right += num_right(&dataset, &graphs, &values, width, &output.decision);
             }
             Ok(values)
         })?;
@@ -109,11 +111,11 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     old.remove()
 }
 
-/// Returns the number of graphs whose greatest logit is that of their class.
-fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usize) -> u64 {
+/// Returns the number of graphs whose class is predicted.
+fn num_right(dataset: &GraphDataset, graphs: &[u32], logits: &[f32], width: usize, decision: &Decision) -> u64 {
     let mut right = 0;
     for (&graph, logits) in graphs.iter().zip(logits.chunks_exact(width)) {
-        right += u64::from(class_or_none(logits) == i64::from(dataset.class(graph as usize)));
+        right += u64::from(class_or_none(logits, decision) == i64::from(dataset.class(graph as usize)));
     }
     right
 }

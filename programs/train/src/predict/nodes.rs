@@ -20,7 +20,7 @@ use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::loss::{AnyLoss, OutputKind, Target};
-use edgecut_trainer::metrics::{Metric, OutputRows};
+use edgecut_trainer::metrics::{Decision, Metric, OutputRows};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -35,7 +35,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: selection.checksum() };
     graph_session::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
+        let Computed { rows, columns, decision, task, listed } =
+            compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
         // A submission has the order of the file.
         let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
@@ -50,10 +51,10 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             submission.check(ids.len(), &args.nodes)?;
             submission.write(&args.out, &rows, ids, job.world)?;
         }
-        let num_nodes = write(args, (&rows, columns), selected.as_deref(), job)?;
+        let num_nodes = write(args, (&rows, columns, &decision), selected.as_deref(), job)?;
         let mut scores = None;
         if let Some(outputs) = task {
-            scores = scores_of(&rows, outputs, job)?;
+            scores = scores_of(&rows, outputs, &decision, job)?;
         }
         if job.world.rank() == 0 {
             report(args, num_nodes, scores, compute_seconds)?;
@@ -67,6 +68,8 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
 struct Computed {
     rows: DistRows,
     columns: Columns,
+    /// The thresholds and the temperature of the model.
+    decision: Decision,
     /// The meaning of the rows; `None` for embeddings.
     task: Option<OutputKind>,
     /// The nodes that a file lists.
@@ -86,7 +89,7 @@ fn compute<B: TrainingBackend>(
         Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
         _ => WantedRows::Logits,
     };
-    let Opened { model, sampler, .. } = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
+    let Opened { saved, model, sampler } = open::<B>(args, Some(job.graph.part().meta()), job.world, device)?;
     let neighborhoods = match sampler {
         None => Neighborhoods::LayerWise(files),
         Some(sampler) => Neighborhoods::Sampled {
@@ -126,7 +129,7 @@ fn compute<B: TrainingBackend>(
         Some(outputs) => Columns::of_outputs(&["node_id"], args.output, outputs, rows.dim())?,
         None => Columns::of_numbers(&["node_id"], "embedding", rows.dim()),
     };
-    Ok(Computed { rows, columns, task, listed })
+    Ok(Computed { rows, columns, decision: saved.decision(), task, listed })
 }
 
 /// Returns the node type of `--node-type`, or that which the model classifies, or the only one.
@@ -144,7 +147,7 @@ pub(super) fn node_type_of<B: TrainingBackend>(
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.
 fn write(
     args: &PredictArgs,
-    (rows, columns): (&DistRows, Columns),
+    (rows, columns, decision): (&DistRows, Columns, &Decision),
     selected: Option<&[u32]>,
     job: &mut GraphSession<'_>,
 ) -> anyhow::Result<usize> {
@@ -163,7 +166,7 @@ fn write(
         for _ in 0..steps[0] {
             let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
             let (ids, nodes) = selected_of(rows, selected, nodes)?;
-            let values = values_of(columns, rows, &nodes)?;
+            let values = values_of(columns, rows, &nodes, decision)?;
             file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
             // Meeting at every block bounds the wait for a slow rank to the time of one block.
             job.world.barrier()?;
@@ -194,7 +197,7 @@ fn write(
             };
             let graph = rows.node();
             let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), &ids))?;
-            let values = values_of(columns, rows, &nodes)?;
+            let values = values_of(columns, rows, &nodes, decision)?;
             file.push(&[&ids], &more_of(users.as_ref(), classes, &nodes, &values)?, &values)?;
         }
         job.world.barrier()?;
@@ -247,9 +250,9 @@ fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> an
 }
 
 /// Returns the values to write for nodes, which are global ids.
-fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
+fn values_of(columns: Columns, rows: &DistRows, nodes: &[u32], decision: &Decision) -> anyhow::Result<Values> {
     let values = rows.node().handle().block_on(rows.pull(nodes))?;
-    Ok(Values::of(values, rows.dim(), columns.form))
+    Ok(Values::of(values, rows.dim(), columns.form, decision))
 }
 
 /// A metric on the training, validation and test nodes.
@@ -260,7 +263,12 @@ struct Scores {
 
 /// Computes the default metric of outputs on the training, validation and test nodes; `None` if the nodes have no such
 /// targets. Every rank must call this.
-fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -> anyhow::Result<Option<Scores>> {
+fn scores_of(
+    rows: &DistRows,
+    outputs: OutputKind,
+    decision: &Decision,
+    job: &mut GraphSession<'_>,
+) -> anyhow::Result<Option<Scores>> {
     let graph = rows.node().clone();
     let node_type = rows.node_type();
     let Some(targets) = OutputKind::of_nodes(&graph.part().meta().node_types[node_type.index()]) else {
@@ -284,7 +292,7 @@ fn scores_of(rows: &DistRows, outputs: OutputKind, job: &mut GraphSession<'_>) -
         for nodes in nodes.chunks(BLOCK) {
             let target = Target::of_nodes(graph.handle().block_on(graph.fetch(node_type, nodes.to_vec(), wanted))?);
             let found = graph.handle().block_on(rows.pull(nodes))?;
-            state.add(&OutputRows::new(&found, rows.dim()), &target);
+            state.add(&OutputRows::new(&found, rows.dim()).decided_by(decision), &target);
         }
         *value = state.over_all_ranks(job.world)?;
     }

@@ -5,6 +5,7 @@ use super::files::{Columns, NamedColumns, RowsFile, stem_of_rank};
 use super::values::Values;
 use crate::user_ids::UserColumn;
 use edgecut_cluster::ProcessGroup;
+use edgecut_trainer::metrics::Decision;
 use std::ops::Range;
 
 /// The bytes that all ranks together send in one step.
@@ -19,6 +20,8 @@ pub(super) struct OrderedRows<'a> {
     /// The name of the files, without rank and format.
     pub(super) stem: &'a str,
     pub(super) columns: Columns,
+    /// The thresholds and the temperature of the model.
+    pub(super) decision: Decision,
     pub(super) num_rows: usize,
     /// The numbers that are computed per row, before they become values.
     pub(super) width: usize,
@@ -86,7 +89,7 @@ impl OrderedRows<'_> {
         let ids = (self.ids)(rows);
         let more = (self.more)(&ids)?;
         let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        file.push(&ids, &more, &Values::of(values, self.width, self.columns.form))
+        file.push(&ids, &more, &Values::of(values, self.width, self.columns.form, &self.decision))
     }
 }
 

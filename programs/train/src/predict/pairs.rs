@@ -12,6 +12,7 @@ use crate::node_ids::{IdFileForm, NodeIdFile};
 use anyhow::{Context, bail};
 use edgecut_cluster::ReduceOp;
 use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::metrics::Decision;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -53,6 +54,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
             args,
             stem: "scores",
             columns: Columns::of_scores(&["src_id", "dst_id"]),
+            decision: Decision::default(),
             num_rows: sources.len(),
             width: 1,
             block: block[0] as usize,

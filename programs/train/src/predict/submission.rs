@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistRows;
+use edgecut_trainer::metrics::Decision;
 use serde::Serialize;
 use std::path::Path;
 
@@ -71,8 +72,11 @@ impl Submission {
                 let nodes = graph.handle().block_on(graph.find_originals(rows.node_type(), ids))?;
                 let logits = graph.handle().block_on(rows.pull(&nodes))?;
                 for logits in logits.chunks_exact(rows.dim()) {
-                    classes
-                        .push(class_or_none(logits).try_into().context("--ogb-submission: a class exceeds 16 bits")?);
+                    classes.push(
+                        class_or_none(logits, &Decision::default())
+                            .try_into()
+                            .context("--ogb-submission: a class exceeds 16 bits")?,
+                    );
                 }
             }
             // Meeting at every block bounds the wait for rank 0 to the time of one block.

@@ -3,7 +3,7 @@
 use super::args::Rows;
 use crate::exit::UsageError;
 use edgecut_trainer::loss::OutputKind;
-use edgecut_trainer::metrics::class_of;
+use edgecut_trainer::metrics::Decision;
 
 /// Values, row by row.
 #[derive(Debug, PartialEq)]
@@ -17,9 +17,9 @@ pub(super) enum Values {
 /// The conversion of outputs into the values to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The class with the greatest logit.
+    /// The class that the decision of the model selects.
     Class,
-    /// 1 for each label whose logit is above 0, else 0.
+    /// 1 for each label whose logit is above its threshold, else 0.
     Labels,
     /// The probabilities of classes (softmax).
     ClassProbabilities,
@@ -56,26 +56,33 @@ fn no_such_rows(name: &str, what: &str) -> UsageError {
 
 impl Values {
     /// Converts rows that the model has computed, `[nodes, width]`.
-    pub(super) fn of(mut rows: Vec<f32>, width: usize, form: Form) -> Self {
+    pub(super) fn of(mut rows: Vec<f32>, width: usize, form: Form, decision: &Decision) -> Self {
         match form {
-            Form::Class => return Self::Classes(rows.chunks_exact(width).map(class_or_none).collect()),
-            Form::Labels => rows.iter_mut().for_each(|logit| *logit = label_of(*logit)),
-            Form::ClassProbabilities => rows.chunks_exact_mut(width).for_each(to_probabilities),
-            Form::LabelProbabilities => rows.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
+            Form::Class => {
+                return Self::Classes(rows.chunks_exact(width).map(|row| class_or_none(row, decision)).collect());
+            }
+            Form::Labels => {
+                for (at, logit) in rows.iter_mut().enumerate().filter(|(_, logit)| !logit.is_nan()) {
+                    *logit = f32::from(u8::from(decision.applies(at % width, *logit)));
+                }
+            }
+            Form::ClassProbabilities => {
+                rows.iter_mut().for_each(|logit| *logit = decision.divided(*logit) as f32);
+                rows.chunks_exact_mut(width).for_each(to_probabilities);
+            }
+            Form::LabelProbabilities => {
+                rows.iter_mut().for_each(|logit| *logit = decision.divided(*logit) as f32);
+                rows.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp()));
+            }
             Form::Numbers => {}
         }
         Self::Numbers(rows)
     }
 }
 
-/// Returns the class with the greatest logit, the first of equal ones, or -1 if a logit is NaN.
-pub(super) fn class_or_none(logits: &[f32]) -> i64 {
-    class_of(logits).unwrap_or(-1)
-}
-
-/// Returns 1 for a label that applies and 0 for one that does not, or NaN if the logit is.
-fn label_of(logit: f32) -> f32 {
-    if logit.is_nan() { logit } else { f32::from(u8::from(logit > 0.0)) }
+/// Returns the class of a row of logits, or -1 if a logit is NaN.
+pub(super) fn class_or_none(logits: &[f32], decision: &Decision) -> i64 {
+    decision.class_of(logits).unwrap_or(-1)
 }
 
 /// Replaces logits by probabilities (softmax).
@@ -93,8 +100,10 @@ mod tests {
     #[test]
     fn logits_become_classes_and_probabilities() {
         let logits = vec![1.0, 3.0, 3.0, f32::NAN, 0.0, 0.0, 1e30, -1e30, 0.0];
-        assert_eq!(Values::of(logits.clone(), 3, Form::Class), Values::Classes(vec![1, -1, 0]));
-        let Values::Numbers(shares) = Values::of(logits, 3, Form::ClassProbabilities) else { panic!("numbers") };
+        assert_eq!(Values::of(logits.clone(), 3, Form::Class, &Decision::default()), Values::Classes(vec![1, -1, 0]));
+        let Values::Numbers(shares) = Values::of(logits, 3, Form::ClassProbabilities, &Decision::default()) else {
+            panic!("numbers")
+        };
         let e = std::f32::consts::E;
         let expected = [1.0 / (1.0 + 2.0 * e * e), e * e / (1.0 + 2.0 * e * e)];
         assert!((shares[0] - expected[0]).abs() < 1e-6 && (shares[2] - expected[1]).abs() < 1e-6, "{shares:?}");
@@ -102,11 +111,28 @@ mod tests {
     }
 
     #[test]
+    fn thresholds_decide_and_temperatures_change_probabilities() {
+        let decision = Decision::default().with_temperature(2.0).with_thresholds(vec![-1.0]);
+        let logits = vec![1.0, 0.0, 3.0, 0.0];
+        assert_eq!(Values::of(logits.clone(), 2, Form::Class, &decision), Values::Classes(vec![1, 0]));
+        let Values::Numbers(shares) = Values::of(logits, 2, Form::ClassProbabilities, &decision) else {
+            panic!("numbers")
+        };
+        assert!((shares[0] - 1.0 / (1.0 + (-0.5_f32).exp())).abs() < 1e-6, "{shares:?}");
+        let labels = Decision::default().with_thresholds(vec![1.0, -1.0]);
+        assert_eq!(Values::of(vec![0.5, -0.5], 2, Form::Labels, &labels), Values::Numbers(vec![0.0, 1.0]));
+    }
+
+    #[test]
     fn logits_of_labels_become_labels_and_probabilities() {
         let logits = vec![-1.0, 0.0, 3.0, f32::NAN];
-        let Values::Numbers(labels) = Values::of(logits.clone(), 2, Form::Labels) else { panic!("numbers") };
+        let Values::Numbers(labels) = Values::of(logits.clone(), 2, Form::Labels, &Decision::default()) else {
+            panic!("numbers")
+        };
         assert_eq!(labels[..3], [0.0, 0.0, 1.0]);
-        let Values::Numbers(shares) = Values::of(logits, 2, Form::LabelProbabilities) else { panic!("numbers") };
+        let Values::Numbers(shares) = Values::of(logits, 2, Form::LabelProbabilities, &Decision::default()) else {
+            panic!("numbers")
+        };
         assert!(
             (shares[0] - 0.268_941_43).abs() < 1e-6 && shares[1] == 0.5 && labels[3].is_nan() && shares[3].is_nan()
         );

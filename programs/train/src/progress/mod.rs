@@ -2,6 +2,7 @@
 
 pub(crate) mod metrics_file;
 pub(crate) mod monitor;
+pub(crate) mod named_values;
 pub(crate) mod reporter;
 pub(crate) mod tensorboard;
 pub(crate) mod traffic_table;

@@ -1,5 +1,6 @@
 //! The state of a run while it trains: for the live display, and over HTTP for Prometheus.
 
+use crate::progress::named_values::NamedValues;
 use edgecut_dist_sampler::{DistGraph, PeerTraffic};
 use edgecut_status::{Answer, PrometheusText, StatusSource};
 use edgecut_trainer::{StepReport, resident_bytes};
@@ -18,8 +19,8 @@ pub(crate) struct Monitor {
 #[derive(Default)]
 struct Training {
     last: Option<StepReport>,
-    /// The metric that selects the best epoch, and its last value.
-    valid: Option<(String, f64)>,
+    /// The metrics of the last validation.
+    valid: Vec<(String, f64)>,
     num_seeds: u64,
     waited: Duration,
     /// The start of the current epoch, and its seeds.
@@ -55,10 +56,14 @@ impl Monitor {
         training.last = Some(*report);
     }
 
-    /// Notes the score of a validation.
-    pub(crate) fn validated(&self, metric: &str, value: Option<f64>) {
-        if let Some(value) = value {
-            self.lock().valid = Some((metric.to_owned(), value));
+    /// Notes the metrics of a validation. An epoch without validation has no values.
+    pub(crate) fn validated(&self, metrics: &NamedValues) {
+        let mut found = Vec::new();
+        for (metric, value) in metrics.iter() {
+            found.extend(value.map(|value| (metric.clone(), value)));
+        }
+        if !found.is_empty() {
+            self.lock().valid = found;
         }
     }
 
@@ -88,8 +93,9 @@ impl Monitor {
         if let Some(rate) = training.seeds_per_second {
             text.gauge("seeds_per_second", "Training seeds of all ranks per second, up to the last step.", rate);
         }
-        if let Some((metric, value)) = &training.valid {
-            text.labeled("valid_metric", "gauge", "Score of the last validation.", "metric", [(metric, value)]);
+        if !training.valid.is_empty() {
+            let values = training.valid.iter().map(|(metric, value)| (metric, value));
+            text.labeled("valid_metric", "gauge", "Scores of the last validation.", "metric", values);
         }
         text.counter("seeds_total", "Training seeds of all ranks.", training.num_seeds);
         let waited = training.waited.as_secs_f64();

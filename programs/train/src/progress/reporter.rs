@@ -7,6 +7,7 @@ use crate::job::process_role::Rank;
 use crate::progress::Progress;
 use crate::progress::metrics_file::MetricsFile;
 use crate::progress::monitor::Monitor;
+use crate::progress::named_values::NamedValues;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
 use crate::settings::effective_config::{Paths, write_config};
@@ -16,11 +17,11 @@ use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{META_FILE, Meta, Report};
 use edgecut_status::{StatusServer, serve_status};
-use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::metrics::{Decision, Metric, OfClass};
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
-    BestModel, EpochCost, EpochReport, HopCost, Observer, ParameterCount, SeedResult, StepReport, WarmStartReport,
-    resident_bytes,
+    BestModel, EpochCost, EpochReport, HopCost, Observer, ParameterCount, SeedResult, StepReport, TestDetails,
+    WarmStartReport, resident_bytes,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -226,12 +227,16 @@ impl Reporter {
 
     /// Reports the result of a model for nodes or graphs. `classes` are the names of the classes.
     pub(crate) fn seed_result(&mut self, result: &SeedResult, classes: Option<&[String]>) -> anyhow::Result<()> {
-        if let Some(confusion) = &result.test_confusion {
-            let mut line = json!({ "split": "test", "counts": confusion.rows() });
-            if let Some(classes) = classes {
-                line["classes"] = json!(classes);
-            }
-            self.line("confusion", line)?;
+        let TestDetails { confusion, classes: counts, curves } = &result.test_details;
+        if let Some(confusion) = confusion {
+            self.line_of_classes("confusion", json!({ "counts": confusion.rows() }), classes)?;
+        }
+        if let Some(counts) = counts {
+            let scores: Vec<Value> = counts.classes().map(json_of_class).collect();
+            self.line_of_classes("classes", json!({ "scores": scores }), classes)?;
+        }
+        if !curves.is_empty() {
+            self.line_of_classes("curves", json!({ "curves": curves }), classes)?;
         }
         if !self.finish(result)? {
             return Ok(());
@@ -245,11 +250,24 @@ impl Reporter {
             result!("validation accuracy {valid}, test accuracy {test}{best}")?;
             best.clear();
         }
-        if !is_accuracy {
-            let [valid, test] = [result.valid_metric, result.test_metric].map(|value| metric.shown(value));
+        for (metric, valid) in result.valid_metrics.iter().filter(|(metric, _)| metric.name() != "accuracy") {
+            let [valid, test] = [valid, result.test_metrics.get(metric)].map(|value| metric.shown(value));
             result!("validation {metric} {valid}, test {metric} {test}{best}")?;
+            best.clear();
+        }
+        if let Some(decision) = &result.decision {
+            result!("{}", words_of(decision))?;
         }
         Ok(())
+    }
+
+    /// Appends a line about the classes of the test data to the metrics file.
+    fn line_of_classes(&mut self, event: &str, mut line: Value, classes: Option<&[String]>) -> anyhow::Result<()> {
+        line["split"] = json!("test");
+        if let Some(classes) = classes {
+            line["classes"] = json!(classes);
+        }
+        self.line(event, line)
     }
 }
 
@@ -266,6 +284,9 @@ pub(crate) trait EpochText<S> {
     /// Returns the fields of the epoch's line in the metrics file that other tasks do not have.
     fn fields(&self, report: &EpochReport<S>) -> Value;
 
+    /// Returns the metrics on the validation data.
+    fn metrics(&self, report: &EpochReport<S>) -> NamedValues;
+
     /// Returns the epoch's line on the terminal.
     fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
 }
@@ -278,6 +299,7 @@ struct EpochLine<'a> {
     train_acc: Option<f64>,
     metric: &'a str,
     valid_metric: Option<f64>,
+    valid_metrics: &'a NamedValues,
     #[serde(flatten)]
     cost: &'a EpochCost,
     #[serde(flatten)]
@@ -314,20 +336,22 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         if report.fold.is_none() {
             self.reporter.last_epoch = report.epoch;
         }
+        let metrics = self.task.metrics(report);
         let line = EpochLine {
             epoch: report.epoch,
             loss: report.loss,
             train_acc: report.train_acc,
             metric: &report.metric,
             valid_metric: report.valid_metric,
+            valid_metrics: &metrics,
             cost: &report.cost,
             of_task: self.task.fields(report),
         };
         self.reporter.line("epoch", line).map_err(std::io::Error::other)?;
         if let Some(events) = &mut self.reporter.events {
-            events.epoch(report)?;
+            events.epoch(report, &metrics)?;
         }
-        self.reporter.monitor.validated(&report.metric, report.valid_metric);
+        self.reporter.monitor.validated(&metrics);
         self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
         if self.reporter.verbose {
             self.reporter.say(&details(&report.cost));
@@ -344,6 +368,35 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         }
         self.reporter.save(best, world)
     }
+}
+
+/// Returns the counts and the scores of a class.
+fn json_of_class(class: OfClass) -> Value {
+    json!({
+        "labelled": class.labelled,
+        "predicted": class.predicted,
+        "correct": class.correct,
+        "precision": class.precision(),
+        "recall": class.recall(),
+        "f1": class.f1(),
+    })
+}
+
+/// Describes the thresholds and the temperature of a model.
+fn words_of(decision: &Decision) -> String {
+    /// The most thresholds that are shown.
+    const MOST: usize = 8;
+    let mut texts = Vec::new();
+    let thresholds = decision.thresholds();
+    if !thresholds.is_empty() {
+        let mut shown: Vec<String> = thresholds.iter().take(MOST).map(|threshold| format!("{threshold:.4}")).collect();
+        if thresholds.len() > MOST {
+            shown.push(format!("… ({} labels)", thresholds.len()));
+        }
+        texts.push(format!("threshold {}", shown.join(", ")));
+    }
+    texts.push(format!("temperature {:.4}", decision.temperature()));
+    texts.join(", ")
 }
 
 /// Formats a number with four digits, or `-` if there is none.

@@ -4,6 +4,7 @@
 //! data, and its checksum, all little-endian. The data is a protobuf message `Event`; numbers of fields below are those of
 //! `event.proto` and `summary.proto`.
 
+use crate::progress::named_values::NamedValues;
 use anyhow::Context;
 use edgecut_trainer::EpochReport;
 use std::fs::File;
@@ -44,20 +45,20 @@ impl EventFile {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(crate) fn epoch<S>(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
+    pub(crate) fn epoch<S>(&mut self, report: &EpochReport<S>, metrics: &NamedValues) -> std::io::Result<()> {
         let cost = &report.cost;
-        let metric = format!("valid/{}", report.metric);
-        let scalars = [
-            ("train/loss", report.loss),
-            ("train/accuracy", report.train_acc),
-            (metric.as_str(), report.valid_metric),
+        let mut scalars = vec![("train/loss".to_owned(), report.loss), ("train/accuracy".to_owned(), report.train_acc)];
+        scalars.extend(metrics.iter().map(|(name, value)| (format!("valid/{name}"), *value)));
+        for (tag, value) in [
             ("seconds/epoch", Some(cost.seconds)),
             ("seconds/waiting for batches", Some(cost.sample_wait_seconds)),
             ("seconds/compute", Some(cost.compute_seconds)),
             ("seconds/all-reduce", Some(cost.allreduce_seconds)),
             ("seconds/validation", Some(cost.eval_seconds)),
             ("network/received bytes", Some(cost.remote_bytes as f64)),
-        ];
+        ] {
+            scalars.push((tag.to_owned(), value));
+        }
         // The folds of a cross-validation have the same epochs.
         let fold = report.fold.map(|fold| format!("fold {fold}/")).unwrap_or_default();
         let mut summary = Message::default();

@@ -25,6 +25,7 @@ pub(super) fn html(runs: &[Run]) -> String {
     page.section("Results", &results(runs));
     page.charts("Curves", &curves(runs));
     page.charts("Predictions on the test data", &predictions(runs));
+    page.section("Precision and recall by class, test data", &class_scores(runs));
     page.charts("Time by phase", &phases(runs));
     page.charts("Time and memory by rank, last epoch", &ranks(runs));
     page.section("Slowest steps", &slowest_steps(runs));
@@ -77,18 +78,28 @@ fn text_of(value: &Value) -> String {
 
 fn curves(runs: &[Run]) -> Vec<String> {
     let metric = runs.first().map_or("metric", Run::metric);
-    vec![
-        curve(runs, "training loss", "loss"),
-        curve(runs, &format!("validation {metric}"), "valid_metric"),
-        curve(runs, "training accuracy", "train_acc"),
-        curve(runs, "seconds per epoch", "seconds"),
-    ]
+    let mut found = vec![
+        curve(runs, "training loss", |run| run.points("loss")),
+        curve(runs, &format!("validation {metric}"), |run| run.points("valid_metric")),
+    ];
+    let mut others: Vec<&str> = Vec::new();
+    for name in runs.iter().flat_map(Run::other_metrics) {
+        if name != metric && !others.contains(&name) {
+            others.push(name);
+        }
+    }
+    for name in others {
+        found.push(curve(runs, &format!("validation {name}"), |run| run.points_of_metric(name)));
+    }
+    found.push(curve(runs, "training accuracy", |run| run.points("train_acc")));
+    found.push(curve(runs, "seconds per epoch", |run| run.points("seconds")));
+    found
 }
 
-fn curve(runs: &[Run], title: &str, field: &str) -> String {
+fn curve(runs: &[Run], title: &str, points: impl Fn(&Run) -> Vec<(f64, f64)>) -> String {
     let mut series = Vec::new();
     for (color, run) in runs.iter().enumerate() {
-        let points = run.points(field);
+        let points = points(run);
         if !points.is_empty() {
             series.push(Series { name: run.name.clone(), color, points });
         }
@@ -148,8 +159,54 @@ fn predictions(runs: &[Run]) -> Vec<String> {
     for run in runs {
         let several = if runs.len() > 1 { format!("{}: ", run.name) } else { String::new() };
         found.push(confusion(&several, run) + &histogram(&several, &run.histogram));
+        found.push(class_curves(
+            &format!("{several}ROC curve"),
+            "false positive rate, true positive rate",
+            run,
+            &["false_positive_rate", "recall"],
+        ));
+        found.push(class_curves(
+            &format!("{several}precision-recall curve"),
+            "recall, precision",
+            run,
+            &["recall", "precision"],
+        ));
     }
     found
+}
+
+/// Draws a line per class, by two fields of its points.
+fn class_curves(title: &str, axes: &str, run: &Run, [x, y]: &[&str; 2]) -> String {
+    let mut series = Vec::new();
+    for (color, fields) in run.curves.iter().enumerate() {
+        let class = number(fields, "class") as usize;
+        let mut points = Vec::new();
+        for point in fields.get("points").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
+            points.push((number(point, x), number(point, y)));
+        }
+        if *x == "false_positive_rate" {
+            points.insert(0, (0.0, 0.0));
+        }
+        series.push(Series { name: run.class_name(class), color, points });
+    }
+    lines(title, axes, &series)
+}
+
+/// Returns a table of the classes of each run.
+fn class_scores(runs: &[Run]) -> String {
+    let head =
+        ["run", "class", "seeds", "predicted", "correct", "precision", "recall", "F1"].map(String::from).to_vec();
+    let mut rows = vec![head];
+    for run in runs {
+        for (class, fields) in run.class_scores.iter().enumerate() {
+            let mut row = vec![run.name.clone(), run.class_name(class)];
+            for field in ["labelled", "predicted", "correct", "precision", "recall", "f1"] {
+                row.push(number_of(fields, field).map_or_else(|| "-".to_owned(), shown));
+            }
+            rows.push(row);
+        }
+    }
+    table(&rows)
 }
 
 /// Draws the predictions by label. The color of a cell is its share of the seeds of its label. Large matrices become a
@@ -160,10 +217,7 @@ fn confusion(prefix: &str, run: &Run) -> String {
     if counts.iter().any(|row| row.len() != num_classes) {
         return String::new();
     }
-    let mut names = run.classes.clone();
-    if names.len() != num_classes {
-        names = (0..num_classes).map(|class| class.to_string()).collect();
-    }
+    let names: Vec<String> = (0..num_classes).map(|class| run.class_name(class)).collect();
     let mut shares: Vec<Vec<f64>> = Vec::new();
     for row in counts {
         let sum: f64 = row.iter().sum();

@@ -16,6 +16,10 @@ pub(super) struct Run {
     pub(super) partition: Map<String, Value>,
     /// The number of test seeds by label and predicted class. Empty for link prediction.
     pub(super) confusion: Vec<Vec<f64>>,
+    /// The counts and scores of each class or label of the test data. Empty for numbers and link prediction.
+    pub(super) class_scores: Vec<Map<String, Value>>,
+    /// The ROC and precision-recall curves of classes or labels of the test data.
+    pub(super) curves: Vec<Map<String, Value>>,
     /// The names of the classes. Empty if they have none.
     pub(super) classes: Vec<String>,
     /// The numbers of positive and negative test edges by score. Empty for classification.
@@ -56,6 +60,8 @@ impl Run {
             traffic: Vec::new(),
             partition: Map::new(),
             confusion: Vec::new(),
+            class_scores: Vec::new(),
+            curves: Vec::new(),
             classes: Vec::new(),
             histogram: Vec::new(),
             result: Map::new(),
@@ -73,9 +79,15 @@ impl Run {
                 Some("confusion") => {
                     let rows = fields.get("counts").and_then(Value::as_array);
                     run.confusion = rows.into_iter().flatten().map(numbers).collect();
-                    let classes = fields.get("classes").and_then(Value::as_array);
-                    let names = classes.into_iter().flatten().filter_map(Value::as_str);
-                    run.classes = names.map(str::to_owned).collect();
+                    run.classes = class_names(&fields);
+                }
+                Some("classes") => {
+                    run.classes = class_names(&fields);
+                    run.class_scores = objects(fields.remove("scores"));
+                }
+                Some("curves") => {
+                    run.classes = class_names(&fields);
+                    run.curves = objects(fields.remove("curves"));
                 }
                 Some("histogram") => {
                     let counts =
@@ -116,6 +128,56 @@ impl Run {
     pub(super) fn metric(&self) -> &str {
         self.epochs.iter().find_map(|fields| fields.get("metric")?.as_str()).unwrap_or("metric")
     }
+
+    /// Returns the names of the other metrics.
+    pub(super) fn other_metrics(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for fields in &self.epochs {
+            let metrics = fields.get(VALID_METRICS).and_then(Value::as_object);
+            for name in metrics.into_iter().flat_map(Map::keys) {
+                if name != self.metric() && !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// Returns the points of a metric on the validation data, as [`points`](Self::points).
+    pub(super) fn points_of_metric(&self, metric: &str) -> Vec<(f64, f64)> {
+        let mut points = Vec::new();
+        for (at, fields) in (1_u32..).zip(&self.epochs) {
+            let value = fields.get(VALID_METRICS).and_then(|metrics| metrics.get(metric)?.as_f64());
+            points.extend(value.map(|value| (f64::from(at), value)));
+        }
+        points
+    }
+
+    /// Returns the name of a class: that of the tables, or its number.
+    pub(super) fn class_name(&self, class: usize) -> String {
+        self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
+    }
+}
+
+/// The field of an epoch with the values of all metrics.
+const VALID_METRICS: &str = "valid_metrics";
+
+/// Returns the names of the classes of a line.
+fn class_names(fields: &Map<String, Value>) -> Vec<String> {
+    let classes = fields.get("classes").and_then(Value::as_array);
+    classes.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the objects of an array.
+fn objects(array: Option<Value>) -> Vec<Map<String, Value>> {
+    let Some(Value::Array(values)) = array else { return Vec::new() };
+    let mut objects = Vec::with_capacity(values.len());
+    for value in values {
+        if let Value::Object(fields) = value {
+            objects.push(fields);
+        }
+    }
+    objects
 }
 
 fn attempt_of(fields: &Map<String, Value>) -> u64 {

@@ -13,6 +13,7 @@ use edgecut_dist_sampler::SamplerConfig;
 use edgecut_gnn::ops::Precision;
 use edgecut_graph::{GraphDataset, Meta};
 use edgecut_trainer::loss::{AnyLoss, LossSettings, OutputKind};
+use edgecut_trainer::metrics::Decision;
 use edgecut_trainer::model_file::{
     ModelFileError, ModelTask, NewEmbeddings, ReadData, SavedEmbeddings, SavedTask, TrainedOn, read_network,
 };
@@ -87,6 +88,11 @@ impl<'a> SavedModel<'a> {
                 Err(why) => bail!("{}: {why}", self.path.display()),
             },
         }
+    }
+
+    /// Returns the thresholds and the temperature that the training has chosen.
+    pub(crate) fn decision(&self) -> Decision {
+        self.task.decision.clone().unwrap_or_default()
     }
 
     /// Returns the sampler by which the model is evaluated: `own`, which the flags describe, with the settings of the

@@ -4,6 +4,7 @@ mod outputs;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
+use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::number;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
@@ -193,22 +194,40 @@ fn words(flags: &[(String, String)]) -> String {
     flags.iter().map(|(flag, value)| format!("--{flag} {value}")).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the names of the metrics after the one that runs are compared by.
+fn other_metrics(runs: &[Run]) -> Vec<String> {
+    let Some(scores) = runs.iter().find_map(|run| run.scores.as_ref()) else { return Vec::new() };
+    scores.valid_metrics.iter().skip(1).map(|(name, _)| name.clone()).collect()
+}
+
+fn value_of(values: &NamedValues, name: &str) -> Option<f64> {
+    values.iter().find(|(other, _)| other == name).and_then(|(_, value)| *value)
+}
+
 /// Formats a line per run, with a column per flag.
 fn table(runs: &[Run]) -> String {
     let flags = runs.first().map(|run| run.flags.as_slice()).unwrap_or_default();
     let metric = runs.iter().find_map(|run| Some(run.scores.as_ref()?.metric.as_str())).unwrap_or("score");
+    let others = other_metrics(runs);
     let head = flags.iter().map(|(flag, _)| flag.clone());
     let head: Vec<String> = std::iter::once("run".to_owned())
         .chain(head)
-        .chain([format!("valid {metric}"), format!("test {metric}"), "epoch".into(), "seconds".into()])
+        .chain([format!("valid {metric}"), format!("test {metric}")])
+        .chain(others.iter().flat_map(|other| [format!("valid {other}"), format!("test {other}")]))
+        .chain(["epoch".into(), "seconds".into()])
         .collect();
     let mut rows = vec![head];
     for run in runs {
         let values = run.flags.iter().map(|(_, value)| value.clone());
-        let outcome = match run.error {
-            Some(_) => ["failed".to_owned(), "-".into()],
-            None => [number(run.valid()), number(run.test())],
+        let mut outcome = match run.error {
+            Some(_) => vec!["failed".to_owned(), "-".into()],
+            None => vec![number(run.valid()), number(run.test())],
         };
+        for other in &others {
+            let scores = run.scores.as_ref();
+            outcome.push(number(scores.and_then(|scores| value_of(&scores.valid_metrics, other))));
+            outcome.push(number(scores.and_then(|scores| value_of(&scores.test_metrics, other))));
+        }
         let epoch = run.scores.as_ref().and_then(|scores| scores.best_epoch);
         let epoch = epoch.map_or_else(|| "-".into(), |epoch| epoch.to_string());
         let rest = outcome.into_iter().chain([epoch, format!("{:.1}", run.seconds)]);

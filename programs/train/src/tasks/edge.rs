@@ -61,7 +61,7 @@ impl TaskProgram for EdgeTask {
                     .into()
             ));
         }
-        Ok(EdgeTrainingConfig { training, metric: args.own.objective.metric, ..args.own.task.settings.clone() })
+        Ok(EdgeTrainingConfig { training, scoring: args.own.objective.scoring(), ..args.own.task.settings.clone() })
     }
 
     fn common(config: &mut EdgeTrainingConfig) -> CommonConfig<'_> {
@@ -106,6 +106,7 @@ impl TaskProgram for EdgeTask {
         let TaskRun { args, config, data, world, device, .. } = run;
         let Open { model, config: model_config, embeddings, outputs } = open;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
+        config.scoring.decision = saved.decision();
         // The model has an edge type of its own.
         config.edge_type.get_or_insert_with(|| model_config.edge_type_name());
         let own = &args.own.task.settings;

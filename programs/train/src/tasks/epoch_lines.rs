@@ -1,5 +1,6 @@
 //! The lines of epochs of models for nodes, edges and graphs.
 
+use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, cost, number, percent, shown};
 use edgecut_trainer::{EpochReport, SeedScores};
 use serde_json::{Value, json};
@@ -12,16 +13,25 @@ pub(super) fn train(report: &EpochReport<SeedScores>) -> String {
     }
 }
 
-/// Formats the scores on the validation data: the accuracy if it is defined, and the metric that selects the best epoch.
+/// Formats the scores on the validation data: the accuracy if it is defined, and the metrics.
 pub(super) fn valid(report: &EpochReport<SeedScores>) -> String {
     let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
-    if report.metric == "accuracy" {
-        return percent(accuracy);
+    let mut texts = Vec::new();
+    if accuracy.is_some() || report.metric == "accuracy" {
+        texts.push(percent(accuracy));
     }
-    let metric = format!("{} {}", report.metric, shown(&report.metric, report.valid_metric));
-    match accuracy {
-        Some(accuracy) => format!("{}, {metric}", percent(Some(accuracy))),
-        None => metric,
+    for (name, value) in valid_metrics(report).iter().filter(|(name, _)| name != "accuracy") {
+        texts.push(format!("{name} {}", shown(name, *value)));
+    }
+    texts.join(", ")
+}
+
+/// Returns the metrics on the validation data; the one that selects the best epoch without a value if there was no
+/// validation.
+pub(super) fn valid_metrics(report: &EpochReport<SeedScores>) -> NamedValues {
+    match &report.valid {
+        Some(valid) => (&valid.metrics).into(),
+        None => vec![(report.metric.clone(), None)].into(),
     }
 }
 
@@ -32,6 +42,10 @@ impl EpochText<SeedScores> for SeedText {
     fn fields(&self, report: &EpochReport<SeedScores>) -> Value {
         let valid_acc = report.valid.as_ref().and_then(|valid| valid.accuracy);
         json!({ "seeds": report.num_seeds, "valid_acc": valid_acc })
+    }
+
+    fn metrics(&self, report: &EpochReport<SeedScores>) -> NamedValues {
+        valid_metrics(report)
     }
 
     fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {

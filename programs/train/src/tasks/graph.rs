@@ -9,10 +9,11 @@ use crate::args::start::StartArgs;
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
+use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter, number};
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::{Setting, check_flags};
-use crate::tasks::epoch_lines::{train, valid};
+use crate::tasks::epoch_lines::{train, valid, valid_metrics};
 use crate::tasks::{
     CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
 };
@@ -27,7 +28,7 @@ use edgecut_graph::small_graphs::{
 };
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::checkpoint::DataIdentity;
-use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
+use edgecut_trainer::graph::{CrossValidationResult, FoldScores, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::inference::WantedRows;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::metrics::Metric;
@@ -165,7 +166,7 @@ impl TaskProgram for GraphTask {
                 None => Packing::Graphs(training.batch_size as usize),
             },
             fit: training.fit.settings.clone(),
-            metric: objective.metric,
+            scoring: objective.scoring(),
             concurrency: training.concurrency as usize,
             prefetch_bytes: usize::try_from(training.prefetch_bytes).unwrap_or(usize::MAX),
             ..training.model.settings.clone()
@@ -229,6 +230,7 @@ impl TaskProgram for GraphTask {
         check_flags(&args.given, saved.path, &settings_of(&args.own.training.conv, config, &open.config))?;
         saved.check_graphs(graphs, &open.config)?;
         config.step.loss = saved.loss(config.step.loss.take())?;
+        config.scoring.decision = saved.decision();
         let result = B::evaluate_graph(graphs, &split, config, (&open.model, &open.config), world, device);
         Ok(GraphOutcome::Split(result.with_context(|| format!("evaluate {}", saved.path.display()))?))
     }
@@ -253,6 +255,8 @@ impl Outcome for GraphOutcome {
                 higher_is_better: result.metric.higher_is_better(),
                 valid: result.mean,
                 test: Some(result.mean),
+                valid_metrics: means(result),
+                test_metrics: means(result),
                 best_epoch: None,
             }),
             Self::Split(result) => result.scores(),
@@ -335,12 +339,19 @@ fn description(graphs: &GraphDataset) -> String {
     )
 }
 
+/// Returns the means of all metrics over the folds.
+fn means(result: &CrossValidationResult) -> NamedValues {
+    let mut values = vec![(result.metric.to_string(), Some(result.mean))];
+    values.extend(result.others.iter().map(|other| (other.metric.to_string(), other.mean)));
+    values.into()
+}
+
 /// Reports the result of a cross-validation.
 fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyhow::Result<()> {
     if !reporter.finish(result)? {
         return Ok(());
     }
-    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs } = result;
+    let CrossValidationResult { protocol, metric, test, mean, deviation, epochs, others } = result;
     for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
         result!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, metric.shown(Some(*test)))?;
     }
@@ -350,6 +361,13 @@ fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult) -> anyh
         test.len(),
         protocol.explanation()
     )?;
+    for FoldScores { metric, mean, deviation, .. } in others {
+        let shown = match mean.zip(*deviation) {
+            Some((mean, deviation)) => metric.shown_with_deviation(mean, deviation),
+            None => "-".to_owned(),
+        };
+        result!("test {metric} {shown}")?;
+    }
     Ok(())
 }
 
@@ -363,6 +381,10 @@ impl EpochText<SeedScores> for GraphText {
     fn fields(&self, report: &EpochReport<SeedScores>) -> Value {
         let valid_acc = report.valid.as_ref().and_then(|valid| valid.accuracy);
         json!({ "fold": report.fold, "graphs": report.num_seeds, "valid_acc": valid_acc })
+    }
+
+    fn metrics(&self, report: &EpochReport<SeedScores>) -> NamedValues {
+        valid_metrics(report)
     }
 
     fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {

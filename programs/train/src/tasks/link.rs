@@ -2,6 +2,7 @@
 
 use crate::args::conv::OnNodes;
 use crate::exit::UsageError;
+use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::{EpochText, Reporter, cost, number, percent};
 use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
@@ -18,7 +19,7 @@ use edgecut_trainer::inference::{PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::link::{
     LinkEvaluation, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds, target_edge_types,
 };
-use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::metrics::{Metric, MetricList};
 use edgecut_trainer::model_file::{ModelTask, TrainedOn};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
 use edgecut_trainer::{EpochReport, LrSchedule, TrainingBackend};
@@ -56,12 +57,13 @@ impl TaskProgram for LinkTask {
     fn check(args: &TaskArgs<Self>) -> Result<(), UsageError> {
         let links = &args.own.task.settings;
         let is_filtered = links.eval_negatives == LinkEvaluation::Filtered;
-        if matches!(links.metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) && is_filtered {
-            return Err(UsageError(format!(
-                "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number \
-                 or given",
-                links.metric
-            )));
+        for metric in links.metric.iter().filter(|_| is_filtered) {
+            if matches!(metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) {
+                return Err(UsageError(format!(
+                    "--metric {metric} needs sampled or given negatives, but --eval-negatives is all: give \
+                     --eval-negatives a number or given"
+                )));
+            }
         }
         if links.rank == RankedEnds::Both && !is_filtered {
             return Err(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
@@ -122,8 +124,8 @@ impl TaskProgram for LinkTask {
         Ok(None)
     }
 
-    fn epoch_text(_args: &TaskArgs<Self>) -> impl EpochText<LinkScores> {
-        LinkText
+    fn epoch_text(args: &TaskArgs<Self>) -> impl EpochText<LinkScores> {
+        LinkText { metrics: args.own.task.settings.metric.clone() }
     }
 
     fn train<B: TrainingBackend>(run: TaskRun<'_, Self, B>) -> anyhow::Result<LinkResult> {
@@ -181,6 +183,10 @@ impl Outcome for LinkResult {
         if let Some(histogram) = &self.test.histogram {
             reporter.line("histogram", histogram)?;
         }
+        if !self.test.curves.is_empty() {
+            let line = json!({ "split": "test", "curves": self.test.curves, "classes": ["negatives", "edges"] });
+            reporter.line("curves", line)?;
+        }
         if !reporter.finish(self)? {
             return Ok(());
         }
@@ -198,6 +204,8 @@ impl Outcome for LinkResult {
             higher_is_better: true,
             valid,
             test: self.test.get(metric),
+            valid_metrics: values_of(&self.valid, &self.metrics),
+            test_metrics: values_of(&self.test, &self.metrics),
             best_epoch: Some(self.best_epoch),
         })
     }
@@ -329,7 +337,7 @@ fn gives_negatives(config: &LinkTrainingConfig, graph: &DistGraph) -> anyhow::Re
 fn words(scores: &LinkScores) -> String {
     let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();
     let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
-    let hits = scores.hits_at.map(|(depth, share)| format!(", @{depth} {share:.4}")).unwrap_or_default();
+    let hits: String = scores.hits_at.iter().map(|(depth, share)| format!(", @{depth} {share:.4}")).collect();
     format!(
         "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges{}",
         number(scores.mrr),
@@ -349,12 +357,27 @@ fn left_out(edges: u64) -> String {
     }
 }
 
+/// Returns the values of metrics.
+fn values_of(scores: &LinkScores, metrics: &MetricList<LinkMetric>) -> NamedValues {
+    let mut values = Vec::new();
+    for metric in metrics.iter() {
+        values.push((metric.to_string(), scores.get(metric)));
+    }
+    values.into()
+}
+
 /// The report of an epoch of link prediction.
-struct LinkText;
+struct LinkText {
+    metrics: MetricList<LinkMetric>,
+}
 
 impl EpochText<LinkScores> for LinkText {
     fn fields(&self, report: &EpochReport<LinkScores>) -> Value {
         json!({ "seeds": report.num_seeds, "left_out": report.left_out, "valid": report.valid })
+    }
+
+    fn metrics(&self, report: &EpochReport<LinkScores>) -> NamedValues {
+        values_of(report.valid.as_ref().unwrap_or(&LinkScores::default()), &self.metrics)
     }
 
     fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {

@@ -45,7 +45,7 @@ impl TaskProgram for NodeTask {
 
     fn config(args: &TaskArgs<Self>, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
         let training = args.training_config(num_workers)?;
-        Ok(NodeTrainingConfig { training, metric: args.own.objective.metric })
+        Ok(NodeTrainingConfig { training, scoring: args.own.objective.scoring() })
     }
 
     fn common(config: &mut NodeTrainingConfig) -> CommonConfig<'_> {
@@ -106,6 +106,7 @@ impl TaskProgram for NodeTask {
         let TaskRun { args, config, data, world, device, .. } = run;
         let Open { model, config: model_config, embeddings, outputs } = open;
         config.training.step.loss = saved.loss(config.training.step.loss.take())?;
+        config.scoring.decision = saved.decision();
         check_flags(
             &args.given,
             saved.path,

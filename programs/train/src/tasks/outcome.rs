@@ -1,7 +1,9 @@
 //! The results of tasks, and their scores, by which a sweep compares runs.
 
+use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::Reporter;
 use edgecut_trainer::SeedResult;
+use edgecut_trainer::metrics::{Metric, MetricValues};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,6 +31,9 @@ pub(crate) struct Scores {
     pub(crate) valid: f64,
     /// The metric on the test data; `None` without test data.
     pub(crate) test: Option<f64>,
+    /// All metrics on the validation data, and on the test data.
+    pub(crate) valid_metrics: NamedValues,
+    pub(crate) test_metrics: NamedValues,
     /// The selected epoch; `None` for a cross-validation, which has one per fold.
     pub(crate) best_epoch: Option<u64>,
 }
@@ -44,9 +49,20 @@ impl Outcome for SeedResult {
             higher_is_better: self.metric.higher_is_better(),
             valid: self.valid_metric.ok_or_else(|| no_score(self.metric.name()))?,
             test: self.test_metric,
+            valid_metrics: in_order(&self.valid_metrics, self.metric),
+            test_metrics: in_order(&self.test_metrics, self.metric),
             best_epoch: Some(self.best_epoch),
         })
     }
+}
+
+/// Returns the values of metrics, the one that selects the best epoch first. A result that was read has no order.
+fn in_order(values: &MetricValues, first: Metric) -> NamedValues {
+    let mut named = vec![(first.to_string(), values.get(first))];
+    named.extend(
+        values.iter().filter(|(metric, _)| *metric != first).map(|(metric, value)| (metric.to_string(), value)),
+    );
+    named.into()
 }
 
 /// Returns the error of a result without a score on the validation data.
@@ -58,9 +74,9 @@ pub(super) fn no_score(metric: &str) -> String {
 mod tests {
     use super::*;
     use crate::tasks::TASKS;
+    use edgecut_trainer::TestDetails;
     use edgecut_trainer::graph::{CrossValidationResult, Protocol};
     use edgecut_trainer::link::{LinkMetric, LinkResult, LinkScores};
-    use edgecut_trainer::metrics::Metric;
     use serde::Serialize;
 
     /// Returns the scores of a result that a run of a task has written.
@@ -77,7 +93,9 @@ mod tests {
             LinkMetric::HitsAt(1) => scores.hits_at_1 = Some(value),
             LinkMetric::HitsAt(3) => scores.hits_at_3 = Some(value),
             LinkMetric::HitsAt(10) => scores.hits_at_10 = Some(value),
-            LinkMetric::HitsAt(depth) => scores.hits_at = Some((depth, value)),
+            LinkMetric::HitsAt(depth) => {
+                scores.hits_at.insert(depth, value);
+            }
             LinkMetric::RocAuc => scores.roc_auc = Some(value),
             LinkMetric::AveragePrecision => scores.average_precision = Some(value),
         }
@@ -91,7 +109,8 @@ mod tests {
             let metric: LinkMetric = name.parse().expect("a metric");
             let valid = link_scores(metric, 0.25);
             let test = link_scores(metric, 0.75);
-            let found = read("link", &LinkResult { best_epoch: 4, metric, valid, test }).expect("scores");
+            let found = read("link", &LinkResult { best_epoch: 4, metric, metrics: metric.into(), valid, test })
+                .expect("scores");
             assert_eq!(
                 found,
                 Scores {
@@ -99,6 +118,8 @@ mod tests {
                     higher_is_better: true,
                     valid: 0.25,
                     test: Some(0.75),
+                    valid_metrics: vec![(name.into(), Some(0.25))].into(),
+                    test_metrics: vec![(name.into(), Some(0.75))].into(),
                     best_epoch: Some(4)
                 },
                 "the metric {name}"
@@ -112,11 +133,21 @@ mod tests {
                 metric,
                 valid_metric: Some(0.5),
                 test_metric: None,
-                test_confusion: None,
+                valid_metrics: [(metric, Some(0.5))].into_iter().collect(),
+                test_metrics: [(metric, None)].into_iter().collect(),
+                decision: None,
+                test_details: TestDetails::default(),
             };
             let higher_is_better = metric.higher_is_better();
-            let expected =
-                Scores { metric: metric.to_string(), higher_is_better, valid: 0.5, test: None, best_epoch: Some(3) };
+            let expected = Scores {
+                metric: metric.to_string(),
+                higher_is_better,
+                valid: 0.5,
+                test: None,
+                valid_metrics: vec![(metric.to_string(), Some(0.5))].into(),
+                test_metrics: vec![(metric.to_string(), None)].into(),
+                best_epoch: Some(3),
+            };
             for task in ["node", "edge", "graph"] {
                 assert_eq!(read(task, &result).as_ref(), Ok(&expected), "{task}");
             }
@@ -131,12 +162,15 @@ mod tests {
                 mean: 0.625,
                 deviation: 0.125,
                 epochs: vec![1, 2],
+                others: Vec::new(),
             };
             let expected = Scores {
                 metric: metric.to_string(),
                 higher_is_better,
                 valid: 0.625,
                 test: Some(0.625),
+                valid_metrics: vec![(metric.to_string(), Some(0.625))].into(),
+                test_metrics: vec![(metric.to_string(), Some(0.625))].into(),
                 best_epoch: None,
             };
             assert_eq!(read("graph", &folds), Ok(expected));

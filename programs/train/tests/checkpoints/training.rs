@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     /// The epoch, the loss, the training accuracy and the metric of each epoch.
     pub(crate) epochs: Vec<[Value; 4]>,
     pub(crate) result: Value,
-    /// The bytes of the saved model's tensors by name, with those of the embeddings of each rank.
+    /// The bytes of the saved model's tensors by name, with those of the embeddings of each rank, and its task.
     pub(crate) model: BTreeMap<String, Vec<u8>>,
 }
 
@@ -87,6 +87,11 @@ impl Training {
 
     pub(crate) fn model(&self) -> BTreeMap<String, Vec<u8>> {
         let mut all = tensors(&self.path("model"), "");
+        let bytes = std::fs::read(self.path("model")).expect("a model");
+        let (_, header) = SafeTensors::read_metadata(&bytes).expect("safetensors");
+        // With the thresholds and the temperature.
+        let task = header.metadata().as_ref().and_then(|metadata| metadata.get("task")).expect("a task");
+        all.insert("task".to_owned(), task.clone().into_bytes());
         let Ok(shards) = std::fs::read_dir(self.path("model.embeddings")) else { return all };
         for shard in shards {
             let path = shard.expect("a file").path();
@@ -174,7 +179,8 @@ pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
     let more =
         ["--nproc-per-node", nproc, "--class-weights", "balanced", "--dropout", "0.2", "--node-embeddings", "v0=3"];
-    let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more].concat());
+    let chosen = ["--metric", "roc-auc,macro-f1", "--threshold", "best-f1", "--calibrate"];
+    let training = Training::new(&["edge"], Some(&parts.path), &[&flags[..], &more, &chosen].concat());
     (parts, training)
 }
 

@@ -27,9 +27,9 @@ impl MetricState for Accuracy {
             self.correct += u64::from(found == Some(label));
             self.all += 1;
         }
-        for (&logit, &label) in outputs.values().iter().zip(target.numbers()) {
+        for ((applies, &logit), &label) in outputs.labels().zip(outputs.values()).zip(target.numbers()) {
             if !label.is_nan() {
-                self.correct += u64::from(!logit.is_nan() && (logit > 0.0) == (label > 0.5));
+                self.correct += u64::from(!logit.is_nan() && applies == (label > 0.5));
                 self.all += 1;
             }
         }

@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod average_precision;
+mod calibration_error;
+mod log_loss;
 mod macro_f1;
 mod macro_precision;
 mod mae;
@@ -27,6 +29,8 @@ metrics! {
     micro_f1,
     macro_f1,
     macro_precision,
+    log_loss,
+    calibration_error,
     rmse,
     mae,
     r2,

@@ -1,0 +1,35 @@
+//! The values of metrics by their names.
+
+use edgecut_trainer::metrics::MetricValues;
+use serde::{Serialize, Serializer};
+use std::ops::Deref;
+
+/// The values of metrics by their names, in the order of the request; the first metric selects the best epoch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct NamedValues(Vec<(String, Option<f64>)>);
+
+impl Deref for NamedValues {
+    type Target = [(String, Option<f64>)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<Vec<(String, Option<f64>)>> for NamedValues {
+    fn from(values: Vec<(String, Option<f64>)>) -> Self {
+        Self(values)
+    }
+}
+
+impl From<&MetricValues> for NamedValues {
+    fn from(values: &MetricValues) -> Self {
+        Self(values.iter().map(|(metric, value)| (metric.to_string(), value)).collect())
+    }
+}
+
+impl Serialize for NamedValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}

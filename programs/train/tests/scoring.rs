@@ -1,0 +1,177 @@
+//! Several metrics, thresholds and calibration: what runs print and write, what models keep, and what predictions do with it.
+
+use crate::programs;
+
+use programs::{
+    TRAIN, edge_parts, error_of, fake_parts, json_of, link_parts, node, predicted, program, run, stderr, succeeded,
+    train, trained, unplace,
+};
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Returns the lines of a metrics file with an event.
+fn lines(path: &Path, event: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("the metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["event"] == event).collect()
+}
+
+fn object(value: &Value) -> &Map<String, Value> {
+    value.as_object().unwrap_or_else(|| panic!("{value} is not an object"))
+}
+
+/// Returns the columns after the ids of a file of predictions.
+fn columns_of(out: &Path, num_ids: usize) -> Vec<Vec<f64>> {
+    let text = std::fs::read_to_string(out.join("predictions-00000-of-00001.csv")).expect("predictions");
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split(',').skip(num_ids).map(|cell| cell.parse().expect("a number")).collect()).collect()
+}
+
+#[test]
+fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
+    let parts = edge_parts(2, false);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    let metrics = file("metrics.jsonl");
+    let report = file("report.html");
+    let names = "average-precision,macro-f1,log-loss";
+    let outputs = ["--metrics", metrics.to_str().expect("UTF-8"), "--report", report.to_str().expect("UTF-8")];
+    let chosen = ["--metric", names, "--threshold", "best-f1", "--calibrate"];
+    let found = trained("edge", &parts.path, &file("model"), &[&chosen[..], &outputs].concat());
+    for split in ["valid_metrics", "test_metrics"] {
+        assert_eq!(object(&found[split]).len(), 3, "{found}");
+    }
+    assert_eq!(found["valid_metric"], found["valid_metrics"]["average-precision"]);
+    let logit = found["decision"]["logit_thresholds"][0].as_f64().expect("a threshold");
+    let temperature = found["decision"]["temperature"].as_f64().expect("a temperature");
+    assert!(temperature > 0.0 && temperature != 1.0, "{found}");
+
+    // Every epoch has all metrics, and the report shows them.
+    let epochs = lines(&metrics, "epoch");
+    assert!(epochs.len() == 4 && epochs.iter().all(|epoch| object(&epoch["valid_metrics"]).len() == 3));
+    let scores = lines(&metrics, "classes").remove(0)["scores"].clone();
+    let confusion = lines(&metrics, "confusion").remove(0)["counts"].clone();
+    assert_eq!(scores[1]["correct"], confusion[1][1]);
+    let of_class = |field: &str| scores[1][field].as_f64().unwrap_or_else(|| panic!("{field} of {scores}"));
+    assert_eq!(of_class("recall"), of_class("correct") / of_class("labelled"));
+    let curve = lines(&metrics, "curves").remove(0)["curves"][0].clone();
+    assert_eq!(curve["positives"], scores[1]["labelled"]);
+    let points = curve["points"].as_array().expect("points");
+    let last = points.last().expect("a point");
+    assert!(
+        (2..=202).contains(&points.len()) && last["recall"] == 1.0 && last["false_positive_rate"] == 1.0,
+        "{curve}"
+    );
+    let page = std::fs::read_to_string(&report).expect("the report");
+    for part in ["validation macro-f1", "ROC curve", "precision-recall curve", "Precision and recall by class"] {
+        assert!(page.contains(part), "{part}");
+    }
+
+    // An evaluation of the saved model has the same decision without flags, and so do predictions.
+    let mut command = train("edge", &parts.path);
+    command.arg("--load-model").arg(file("model")).args(["--nproc-per-node", "2", "--json", "--metric", names]);
+    let evaluated = json_of(run(&mut command));
+    assert_eq!(evaluated["decision"], found["decision"]);
+    let flags = ["--edges", "test", "--format", "csv"];
+    predicted(&parts.path, &file("model"), &file("classes"), &flags);
+    predicted(&parts.path, &file("model"), &file("shares"), &[&flags[..], &["--output", "probability"]].concat());
+    predicted(&parts.path, &file("model"), &file("logits"), &[&flags[..], &["--output", "logit"]].concat());
+    let classes = columns_of(&file("classes"), 2);
+    let shares = columns_of(&file("shares"), 2);
+    let logits = columns_of(&file("logits"), 2);
+    let mut num_positive = 0;
+    for ((class, shares), logits) in classes.iter().zip(&shares).zip(&logits) {
+        let score = (logits[1] - logits[0]) / temperature;
+        assert!((shares[1] - 1.0 / (1.0 + (-score).exp())).abs() < 1e-4, "{shares:?} {logits:?}");
+        if (score - logit).abs() > 1e-4 {
+            assert_eq!(class[0], f64::from(u8::from(score > logit)), "{logits:?}");
+        }
+        num_positive += u32::from(class[0] == 1.0);
+    }
+    assert!(num_positive > 0 && (num_positive as usize) < classes.len());
+    let given = trained("edge", &parts.path, &file("given"), &["--threshold", "0.9", "--metric", "accuracy"]);
+    let logit = given["decision"]["logit_thresholds"][0].as_f64().expect("a threshold");
+    assert!((logit - 9.0_f64.ln()).abs() < 1e-9 && given["decision"]["temperature"] == 1.0, "{given}");
+}
+
+#[test]
+fn all_metrics_of_links_are_in_every_output() {
+    let parts = link_parts(1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let metrics = folder.path().join("metrics.jsonl");
+    let mut command = train("link", &parts.path);
+    command.args(["--hidden-channels", "8", "--num-epochs", "2", "--json", "--metric", "mrr,hits@5,hits@20,roc-auc"]);
+    let found = json_of(run(command.arg("--metrics").arg(&metrics)));
+    let edges = found["test"]["edges"].as_u64();
+    for split in ["valid", "test"] {
+        let hits = ["hits@5", "hits@20"].map(|name| found[split][name].as_f64().expect("a share of hits"));
+        assert!(hits[0] <= hits[1] && found[split]["roc_auc"].is_number(), "{found}");
+        assert!(found[split]["average_precision"].is_null(), "it was not asked for: {found}");
+    }
+    let curve = lines(&metrics, "curves").remove(0)["curves"][0].clone();
+    assert_eq!((curve["positives"].as_u64(), curve["negatives"].as_u64()), (edges, edges.map(|edges| 100 * edges)));
+    let epochs = lines(&metrics, "epoch");
+    let names: Vec<&String> = object(&epochs[1]["valid_metrics"]).keys().collect();
+    assert_eq!(names, ["hits@20", "hits@5", "mrr", "roc-auc"]);
+    assert_eq!(epochs[1]["valid_metric"], epochs[1]["valid_metrics"]["mrr"]);
+}
+
+#[test]
+fn a_sweep_compares_by_the_first_of_several_metrics() {
+    let parts = fake_parts(1);
+    let mut command = program();
+    command.args(["sweep", "--set", "lr=0.01 0.0001", "--", "node", "--dataset-root-dir"]).arg(&parts.path);
+    command.args(["--num-neighbors", "5,3", "--hidden-channels", "8", "--num-epochs", "1"]);
+    let output = succeeded(run(command.args(["--metric", "macro-f1,log-loss"])));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    let head: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(
+        head[2..10],
+        ["valid", "macro-f1", "test", "macro-f1", "valid", "log-loss", "test", "log-loss"],
+        "{table}"
+    );
+}
+
+#[test]
+fn folds_have_all_metrics() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = program();
+    command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "60", "--num-epochs", "2", "--folds", "3"]);
+    command.args(["--hidden-channels", "8", "--metric", "accuracy,macro-f1", "--dataset-root-dir"]).arg(folder.path());
+    for protocol in ["validation", "best-mean-epoch"] {
+        let mut command = clone_of(&command);
+        let found = json_of(run(command.args(["--json", "--protocol", protocol])));
+        assert_eq!(found["others"][0]["metric"], "macro-f1");
+        assert_eq!(found["others"][0]["test"].as_array().map(Vec::len), Some(3), "{found}");
+        assert!(found["others"][0]["mean"].is_number(), "{found}");
+    }
+    let refused = run(command.args(["--protocol", "best-mean-epoch", "--calibrate"]));
+    let error = error_of(&refused);
+    assert!(error.contains("the test graphs of a fold take the place of validation graphs"), "{error}");
+}
+
+/// Returns a command with the same words.
+fn clone_of(command: &Command) -> Command {
+    let mut other = Command::new(TRAIN);
+    other.args(command.get_args()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    unplace(&mut other);
+    other
+}
+
+#[test]
+fn metrics_and_thresholds_that_make_no_sense_are_refused() {
+    let parts = fake_parts(1);
+    for (flags, status, what) in [
+        (&["--metric", "accuracy,accuracy"][..], 2, "accuracy is named twice"),
+        (&["--metric", "accuracy,f1"], 2, "unknown metric \"f1\""),
+        (&["--metric", "accuracy,roc-auc"], 1, "metric roc-auc needs two classes, or labels"),
+        (&["--threshold", "1.5"], 2, "\"1.5\" is neither best-f1 nor a probability between 0 and 1"),
+        (&["--threshold", "best-f1"], 1, "a threshold is for two classes or labels"),
+        (&["--metrics", "macro-f1,accuracy"], 2, "give them by --metric macro-f1,accuracy"),
+    ] {
+        let output = run(node(&parts.path).args(flags));
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+    }
+}

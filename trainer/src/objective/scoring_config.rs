@@ -1,0 +1,29 @@
+//! The settings of the scores of an evaluation.
+
+use crate::metrics::{Decision, Metric, MetricList, Threshold};
+
+/// The settings of the scores of a model for nodes, edges or graphs.
+///
+/// ```
+/// use edgecut_trainer::ScoringConfig;
+/// use edgecut_trainer::metrics::Threshold;
+/// let scoring = ScoringConfig {
+///     metrics: Some("average-precision,macro-f1".parse()?),
+///     threshold: Some(Threshold::BestF1),
+///     ..ScoringConfig::default()
+/// };
+/// # let _ = scoring;
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScoringConfig {
+    /// The metrics, the first of which selects the best epoch. `None` is the default of the loss: the accuracy for classes.
+    pub metrics: Option<MetricList<Metric>>,
+    /// The probability above which a label applies, or a seed has the second of two classes. `None` keeps that of
+    /// [`decision`](Self::decision).
+    pub threshold: Option<Threshold>,
+    /// True to divide logits by the temperature with the highest likelihood on the validation data.
+    pub calibrate: bool,
+    /// The decision of a saved model, before the settings above change it.
+    pub decision: Decision,
+}
