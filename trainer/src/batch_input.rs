@@ -1,5 +1,6 @@
 //! Conversion of a mini-batch of plain arrays into the input of a training step.
 
+use crate::drop_edges::{DropEdges, DroppedRows};
 use crate::loss::Target;
 use crate::memory::feature_cache::FeatureCache;
 use crate::memory::feature_rows::{normalize_rows, place_rows};
@@ -40,13 +41,22 @@ pub struct BatchOptions {
     pub maps_features: bool,
     /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
+    /// The random removal of edges; `None` keeps all edges.
+    pub drop_edges: Option<DropEdges>,
 }
 
 impl Default for BatchOptions {
     /// Returns options for evaluation: unchanged features, and targets.
     fn default() -> Self {
-        let (gcn_norm, normalize_features, for_training, maps_features, precision) = Default::default();
-        Self { labels: true, gcn_norm, normalize_features, for_training, maps_features, precision }
+        Self {
+            labels: true,
+            gcn_norm: false,
+            normalize_features: false,
+            for_training: false,
+            maps_features: false,
+            precision: Precision::default(),
+            drop_edges: None,
+        }
     }
 }
 
@@ -59,13 +69,19 @@ impl BatchOptions {
             normalize_features: config.normalize_features,
             for_training,
             maps_features: config.encoders,
-            precision: Precision::default(),
+            ..Self::default()
         }
     }
 
     /// Returns the node data that the loader must fetch.
     pub fn wanted(self) -> NodeFields {
-        NodeFields { labels: self.labels, features: true, degrees: self.gcn_norm, ..NodeFields::default() }
+        NodeFields {
+            labels: self.labels,
+            features: true,
+            degrees: self.gcn_norm,
+            original_ids: self.drop_edges.is_some(),
+            ..NodeFields::default()
+        }
     }
 }
 
@@ -161,7 +177,10 @@ impl<B: GnnBackend> TensorBatch<B> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
-        let MiniBatch { nodes, edges, labels, targets, target_dim, .. } = batch;
+        let MiniBatch { key, nodes, mut edges, labels, targets, target_dim, .. } = batch;
+        if let Some(drop) = options.drop_edges {
+            drop_edges(drop.in_epoch(key.epoch), schema, &nodes, &mut edges)?;
+        }
         let (graphs, edge_features) = graphs(schema, &nodes, edges)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
@@ -278,6 +297,34 @@ impl<B: Backend> TensorBatch<B> {
         self.input = self.input.map(put).transpose().map_err(TrainError::batch)?;
         Ok(self)
     }
+}
+
+/// Removes edges from a batch, whose nodes have original ids.
+fn drop_edges(
+    drop: DropEdges,
+    schema: &GraphSchema,
+    nodes: &[NodeBatch],
+    edges: &mut [EdgeBatch],
+) -> Result<(), TrainError> {
+    if let Some(at) = nodes.iter().position(|nodes| nodes.original_ids.len() != nodes.input_nodes.len()) {
+        let what = format!("nodes of type {at} have no original ids: fetch the data of `BatchOptions::wanted`");
+        return Err(TrainError::batch(what));
+    }
+    let of_types = edges.iter_mut().zip(schema.edge_ends());
+    for (edge_type, (edges, (src, dst))) in of_types.enumerate() {
+        let rows = DroppedRows {
+            indptr: &mut edges.indptr,
+            indices: &mut edges.indices,
+            values: &mut edges.attributes.features,
+        };
+        drop.apply(
+            edge_type,
+            rows,
+            |number| u64::from(nodes[src].original_ids[number as usize]),
+            |number| u64::from(nodes[dst].original_ids[number as usize]),
+        );
+    }
+    Ok(())
 }
 
 /// The graph of each edge type, and the features of its edges that the model reads, row by row.

@@ -18,8 +18,13 @@ use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
 
 type Cpu = Autodiff<NdArray<f32>>;
-const OPTIONS: GraphBatchOptions =
-    GraphBatchOptions { gcn_norm: false, edge_features: false, for_training: true, precision: Precision::F32 };
+const OPTIONS: GraphBatchOptions = GraphBatchOptions {
+    gcn_norm: false,
+    edge_features: false,
+    for_training: true,
+    precision: Precision::F32,
+    drop_edges: None,
+};
 
 pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let options = FakeGraphsOptions { num_graphs: args.num_graphs as usize, ..FakeGraphsOptions::default() };

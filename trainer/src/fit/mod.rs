@@ -10,6 +10,7 @@
 
 mod accumulated;
 mod autodiff_turn;
+mod averaged;
 mod best;
 pub(crate) mod data_parallel;
 mod epoch_clock;
@@ -111,6 +112,10 @@ where
         let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
         return Err(TrainError::Config { what });
     }
+    if config.ema.is_some() && task.embeddings().num_trained_values() > 0 {
+        let what = "`ema` does not average embeddings, which this model has: leave it out, or freeze them";
+        return Err(TrainError::Config { what: what.into() });
+    }
     let selection = task.evaluator().selection();
     let metric = selection.metric.clone();
     let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, selection.clone(), world);
@@ -155,6 +160,7 @@ where
                 let of_model = gradients.of_model(&model)?;
                 model = optimizer.step(progress.lr.rate(epoch, progress.steps_done), model, of_model);
                 progress.steps_done += 1;
+                progress.averaged.add(&model);
             }
             clock.compute += start.elapsed();
             let waited = clock.waited() - waited_before;
@@ -182,6 +188,7 @@ where
             return Err(TrainError::Config { what });
         }
         model = average_statistics(model, progress.own_batches, world)?;
+        progress.averaged.average_statistics(&model, progress.own_batches, world)?;
         let mut report = EpochReport {
             fold: None,
             epoch: epoch + 1,
@@ -197,7 +204,7 @@ where
         let start = Instant::now();
         let is_last = epoch + 1 == config.num_epochs;
         if is_last || (epoch + 1).is_multiple_of(config.eval_every.max(1)) {
-            let candidate = model.valid();
+            let candidate = progress.averaged.model(&model)?;
             let evaluator = task.evaluator();
             let scores = evaluator.evaluate(Split::Valid, &candidate, task.embeddings(), world)?;
             let valid_metric = evaluator.metric_value(&scores);
@@ -232,7 +239,7 @@ where
     if let Some(mut checkpointer) = checkpointer {
         checkpointer.finish(world)?;
     }
-    let mut model = model.valid();
+    let mut model = progress.averaged.model(&model)?;
     let mut best_epoch = 0;
     let mut valid = ScoresOf::<T, B, M>::default();
     if let Some(best) = progress.best {

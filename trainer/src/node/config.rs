@@ -148,6 +148,8 @@ pub(crate) fn check_fit(
         encoder_decoder: model.encoders,
         residual: false,
         layer_norm: false,
+        batch_norm: false,
+        readout: None,
         ..config.training.for_network(model)
     };
     let asked = NodeTrainingConfig { training, metric: config.metric };

@@ -39,8 +39,12 @@ impl<B: GnnBackend> NodeEvaluator<B> {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let options =
-            BatchOptions { for_training: false, precision: config.training.device_memory.precision, ..options };
+        let options = BatchOptions {
+            for_training: false,
+            drop_edges: None,
+            precision: config.training.device_memory.precision,
+            ..options
+        };
         Ok(Self {
             schema: Arc::clone(&data.schema),
             options,

@@ -41,7 +41,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let start = Instant::now();
         let Computed { rows, columns, task, listed } = compute::<B>(args, &selection, scratch_dir, job, device)?;
         let compute_seconds = start.elapsed().as_secs_f64();
-        let selected = selection.ids(listed, (rows.node(), rows.node_type()), job.world)?;
+        let selected = selection.ids(listed, rows.node(), rows.node_type(), job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {
