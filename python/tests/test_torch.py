@@ -1,5 +1,6 @@
 """Models of `train` in PyTorch, and models of PyTorch in `train`: their outputs, and the files that they write."""
 
+import csv
 import json
 import os
 import pathlib
@@ -151,6 +152,8 @@ def assert_same_file(path, other):
         ("--model", "graphconv", "--aggregation", "max", "--encoder-decoder"),
         ("--model", "sage", "--encoder-decoder"),
         ("--model", "rgcn"),
+        ("--model", "sage", "--batch-norm", "--readout", "jumping-knowledge"),
+        ("--model", "gcn", "--batch-norm", "--residual", "--readout", "jumping-knowledge-max", "--num-neighbors", "5,5,5"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )
@@ -177,6 +180,8 @@ def test_models_of_homogeneous_graphs_compute_the_same(graph, tmp_path, flags):
         ("--model", "gin", "--mlp-layers", 1),
         ("--model", "graphconv", "--relation-aggregation", "mean"),
         ("--model", "sage", "--node-embeddings", "user=4,item=3"),
+        ("--model", "sage", "--batch-norm", "--readout", "jumping-knowledge-max"),
+        ("--model", "gatv2", "--readout", "jumping-knowledge", "--layer-norm"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )
@@ -192,6 +197,35 @@ def test_models_of_typed_graphs_compute_the_same(typed_graph, tmp_path, flags):
     assert predicted(typed_graph, again, tmp_path / "again", "--output", "logit").tobytes() == expected.tobytes()
     edgecut.torch.save_model(edgecut.torch.load_model(again), tmp_path / "third.safetensors")
     assert_same_file(again, tmp_path / "third.safetensors")
+
+
+@pytest.mark.parametrize("flags", [("--model", "sage"), ("--model", "gat", "--heads", 2), ("--model", "gcn", "--layer-norm")])
+def test_explanations_are_the_integrated_gradients_of_pytorch(graph, tmp_path, flags):
+    file = trained("node", graph, tmp_path / "model.safetensors", *flags)
+    np.save(tmp_path / "nodes.npy", np.array([3, 17]))
+    flags = ("--explain", "--nodes", tmp_path / "nodes.npy", "--explain-top", 10_000, "--explain-steps", 20, "--format", "csv")
+    run("train", "predict", "--dataset-root-dir", graph, "--load-model", file, "--out", tmp_path / "out", *flags)
+    model = edgecut.torch.load_model(file).eval()
+    batch, order = whole(graph)
+    with open(tmp_path / "out" / "explanations.csv", newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    for node in (3, 17):
+        of_node = [row for row in rows if int(row["node_id"]) == node and row["kind"] == "node-feature"]
+        output = int(of_node[0]["output"])
+        position = int(order[node])
+        sums = torch.zeros_like(batch.x)
+        for step in range(20):
+            x = (batch.x * (step + 0.5) / 20).requires_grad_()
+            sums += torch.autograd.grad(model(x, batch.edge_index)[position, output], x)[0]
+        expected = (batch.x * sums / 20).numpy()[order]
+        found = np.zeros_like(expected)
+        for row in of_node:
+            found[int(row["input_id"]), int(row["feature"].strip("feature[]"))] = float(row["contribution"])
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+        with torch.no_grad():
+            score = model(batch.x, batch.edge_index)[position, output].item()
+            baseline = model(torch.zeros_like(batch.x), batch.edge_index)[position, output].item()
+        np.testing.assert_allclose([float(of_node[0][name]) for name in ("score", "baseline")], [score, baseline], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +262,9 @@ def test_models_for_links_compute_the_same(typed_graph, tmp_path, decoder):
         ("--model", "sage", "--aggregation", "sum"),
         ("--model", "gatv2"),
         ("--model", "graphconv", "--aggregation", "mean"),
+        ("--model", "gin", "--graph-norm", "--residual"),
+        ("--model", "sage", "--graph-norm", "--readout", "jumping-knowledge-max"),
+        ("--model", "gcn", "--layer-norm", "--readout", "last"),
     ],
     ids=lambda flags: "-".join(str(flag).strip("-") for flag in flags if flag != "--model"),
 )

@@ -1,5 +1,6 @@
 //! Conversion of a mini-batch of plain arrays into the input of a training step.
 
+use crate::drop_edges::{DropEdges, keep_rows};
 use crate::error::TrainError;
 use crate::loss::Target;
 use crate::memory::feature_cache::FeatureCache;
@@ -8,7 +9,7 @@ use crate::models::{GraphSchema, ModelInput, NetworkConfig, NodeInput};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
-use edgecut_dist_sampler::NodeFields;
+use edgecut_dist_sampler::{NodeFields, SampledEdgeAttributes};
 use edgecut_gnn::nn::{EdgeWeighting, GcnNorm};
 use edgecut_gnn::ops::{BatchGraph, Block, EdgeBlocks, GnnBackend, GnnKernels, Precision};
 use edgecut_graph::NodeTypeId;
@@ -46,6 +47,8 @@ pub struct BatchOptions {
     pub maps_features: bool,
     /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
+    /// The random removal of edges; `None` keeps all edges.
+    pub drop_edges: Option<DropEdges>,
 }
 
 impl Default for BatchOptions {
@@ -61,6 +64,7 @@ impl Default for BatchOptions {
             for_training: false,
             maps_features: false,
             precision: Precision::default(),
+            drop_edges: None,
         }
     }
 }
@@ -81,7 +85,7 @@ impl BatchOptions {
             normalize_features: config.normalize_features,
             for_training,
             maps_features: config.encoders,
-            precision: Precision::default(),
+            ..Self::default()
         }
     }
 
@@ -92,6 +96,7 @@ impl BatchOptions {
             features: true,
             degrees: self.gcn_norm,
             in_weights: self.edge_weighting == EdgeWeighting::GcnNorm,
+            original_ids: self.drop_edges.is_some(),
             ..NodeFields::default()
         }
     }
@@ -189,7 +194,10 @@ impl<B: GnnBackend> TensorBatch<B> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, target: Target::default(), embedded: Vec::new() });
         }
-        let MiniBatch { nodes, edges, labels, targets, target_dim, seed_times, .. } = batch;
+        let MiniBatch { key, nodes, mut edges, labels, targets, target_dim, seed_times, .. } = batch;
+        if let Some(drop) = options.drop_edges {
+            drop_edges(drop.in_epoch(key.epoch), schema, &nodes, &mut edges)?;
+        }
         let EdgesByType { graphs, features: edge_features, ages, mut weights } =
             graphs(schema, &nodes, edges, &seed_times)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
@@ -338,6 +346,38 @@ impl<B: Backend> TensorBatch<B> {
         self.input = self.input.map(put).transpose().map_err(TrainError::batch)?;
         Ok(self)
     }
+}
+
+/// Removes edges from a batch, whose nodes have original ids.
+fn drop_edges(
+    drop: DropEdges,
+    schema: &GraphSchema,
+    nodes: &[NodeBatch],
+    edges: &mut [EdgeBatch],
+) -> Result<(), TrainError> {
+    if let Some(at) = nodes.iter().position(|nodes| nodes.original_ids.len() != nodes.input_nodes.len()) {
+        let what = format!("nodes of type {at} have no original ids: fetch the data of `BatchOptions::wanted`");
+        return Err(TrainError::batch(what));
+    }
+    let of_types = edges.iter_mut().zip(schema.edge_ends());
+    for (edge_type, (edges, (src, dst))) in of_types.enumerate() {
+        let num_edges = edges.indices.len();
+        let kept = drop.apply(
+            edge_type,
+            (&mut edges.indptr, &mut edges.indices),
+            |number| u64::from(nodes[src].original_ids[number as usize]),
+            |number| u64::from(nodes[dst].original_ids[number as usize]),
+        );
+        let SampledEdgeAttributes { times, weights, features, labels, targets, .. } = &mut edges.attributes;
+        for values in [weights, features, targets] {
+            keep_rows(values, &kept, num_edges);
+        }
+        for values in [times, labels] {
+            keep_rows(values, &kept, num_edges);
+        }
+        keep_rows(&mut edges.positions, &kept, num_edges);
+    }
+    Ok(())
 }
 
 /// The edges of each type, and their values that the model reads, row by row.

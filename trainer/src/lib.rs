@@ -18,6 +18,7 @@
 mod backends;
 mod batch_input;
 pub mod checkpoint;
+mod drop_edges;
 pub mod edge;
 mod edge_type_name;
 mod embeddings;
@@ -42,6 +43,7 @@ mod training_config;
 
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
+pub use drop_edges::DropEdges;
 pub use edgecut_gnn::Cpu;
 #[cfg(feature = "cuda")]
 pub use edgecut_gnn::{Cuda, CudaDevice};

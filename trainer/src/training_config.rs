@@ -1,5 +1,6 @@
 //! Settings of a model and of its training.
 
+use crate::drop_edges::DropEdges;
 use crate::error::ModelError;
 use crate::fit::FitConfig;
 use crate::inference::LayerWiseConfig;
@@ -39,6 +40,11 @@ settings! {
         pub residual: bool = false => Flag::switch();
         /// Apply layer normalization to the input of each layer, except to the features
         pub layer_norm: bool = false => Flag::switch();
+        /// Apply batch normalization to the output of each layer, except to classes and numbers. Each process normalizes over
+        /// its own batches, and running statistics are averaged over the processes before each evaluation
+        pub batch_norm: bool = false => Flag::switch();
+        /// Node representations that the output layer reads [default: last]
+        pub readout: Option<Readout> = None => Flag::new("READOUT");
         /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
         /// classes after the last one. Models of heterogeneous graphs and rgcn always have both; train link always has the
         /// first
@@ -69,6 +75,9 @@ settings! {
         pub embedding_lr: Option<f64> = None => Flag::new("X").checked(not_negative).training_only();
         /// Dropout probability between layers
         pub dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
+        /// Leave out each edge with this probability in training (DropEdge), in an epoch the same ones in all batches and
+        /// layers
+        pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// Dropout probability of the input features
         pub input_dropout: f64 = 0.0 => Flag::new("P").checked(below_1).training_only();
         /// Do not read the features of edges, which all models but gcn and gin read otherwise
@@ -107,6 +116,11 @@ impl TrainingConfig {
     /// ```
     pub fn new(kind: ConvKind, sampler: SamplerConfig) -> Self {
         Self { kind, eval_num_neighbors: sampler.num_neighbors.clone(), sampler, ..Self::default() }
+    }
+
+    /// Returns the removal of edges in training.
+    pub(crate) fn drop_edges(&self) -> Option<DropEdges> {
+        self.drop_edge.map(|probability| DropEdges::new(probability, self.fit.seed))
     }
 
     /// Returns the learning rate of the embeddings.
@@ -173,8 +187,9 @@ impl TrainingConfig {
             relation_aggregation: self.relation_aggregation,
             residual: self.residual,
             layer_norm: self.layer_norm,
-            batch_norm: false,
-            readout: Readout::Last,
+            batch_norm: self.batch_norm,
+            graph_norm: false,
+            readout: self.readout.unwrap_or_default(),
             pooling: None,
             dropout: self.dropout,
             input_dropout: self.input_dropout,

@@ -24,6 +24,7 @@ const OPTIONS: GraphBatchOptions = GraphBatchOptions {
     edge_blocks: EdgeBlocks::None,
     for_training: true,
     precision: Precision::F32,
+    drop_edges: None,
 };
 
 pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {

@@ -20,7 +20,8 @@ const MOMENTUM: f64 = 0.1;
 /// running statistics, and so does training if `gamma` and `beta` are frozen.
 ///
 /// **Several ranks.** Each rank normalises by the statistics of its own share of the batch, as PyTorch's `BatchNorm1d`
-/// does under `DistributedDataParallel`. The trainer averages the running statistics over all ranks before each evaluation
+/// does under `DistributedDataParallel`. Statistics of all ranks would need a collective within the forward and the backward
+/// pass, which a rank without seeds in a step does not run. The trainer averages the running statistics over all ranks before each evaluation
 /// (`average_statistics`), so that all ranks evaluate and save the same model.
 ///
 /// ```

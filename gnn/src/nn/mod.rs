@@ -4,6 +4,7 @@ mod batch_norm;
 mod conv;
 mod dense;
 mod edge_decoder;
+mod graph_norm;
 mod link_decoder;
 mod mlp;
 mod mode;
@@ -17,6 +18,7 @@ pub use edge_decoder::{
     AnyEdgeDecoder, BilinearEdgeDecoder, DotEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows,
     MlpEdgeDecoder,
 };
+pub use graph_norm::GraphNorm;
 pub use link_decoder::{
     AnyLinkDecoder, Bilinear, BilinearDecoder, ComplEx, ComplExDecoder, DecoderKind, DecoderSettings, DistMult,
     DistMultDecoder, Dot, DotDecoder, EdgeEnd, LinkDecoder, LinkDecoderShape, LinkQueries, MlpDecoder, MlpLink, RotatE,

@@ -1,6 +1,6 @@
 //! Pooling: combines the node rows of each graph of a batch into one row.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use burn::tensor::Tensor;
 
@@ -20,7 +20,12 @@ use super::gnn_backend::GnnBackend;
 /// assert!(Segments::new(vec![0, 2, 1]).is_err());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Segments(Block);
+pub struct Segments {
+    /// From rows to segments.
+    block: Block,
+    /// From segments to rows, for [`Segments::expand`].
+    expanding: Arc<OnceLock<Block>>,
+}
 
 impl Segments {
     /// Makes the segments `offsets[i]..offsets[i + 1]`. Segments may be empty.
@@ -34,22 +39,45 @@ impl Segments {
         let rows = offsets.last().copied().unwrap_or(0);
         let num_segments = offsets.len().saturating_sub(1);
         let graph = BatchGraph::new(offsets, (0..rows).collect(), rows as usize)?;
-        Ok(Self(Block::new(Arc::new(graph), num_segments, rows as usize)?))
+        let block = Block::new(Arc::new(graph), num_segments, rows as usize)?;
+        Ok(Self { block, expanding: Arc::default() })
     }
 
     /// Returns the number of segments.
     pub fn num_segments(&self) -> usize {
-        self.0.num_dst()
+        self.block.num_dst()
     }
 
     /// Returns the number of rows of all segments.
     pub fn num_rows(&self) -> usize {
-        self.0.num_src()
+        self.block.num_src()
+    }
+
+    /// Copies the row of each segment to all rows of the segment.
+    ///
+    /// # Shapes
+    /// - `x`: `[num_segments, features]`
+    /// - output: `[num_rows, features]`
+    ///
+    /// # Panics
+    /// If `x` does not have `num_segments` rows.
+    pub fn expand<B: GnnBackend>(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
+        let block = self.expanding.get_or_init(|| {
+            let num_rows = self.num_rows();
+            let mut indices = Vec::with_capacity(num_rows);
+            for (segment, ends) in (0..).zip(self.block.indptr().windows(2)) {
+                indices.extend(std::iter::repeat_n(segment, (ends[1] - ends[0]) as usize));
+            }
+            let indptr = (0..=num_rows as u32).collect();
+            let graph = BatchGraph::new(indptr, indices, self.num_segments()).expect("each row is in one segment");
+            Block::new(Arc::new(graph), num_rows, self.num_segments()).expect("all rows and segments")
+        });
+        aggregate(x, block, &Reduce::Sum)
     }
 
     /// Returns the block whose destinations are the segments and whose sources are the rows.
     pub fn block(&self) -> &Block {
-        &self.0
+        &self.block
     }
 }
 
@@ -72,5 +100,5 @@ impl Segments {
 /// ```
 pub fn pool<B: GnnBackend>(x: Tensor<B, 2>, segments: &Segments, reduce: &Reduce) -> Tensor<B, 2> {
     assert!(!matches!(reduce, Reduce::WeightedSum(_)), "pool: segments have no weights");
-    aggregate(x, &segments.0, reduce)
+    aggregate(x, &segments.block, reduce)
 }

@@ -67,6 +67,8 @@ fn every_model_and_packing_trains() {
         &["--model", "gin", "--learn-epsilon", "--readout", "last", "--max-nodes", "500", "--drop-last"][..],
         &["--model", "gcn", "--pooling", "mean", "--no-batch-norm", "--lr", "0.03"],
         &["--model", "sage", "--aggregation", "sum", "--pooling", "max", "--metric", "roc-auc"],
+        &["--model", "gin", "--graph-norm", "--residual", "--readout", "jumping-knowledge-max", "--ema", "0.9"],
+        &["--model", "gcn", "--layer-norm", "--drop-edge", "0.1", "--lr", "0.03"],
     ] {
         let trained = json_of(graph(2, dir.path(), &[&FAKE[..], flags, &["--num_layers", "2", "--json"]].concat()));
         assert!(trained["test_metric"].as_f64() > Some(0.65), "{flags:?}: {trained}");

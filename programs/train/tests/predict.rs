@@ -48,6 +48,20 @@ fn predictions_do_not_depend_on_the_partitioning() {
         &["--model", "sage", "--encoder-decoder", "--residual", "--layer-norm"],
         &["--model", "rgcn"],
         &["--model", "sage", "--node-embeddings", "node=6"],
+        &["--model", "sage", "--batch-norm", "--readout", "jumping-knowledge", "--ema", "0.5"],
+        &[
+            "--model",
+            "gcn",
+            "--batch-norm",
+            "--residual",
+            "--readout",
+            "jumping-knowledge-max",
+            "--num-neighbors",
+            "5,3,2",
+            "--eval-num-neighbors",
+            "-1,-1,-1",
+        ],
+        &["--model", "gatv2", "--encoder-decoder", "--batch-norm", "--readout", "jumping-knowledge-max"],
     ] {
         let result = trained("node", &two.path, &model, kind);
         let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);

@@ -44,6 +44,7 @@ fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
         (&["--model", "gin"][..], None),
         (&["--model", "gcn", "--readout", "last", "--pooling", "mean"], Some(8)),
         (&["--model", "sage", "--no-batch-norm"], None),
+        (&["--model", "gin", "--graph-norm", "--residual", "--readout", "jumping-knowledge-max"], Some(8)),
     ] {
         let expected = evaluated(&model, kind);
         let all = ["--graphs", "all"];

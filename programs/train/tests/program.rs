@@ -2,6 +2,7 @@
 
 #[path = "checkpoints/main.rs"]
 mod checkpoints;
+mod drop_edge;
 mod edges;
 mod encryption;
 mod explain;

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch_geometric.nn
 from torch import Tensor
-from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GINEConv, RGCNConv, SAGEConv
+from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GINEConv, GraphNorm, RGCNConv, SAGEConv
 
 __all__ = ["NamedTensors", "make_gat", "make_gin", "make_layer", "tensors_of"]
 
@@ -46,6 +46,7 @@ _NAMES: dict[type, dict[str, str]] = {
         "running_mean": "running_mean",
         "running_var": "running_var",
     },
+    GraphNorm: {"gamma": "weight", "beta": "bias", "alpha": "mean_scale"},
 }
 # The weights of a `GATConv` between two node types.
 _BETWEEN_TYPES = {"weight_src": "lin_src.weight", "weight_dst": "lin_dst.weight"}

@@ -22,7 +22,10 @@ def from_pyg(model: torch.nn.Module, normalize_features: bool) -> ConvStack:
         If the model has settings that ``train`` does not have.
     """
     if model.jk_mode is not None:
-        raise ValueError(f"a model with jk={model.jk_mode!r} cannot be saved: `train` has no jumping knowledge for nodes")
+        raise ValueError(
+            f"a model with jk={model.jk_mode!r} cannot be saved: the jumping knowledge of `train` also reads the input, or its"
+            " output layer has another form"
+        )
     kind = _kind(model)
     expected = torch.nn.ELU if "gat" in kind else torch.nn.ReLU
     if len(model.convs) > 1 and not isinstance(model.act, expected):

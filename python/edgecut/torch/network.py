@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
+from torch_geometric.nn import GraphNorm, global_add_pool, global_max_pool, global_mean_pool
 
 from .blocks import Block, blocks_of
 from .convs import NamedTensors, tensors_of
@@ -34,8 +34,8 @@ class Network(torch.nn.Module):
     config : dict
         The settings, as the file of a model stores them, now or in earlier versions: ``kind``, ``graph``, ``encoders``,
         ``outputs``, ``hidden_channels``, ``num_layers``, ``relation_aggregation``, ``residual``, ``layer_norm``,
-        ``batch_norm``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``. ``kind`` is
-        for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
+        ``batch_norm``, ``graph_norm``, ``readout``, ``pooling``, ``dropout``, ``input_dropout``, ``normalize_features``.
+        ``kind`` is for example ``{"sage": {"aggregation": "mean"}}`` or ``"gcn"``.
     num_nodes : dict of str to int, optional
         The number of nodes of each node type whose embeddings the model learns: the types without features, and those with
         an ``embedding_dim`` in ``graph``.
@@ -93,8 +93,10 @@ class Network(torch.nn.Module):
             self.embeddings[str(number)] = torch.nn.Embedding(num_nodes[t["name"]], embedding_dim or hidden)
         num_layers = settings["num_layers"] if self.has_encoders else settings.positive("num_layers")
         outputs = {output["node_type"]: output["channels"] for output in settings["outputs"]}
-        readout = settings.choice("readout", ("last", "jumping-knowledge"), default="last")
+        readouts = ("last", "jumping-knowledge", "jumping-knowledge-max")
+        readout = settings.choice("readout", readouts, default="last")
         self.has_jumping_knowledge = readout == "jumping-knowledge"
+        self.takes_greatest = readout == "jumping-knowledge-max"
         pooling = settings.get("pooling", None)
         self.pool = None
         if pooling is not None:
@@ -103,7 +105,7 @@ class Network(torch.nn.Module):
             self.pooled_dropout = of_pooling.probability("dropout")
             of_pooling.finish()
         # A stack has no output layers: the last convolution computes the outputs.
-        is_stack = not (self.has_encoders or self.pool or self.has_jumping_knowledge)
+        is_stack = not (self.has_encoders or self.pool or readout != "last")
         self.has_result_layer = is_stack or len(outputs) == 0
         first = hidden if self.has_encoders else graph["node_types"][0]["feature_dim"]
         widths = [first, *[hidden] * num_layers]
@@ -115,6 +117,7 @@ class Network(torch.nn.Module):
         layer_norm = settings.get("layer_norm", False)
         batch_norm = settings.get("batch_norm", False)
         factory = LayerFactory(settings, len(self.node_types), ends, edges, pyg_layers)
+        graph_norm = settings.get("graph_norm", False)
         self.layers = torch.nn.ModuleList()
         self.norms_before = torch.nn.ModuleList()
         self.norms_after = torch.nn.ModuleList()
@@ -122,7 +125,8 @@ class Network(torch.nn.Module):
             is_output = is_stack and number == num_layers - 1
             reads_hidden = self.has_encoders or number > 0
             self.norms_before.append(self._norms(torch.nn.LayerNorm, hidden, layer_norm and reads_hidden))
-            self.norms_after.append(self._norms(torch.nn.BatchNorm1d, hidden, batch_norm and not is_output))
+            norm_after = GraphNorm if graph_norm else torch.nn.BatchNorm1d
+            self.norms_after.append(self._norms(norm_after, hidden, (batch_norm or graph_norm) and not is_output))
             if self.has_encoders:
                 self.layers.append(factory.typed(hidden))
             else:
@@ -172,9 +176,13 @@ class Network(torch.nn.Module):
             "edge_weight": edge_weight if self.weighted[number] else None,
         }
 
-    def _parts(self, rows: list[Tensor], layers: list[list[Block | None]]) -> list[list[Tensor]]:
-        """Return the rows that the output layers read, by node type: of the last layer, or of all layers."""
+    def _parts(
+        self, rows: list[Tensor], layers: list[list[Block | None]], graphs: tuple[Tensor, int | None] | None = None
+    ) -> list[list[Tensor]]:
+        """Return the rows that the output layers read, by node type: of the last layer, or of all layers. ``graphs`` are the
+        position of the graph of each node, and the number of graphs."""
         parts: list[list[Tensor]] = [[] for _ in rows]
+        greatest: list[Tensor] | None = None
         for number, (layer, blocks) in enumerate(zip(self.layers, layers)):
             if self.has_jumping_knowledge:
                 for of_type, x in zip(parts, rows):
@@ -185,11 +193,15 @@ class Network(torch.nn.Module):
             rows = list(rows)
             for t, x in layer(normalized, blocks).items():
                 if len(self.norms_after[number]) > 0:
-                    x = self.norms_after[number][t](x)
+                    norm = self.norms_after[number][t]
+                    x = norm(x, *graphs) if graphs is not None and isinstance(norm, GraphNorm) else norm(x)
                 if not is_result:
                     x = F.dropout(self.activation(x), self.dropout, self.training)
                 rows[t] = rows[t][: len(x)] + x if self.residuals[number] else x
-        for of_type, x in zip(parts, rows):
+            if self.takes_greatest:
+                before = greatest or rows
+                greatest = [torch.maximum(one[: len(x)], x) for one, x in zip(before, rows)]
+        for of_type, x in zip(parts, greatest or rows):
             of_type.append(x)
         return parts
 
@@ -377,6 +389,6 @@ class GraphNet(Network):
             The features of the edges, for a model that reads them.
         """
         block = Block(edge_index, len(x), len(x), **self._values(0, edge_index.size(1), edge_attr, None, None))
-        parts, = self._parts(self._encoded_features(x), [[block]] * len(self.layers))
+        parts, = self._parts(self._encoded_features(x), [[block]] * len(self.layers), (batch, batch_size))
         pooled = torch.cat([self.pool(part, batch, batch_size) for part in parts], dim=1)
         return self.outputs["0"](F.dropout(pooled, self.pooled_dropout, self.training))

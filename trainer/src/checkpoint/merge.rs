@@ -19,6 +19,8 @@ pub(super) struct Merge {
     state: Option<RankState>,
     /// The number of old ranks whose statistics belong to this rank, and the weighted sum of these.
     statistics: Statistics,
+    /// The same for moving averages.
+    averages: Statistics,
 }
 
 /// The rows of an embedding that a rank holds.
@@ -84,7 +86,8 @@ impl Merge {
     /// Makes the merged state of a rank that holds rows of nodes with these original ids, by table.
     pub(super) fn new(rank: usize, world_size: usize, held_ids: &[Vec<u32>]) -> Self {
         let tables = held_ids.iter().map(|ids| Table::new(ids)).collect();
-        Self { rank, world_size, tables, state: None, statistics: Statistics::default() }
+        let (statistics, averages) = Default::default();
+        Self { rank, world_size, tables, state: None, statistics, averages }
     }
 
     /// Takes what belongs to this rank from the state of old rank `old` of `num_old`. The states come in the order of
@@ -100,6 +103,7 @@ impl Merge {
         if is_mine {
             let batches = if self.rank < num_old { state.own_batches } else { 0 };
             self.statistics.add(&state.parameters.0, batches);
+            self.averages.add(&state.averages.0, batches);
         }
         if self.state.is_none() {
             let versions =
@@ -116,6 +120,7 @@ impl Merge {
     pub(super) fn finish(self) -> Result<RankState, String> {
         let mut state = self.state.ok_or("the checkpoint has no file")?;
         state.parameters = Floats(self.statistics.parameters());
+        state.averages = Floats(self.averages.parameters());
         state.own_batches = self.statistics.batches;
         let mut best_shards = Vec::new();
         for (number, (table, shard)) in self.tables.into_iter().zip(&mut state.embeddings).enumerate() {

@@ -43,6 +43,10 @@ pub(crate) struct RankState {
     pub(crate) history: Vec<Option<f64>>,
     /// The number of validations since the best one.
     pub(crate) num_worse: u64,
+    /// The moving averages of the parameters and statistics; empty without. They follow the other values in the file, whose
+    /// earlier versions lack them.
+    #[serde(skip)]
+    pub(crate) averages: Floats,
 }
 
 /// The state of an optimizer.
@@ -169,6 +173,7 @@ mod tests {
             best: Some(StoredBest { epoch: 2, valid_metric: Some(0.1 + 0.2), model: Arc::new(model) }),
             history: vec![None, Some(0.3)],
             num_worse: 1,
+            averages: Floats::default(),
         };
         let bytes = bincode::serialize(&state).expect("bytes");
         assert_eq!(bincode::deserialize::<RankState>(&bytes).expect("a state"), state);

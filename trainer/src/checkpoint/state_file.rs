@@ -5,7 +5,7 @@ use crate::error::CheckpointError;
 use edgecut_output::OutputFile;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -43,6 +43,9 @@ pub(crate) fn write_state(folder: &Path, rank: usize, state: &RankState) -> io::
     let hashed = Hashed { inner: output.file(), hash: Xxh3::new(), bytes: 0 };
     let mut writer = BufWriter::with_capacity(BUFFER_BYTES, hashed);
     bincode::serialize_into(&mut writer, state).map_err(io::Error::other)?;
+    if !state.averages.0.is_empty() {
+        bincode::serialize_into(&mut writer, &state.averages).map_err(io::Error::other)?;
+    }
     let Hashed { hash, bytes, .. } = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
     output.commit()?;
     Ok(StateFile { name, bytes, xxh3: format!("{:016x}", hash.digest()) })
@@ -87,10 +90,16 @@ impl StateFile {
 /// # Errors
 /// [`CheckpointError::Read`] if the file cannot be read.
 pub(crate) fn read_state(path: &Path) -> Result<RankState, CheckpointError> {
-    let read_error = |source| CheckpointError::Read { path: path.to_owned(), source };
+    let read_error = |source: io::Error| CheckpointError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read_error)?;
-    bincode::deserialize_from(BufReader::with_capacity(BUFFER_BYTES, file))
-        .map_err(|error| read_error(io::Error::other(error)))
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let state = bincode::deserialize_from(&mut reader);
+    let mut state: RankState = state.map_err(|error| read_error(io::Error::other(error)))?;
+    if !reader.fill_buf().map_err(read_error)?.is_empty() {
+        let averages = bincode::deserialize_from(&mut reader);
+        state.averages = averages.map_err(|error| read_error(io::Error::other(error)))?;
+    }
+    Ok(state)
 }
 
 /// A writer that computes the checksum and the number of bytes.

@@ -3,7 +3,6 @@
 use crate::edge_type_name::edge_type;
 use crate::error::ModelError;
 use crate::error::TrainError;
-use crate::error::TrainError;
 use crate::link::is_pair;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;

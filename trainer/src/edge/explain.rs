@@ -32,7 +32,7 @@ const BLOCK: usize = 1 << 16;
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
 pub fn explain_edges<'s, B>(
     job: PredictionJob<'_, '_, B::InnerBackend>,
-    (model, model_config): (&EdgeModel<B::InnerBackend>, &EdgeModelConfig),
+    model: (&EdgeModel<B::InnerBackend>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     split: Option<Split>,
     config: &ExplanationConfig,
@@ -43,6 +43,7 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let PredictionJob { graph, world, device, progress } = job;
+    let (model, model_config) = model;
     let meta = graph.part().meta();
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
     check_output(config.output, model_config.num_outputs)?;
@@ -59,19 +60,20 @@ where
     let sampler = maker.schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
     let edges = edge_config(meta, model_config, false)?;
     let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config(config, options), edges, world)?;
-    let prepare = move |batch: LabeledEdgeBatch| {
+    let num_steps = loader.num_steps();
+    let batches = loader.epoch_map_from(0, 0, move |batch: LabeledEdgeBatch| {
         let neighborhood = Neighborhood::of(&batch.graph, &maker.schema);
         let neighborhood = neighborhood.with_target_edges(edge_type, &batch.src, &batch.dst);
         Ok::<_, TrainError>((neighborhood, maker.make(batch)?))
-    };
-    let num_steps = loader.num_steps();
-    for (step, prepared) in (1..).zip(loader.epoch_map_from(0, 0, prepare)) {
+    });
+    for (step, prepared) in (1..).zip(batches) {
         let (neighborhood, batch) = prepared??;
         let mut batch = batch.filled(&embeddings, device)?;
         let mut own = Vec::new();
         if let Some(inputs) = batch.take_inputs() {
-            let score = |inputs: Inputs<B>| batch.outputs(inputs, &model, Mode::Eval);
-            let found = integrated_gradients(&inputs, config.steps, config.output, &score)?;
+            let found = integrated_gradients(&inputs, config.steps, config.output, &|inputs: Inputs<B>| {
+                batch.outputs(inputs, &model, Mode::Eval)
+            })?;
             own = neighborhood.explain(&found, config.top);
         }
         visit_all(&own, visit, world)?;

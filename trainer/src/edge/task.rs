@@ -187,7 +187,8 @@ impl EdgeData {
     /// Returns the options of the batches that the model reads.
     pub(super) fn options(&self, training: &TrainingConfig, for_training: bool) -> BatchOptions {
         let precision = training.device_memory.precision;
-        BatchOptions { precision, ..batch_options(&self.model, for_training) }
+        let drop_edges = training.drop_edges().filter(|_| for_training);
+        BatchOptions { precision, drop_edges, ..batch_options(&self.model, for_training) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::learning_rate::{LrSchedule, PlateauOn};
 use crate::checkpoint::Checkpoints;
 use crate::model_file::WarmStart;
 use crate::optimizer::OptimizerKind;
-use edgecut_settings::{Flag, at_least_1_long, not_negative, positive, settings};
+use edgecut_settings::{Flag, at_least_1_long, below_1, not_negative, positive, settings};
 
 settings! {
     /// The settings of a training run that do not depend on the task.
@@ -47,6 +47,9 @@ settings! {
             .aliases(&["gradient-accumulation-steps", "gradient_accumulation_steps"]).checked(at_least_1_long).training_only();
         /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
         pub weight_decay: f64 = 0.0 => Flag::new("X").checked(not_negative).training_only();
+        /// Evaluate and save an exponential moving average of the parameters, which keeps this share of the average at each
+        /// step, for example 0.999. Not for models with embeddings
+        pub ema: Option<f64> = None => Flag::new("DECAY").checked(below_1).training_only();
         /// Keep these parameters as they are, for example layers.0,encoders: names of tensors as in a saved model, or the
         /// first parts of their names. `embeddings` are the embeddings of nodes without features
         pub freeze: Vec<String> = Vec::new() => Flag::new("LIST").checked(is_named).training_only();

@@ -10,6 +10,7 @@
 
 mod accumulated;
 mod autodiff_turn;
+mod averaged;
 mod best;
 pub(crate) mod data_parallel;
 mod epoch_clock;

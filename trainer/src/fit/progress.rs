@@ -1,6 +1,7 @@
 //! The state of the training loop besides the model and its optimizer.
 
 use super::accumulated::Accumulated;
+use super::averaged::Averaged;
 use super::best::Best;
 use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
@@ -29,6 +30,7 @@ pub(super) struct Progress<S> {
     pub(super) lr: LrState,
     selection: Selection,
     pub(super) accumulated: Accumulated,
+    pub(super) averaged: Averaged,
     /// The totals of the epoch so far.
     pub(super) totals: SeedTotals,
     /// The number of this epoch's batches that have updated this rank's statistics.
@@ -50,6 +52,7 @@ impl<S> Progress<S> {
             lr: LrState::new(config),
             selection,
             accumulated: Accumulated::new(config.accumulate_steps),
+            averaged: Averaged::new(config.ema),
             totals: SeedTotals::default(),
             own_batches: 0,
             best: None,
@@ -127,6 +130,7 @@ impl<S> Progress<S> {
             position: self.position,
             segments: segments.collect(),
             parameters: Floats(flatten_parameters(model)),
+            averages: Floats(self.averaged.values().to_vec()),
             optimizer: optimizer.state(model).into(),
             steps_done: self.steps_done,
             plateau: self.lr.plateau(),
@@ -153,6 +157,7 @@ impl<S> Progress<S> {
         self.steps_done = stored.steps_done;
         self.lr.set_plateau(stored.plateau);
         self.accumulated.restore(stored.accumulated);
+        self.averaged.restore(stored.averages.0);
         self.totals = stored.totals;
         self.own_batches = stored.own_batches;
         self.best = stored.best.map(Into::into);

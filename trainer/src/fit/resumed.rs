@@ -6,7 +6,6 @@ use super::observer::Observer;
 use super::progress::Progress;
 use super::task::{Evaluator, Task};
 use crate::checkpoint::RankState;
-use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::gradients::load_parameters;
 use crate::metrics::Selection;

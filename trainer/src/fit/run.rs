@@ -67,6 +67,10 @@ where
             let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
             return Err(TrainError::Config { what });
         }
+        if config.ema.is_some() && task.embeddings().num_trained_values() > 0 {
+            let what = "`ema` does not average embeddings, which this model has: leave it out, or freeze them".into();
+            return Err(TrainError::Config { what });
+        }
         let selection = task.evaluator().selection();
         let mut progress = Progress::new(config, selection.clone(), world);
         if let Some(stored) = restored {
@@ -118,7 +122,9 @@ where
         }
         let left_out = self.task.take_left_out(self.world)?;
         self.check_learned(left_out)?;
-        model = average_statistics(model, self.progress.own_batches, self.world)?;
+        let own_batches = self.progress.own_batches;
+        model = average_statistics(model, own_batches, self.world)?;
+        self.progress.averaged.average_statistics(&model, own_batches, self.world)?;
         let totals = &self.progress.totals;
         let mut report = EpochReport {
             fold: None,
@@ -175,6 +181,7 @@ where
             let rate = progress.lr.rate_of(self.config.lr, epoch, progress.steps_done);
             model = self.optimizer.step(rate, model, of_model);
             progress.steps_done += 1;
+            progress.averaged.add(&model);
         }
         Ok(model)
     }
@@ -204,7 +211,7 @@ where
         report: &mut EpochReport<ScoresOf<T, B, M>>,
         is_last: bool,
     ) -> Result<(), TrainError> {
-        let candidate = model.valid();
+        let candidate = self.progress.averaged.model(model)?;
         let evaluator = self.task.evaluator();
         let scores = evaluator.evaluate(Split::Valid, &candidate, self.task.embeddings(), self.world)?;
         let valid_metric = evaluator.metric_value(&scores);
@@ -234,7 +241,7 @@ where
         if let Some(mut checkpointer) = self.checkpointer {
             checkpointer.finish(self.world)?;
         }
-        let mut model = model.valid();
+        let mut model = self.progress.averaged.model(&model)?;
         let mut best_epoch = 0;
         let mut valid = ScoresOf::<T, B, M>::default();
         if let Some(best) = self.progress.best {

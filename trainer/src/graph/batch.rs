@@ -1,5 +1,6 @@
 //! Conversion of a batch of graphs into the input of a training step.
 
+use crate::drop_edges::{DropEdges, keep_rows};
 use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
 use crate::loss::Target;
@@ -24,6 +25,8 @@ pub struct GraphBatchOptions {
     pub for_training: bool,
     /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
+    /// The random removal of edges in an epoch; `None` keeps all edges.
+    pub drop_edges: Option<DropEdges>,
 }
 
 impl GraphBatchOptions {
@@ -58,6 +61,8 @@ pub(crate) fn graph_batches_from<B: GnnBackend>(
     device: &B::Device,
 ) -> BatchIter<Result<GraphTensorBatch<B>, TrainError>> {
     let device = device.clone();
+    let drop_edges = options.drop_edges.map(|drop| drop.in_epoch(epoch));
+    let options = GraphBatchOptions { drop_edges, ..options };
     loader.epoch_map_from(epoch, first_step, move |batch| GraphTensorBatch::new(batch, options, &device))
 }
 
@@ -81,7 +86,14 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             return Ok(Self { input: None, target: Target::default() });
         }
         let num_nodes = batch.num_nodes();
-        let GraphBatch { node_offsets, indptr, indices, features, feature_dim, edge_features, edge_dim, .. } = batch;
+        let GraphBatch { graphs, node_offsets, mut indptr, mut indices, features, feature_dim, .. } = batch;
+        let GraphBatch { mut edge_features, edge_dim, .. } = batch;
+        if let Some(drop) = options.drop_edges {
+            let num_edges = indices.len();
+            let id = |node| id_in_set(&graphs, &node_offsets, node);
+            let kept = drop.apply(0, (&mut indptr, &mut indices), id, id);
+            keep_rows(&mut edge_features, &kept, num_edges);
+        }
         let target = Target::new(batch.labels, batch.targets, batch.target_dim);
         let degrees: Vec<u32> =
             if options.gcn_norm { indptr.windows(2).map(|ends| ends[1] - ends[0]).collect() } else { Vec::new() };
@@ -129,6 +141,12 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
     pub fn target(&self) -> &Target {
         &self.target
     }
+}
+
+/// Returns the id of a node of a batch in the whole set: the number of its graph, and its number in the graph.
+fn id_in_set(graphs: &[u32], node_offsets: &[u32], node: u32) -> u64 {
+    let graph = node_offsets.partition_point(|&start| start <= node) - 1;
+    u64::from(graphs[graph]) << 32 | u64::from(node - node_offsets[graph])
 }
 
 impl<B: GnnBackend, M: GraphClassifier<B>> SeedBatch<B, M> for GraphTensorBatch<B> {

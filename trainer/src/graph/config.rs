@@ -42,6 +42,14 @@ settings! {
         pub readout: Readout = Readout::JumpingKnowledge => Flag::new("READOUT");
         /// Do not read the features of edges, which all models but gcn and gin read otherwise
         pub no_edge_features: bool = false => Flag::switch();
+        /// Add the input of each layer of the hidden width to its output
+        pub residual: bool = false => Flag::switch();
+        /// Apply layer normalization to the input of each layer but the first, in place of batch normalization
+        pub layer_norm: bool = false => Flag::switch();
+        /// Apply graph normalization (GraphNorm) to the output of each layer, in place of batch normalization
+        pub graph_norm: bool = false => Flag::switch();
+        /// Leave out each edge with this probability in training (DropEdge), in an epoch the same ones in all layers
+        pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1);
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
         /// Dropout probability of the pooled vectors
@@ -109,7 +117,10 @@ impl GraphTrainingConfig {
             graph,
             pooling: Some(Pooling { aggregation: self.pooling, dropout: self.dropout }),
             readout: self.readout,
-            batch_norm: self.batch_norm,
+            residual: self.residual,
+            layer_norm: self.layer_norm,
+            batch_norm: self.batch_norm && !self.layer_norm && !self.graph_norm,
+            graph_norm: self.graph_norm,
             ..NetworkConfig::whole_graphs(
                 self.conv,
                 graphs.feature_dim(),

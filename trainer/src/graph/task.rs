@@ -4,6 +4,7 @@ use super::batch::{GraphBatchOptions, GraphTensorBatch, graph_batches_from};
 use super::config::GraphTrainingConfig;
 use super::evaluator::GraphEvaluator;
 use super::split::GraphSplit;
+use crate::drop_edges::DropEdges;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
@@ -58,7 +59,10 @@ where
         Ok(Self {
             loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
             rest: None,
-            options: GraphBatchOptions::of_model(&config.model_config(graphs)?, true),
+            options: GraphBatchOptions {
+                drop_edges: config.drop_edge.map(|probability| DropEdges::new(probability, config.fit.seed)),
+                ..GraphBatchOptions::of_model(&config.model_config(graphs)?, true)
+            },
             packing: config.packing,
             step_options: StepOptions { loss: Some(loss.for_data(train_labels)?), ..config.step.clone() },
             embeddings: Embeddings::default(),

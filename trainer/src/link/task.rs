@@ -63,7 +63,9 @@ where
         let schema = Arc::new(model_config.encoder.graph.clone());
         let embeddings = Embeddings::new(graph, &schema, model_config.encoder.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
-        let options = BatchOptions { precision: memory.precision, ..batch_options(model_config, true) };
+        let precision = memory.precision;
+        let drop_edges = training.drop_edges();
+        let options = BatchOptions { precision, drop_edges, ..batch_options(model_config, true) };
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
         // get the rest of the memory.
         let left = memory.hold_edges::<B>(graph, device)?;

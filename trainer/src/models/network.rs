@@ -13,8 +13,8 @@ use super::network_config::{NetworkConfig, Pooling, Readout};
 use super::node_model::NodeClassifier;
 use crate::error::ModelError;
 use edgecut_gnn::nn::{
-    AnyTypedConv, BatchNorm, Dense, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode, TimeEncoder,
-    TypedConv, TypedConvInput, WeightInit, prefix,
+    AnyTypedConv, BatchNorm, Dense, GraphNorm, HeteroShape, HiddenActivation, Incoming, LayerForm, LayerPass, Mode,
+    TimeEncoder, TypedConv, TypedConvInput, WeightInit, prefix,
 };
 use edgecut_gnn::ops::{Activation, DropoutMask, GnnBackend, Precision, Segments, masked, pool};
 
@@ -85,11 +85,23 @@ pub enum Norm<B: Backend> {
     Layer(LayerNorm<B>),
     /// Of each column over the batch, after a convolution.
     Batch(BatchNorm<B>),
+    /// Of each column over the nodes of each graph, after a convolution.
+    Graph(GraphNorm<B>),
 }
 
 /// The settings of a network, which are not tensors.
 #[derive(Debug, Clone)]
 struct Settings(Box<NetworkConfig>);
+
+/// The part of a batch that a layer reads.
+#[derive(Clone, Copy)]
+struct LayerInput<'a, B: Backend> {
+    input: &'a ModelInput<B>,
+    /// The number of the blocks.
+    at: usize,
+    /// The nodes of each graph, in models for whole graphs.
+    segments: Option<&'a Segments>,
+}
 
 /// The rows of each node type; `None` for node types without nodes in the batch.
 type Rows<B> = Vec<Option<Tensor<B, 2>>>;
@@ -186,8 +198,13 @@ impl<B: Backend> Norm<B> {
         if config.layer_norm && config.reads_hidden_rows(layer) {
             return Some(Self::Layer(init.layer_norm(config.hidden_channels, device)));
         }
-        let is_normalised = config.batch_norm && config.computes_hidden_rows(layer);
-        if is_normalised { Some(Self::Batch(BatchNorm::with_init(config.hidden_channels, init, device))) } else { None }
+        if config.batch_norm && config.computes_hidden_rows(layer) {
+            return Some(Self::Batch(BatchNorm::with_init(config.hidden_channels, init, device)));
+        }
+        if config.graph_norm && config.computes_hidden_rows(layer) {
+            return Some(Self::Graph(GraphNorm::with_init(config.hidden_channels, init, device)));
+        }
+        None
     }
 }
 
@@ -250,13 +267,22 @@ impl<B: GnnBackend> Network<B> {
         self.check_norm(input)?;
         let mut rows = self.encode(input, mode)?;
         let mut parts = vec![Vec::new(); rows.len()];
+        let mut greatest: Rows<B> = vec![None; rows.len()];
         for layer in 0..self.layers.len() {
             if config.readout == Readout::JumpingKnowledge {
                 add_parts(&mut parts, &rows, pooled);
             }
             // All layers of whole graphs read the same block.
-            let block = if pooled.is_some() { 0 } else { layer };
-            rows = self.convolve(layer, rows, (input, block), mode);
+            let at = if pooled.is_some() { 0 } else { layer };
+            let segments = pooled.map(|(segments, _)| segments);
+            rows = self.convolve(layer, rows, LayerInput { input, at, segments }, mode);
+            if config.readout == Readout::JumpingKnowledgeMax {
+                let of_types = greatest.into_iter().zip(&rows);
+                greatest = of_types.map(|(before, rows)| greater(before, rows.clone())).collect();
+            }
+        }
+        if config.readout == Readout::JumpingKnowledgeMax {
+            rows = greatest;
         }
         add_parts(&mut parts, &rows, pooled);
         Ok(parts)
@@ -305,7 +331,8 @@ impl<B: GnnBackend> Network<B> {
     }
 
     /// Applies a layer, counted from 0, to a block of the input. Returns the rows of the nodes that the next layer reads.
-    fn convolve(&self, layer: usize, rows: Rows<B>, (input, at): (&ModelInput<B>, usize), mode: Mode) -> Rows<B> {
+    fn convolve(&self, layer: usize, rows: Rows<B>, source: LayerInput<'_, B>, mode: Mode) -> Rows<B> {
+        let LayerInput { input, at, segments } = source;
         let config = self.config();
         let hop = input.num_layers() - 1 - at;
         let form = config.form();
@@ -351,7 +378,7 @@ impl<B: GnnBackend> Network<B> {
             let mask = self.mask(mode, config.dropout, first_mask + number, node_type);
             let activation = Activation::Identity;
             let input = TypedConvInput { node_type, x, num_dst, incoming: &incoming, pass, activation };
-            let output = self.activated(layer, input, mask);
+            let output = self.activated(layer, input, segments, mask);
             // The order of the operands decides the order in which gradients are summed, and so their last bits. Both
             // forms keep the order of earlier versions.
             outputs.push(Some(match form {
@@ -363,8 +390,14 @@ impl<B: GnnBackend> Network<B> {
         outputs
     }
 
-    /// Applies the convolution of a layer, batch normalisation, the activation and dropout.
-    fn activated(&self, layer: usize, input: TypedConvInput<'_, B>, mask: DropoutMask) -> Tensor<B, 2> {
+    /// Applies the convolution of a layer, the normalisation after it, the activation and dropout.
+    fn activated(
+        &self,
+        layer: usize,
+        input: TypedConvInput<'_, B>,
+        segments: Option<&Segments>,
+        mask: DropoutMask,
+    ) -> Tensor<B, 2> {
         let config = self.config();
         let is_elu = config.activation() == HiddenActivation::Elu;
         let is_result = config.is_result(layer);
@@ -374,6 +407,10 @@ impl<B: GnnBackend> Network<B> {
         let mode = input.pass.mode;
         let x = match self.norm(layer, input.node_type) {
             Some(Norm::Batch(norm)) => norm.forward(conv.convolve(input), mode, fused),
+            Some(Norm::Graph(norm)) => {
+                let segments = segments.expect("settings with graph norm have pooling");
+                fused.apply(norm.forward(conv.convolve(input), segments))
+            }
             Some(Norm::Layer(_)) | None => conv.convolve(TypedConvInput { activation: fused, ..input }),
         };
         if is_elu && !is_result { masked(elu(x), mask) } else { x }
@@ -388,6 +425,14 @@ fn add_parts<B: GnnBackend>(parts: &mut [Vec<Tensor<B, 2>>], rows: &Rows<B>, poo
             Some((segments, pooling)) => pool(rows, segments, &pooling.aggregation.reduce()),
             None => rows,
         });
+    }
+}
+
+/// Returns the greater elements of the rows of a layer and of the first rows before it.
+fn greater<B: Backend>(before: Option<Tensor<B, 2>>, rows: Option<Tensor<B, 2>>) -> Option<Tensor<B, 2>> {
+    match (before, rows) {
+        (Some(before), Some(rows)) => Some(prefix(before, rows.dims()[0]).max_pair(rows)),
+        (_, rows) => rows,
     }
 }
 
@@ -433,7 +478,8 @@ impl<B: GnnBackend> GraphClassifier<B> for Network<B> {
 }
 
 /// The passes are the encoders, the layers, and the output layers, if there are any. With jumping knowledge, the rows of a
-/// pass have the columns of the passes before as well.
+/// pass have the columns of the passes before as well, or the greatest values of the layers before the values of the last
+/// one.
 impl<B: GnnBackend> LayeredModel<B> for Network<B> {
     fn num_passes(&self) -> usize {
         let config = self.config();
@@ -450,6 +496,9 @@ impl<B: GnnBackend> LayeredModel<B> for Network<B> {
         let output = config.outputs.iter().find(|output| output.node_type == node_type);
         match output {
             Some(output) if num_layers > self.layers.len() => output.channels,
+            _ if config.readout == Readout::JumpingKnowledgeMax && (2..self.layers.len()).contains(&num_layers) => {
+                2 * config.hidden_channels
+            }
             _ => config.channels_read(num_layers.min(self.layers.len())).unwrap_or(usize::MAX),
         }
     }
@@ -483,12 +532,23 @@ impl<B: GnnBackend> Network<B> {
         for nodes in input.nodes() {
             rows.push(nodes.features.clone().map(|rows| last_columns(rows, width)));
         }
-        let computed = self.convolve(layer, rows, (input, 0), Mode::Eval).swap_remove(node_type)?;
-        if config.readout == Readout::Last {
-            return Some(computed);
+        let source = LayerInput { input, at: 0, segments: None };
+        let computed = self.convolve(layer, rows, source, Mode::Eval).swap_remove(node_type)?;
+        let num_rows = computed.dims()[0];
+        match config.readout {
+            Readout::Last => Some(computed),
+            Readout::JumpingKnowledge => {
+                let before = prefix(input.nodes()[node_type].features.clone()?, num_rows);
+                Some(Tensor::cat(vec![before, computed], 1))
+            }
+            Readout::JumpingKnowledgeMax if layer == 0 => Some(computed),
+            Readout::JumpingKnowledgeMax => {
+                let before = prefix(input.nodes()[node_type].features.clone()?, num_rows);
+                let greatest = before.slice([0..num_rows, 0..config.hidden_channels]).max_pair(computed.clone());
+                let is_last = layer + 1 == self.layers.len();
+                Some(if is_last { greatest } else { Tensor::cat(vec![greatest, computed], 1) })
+            }
         }
-        let before = prefix(input.nodes()[node_type].features.clone()?, computed.dims()[0]);
-        Some(Tensor::cat(vec![before, computed], 1))
     }
 }
 

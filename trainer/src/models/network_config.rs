@@ -60,6 +60,10 @@ pub struct NetworkConfig {
     /// convolution of the form [`LayerForm::Direct`] are normalised too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub batch_norm: bool,
+    /// True if the output of each convolution is normalised over the nodes of each graph, except logits
+    /// ([`GraphNorm`](edgecut_gnn::nn::GraphNorm)). For models of whole graphs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub graph_norm: bool,
     /// Rows that the output layers read.
     #[serde(default, skip_serializing_if = "Readout::is_last")]
     pub readout: Readout,
@@ -105,12 +109,15 @@ pub enum Readout {
     /// The rows before the first convolution and after each one, concatenated (Xu et al., "Representation learning on
     /// graphs with jumping knowledge networks", ICML 2018, as in the GIN paper).
     JumpingKnowledge,
+    /// The greatest value of each column after all convolutions (the same paper), which all have the hidden width.
+    JumpingKnowledgeMax,
 }
 
 words!(
     Readout,
     "readout",
     JumpingKnowledge = "jumping-knowledge": "The input features and the outputs of all layers, concatenated",
+    JumpingKnowledgeMax = "jumping-knowledge-max": "The greatest value of each column over the outputs of all layers",
     Last = "last": "The output of the last layer only",
 );
 
@@ -196,6 +203,7 @@ impl NetworkConfig {
             residual: false,
             layer_norm: false,
             batch_norm: false,
+            graph_norm: false,
             readout: Readout::Last,
             pooling: None,
             dropout: 0.0,
@@ -320,17 +328,28 @@ impl NetworkConfig {
 
     /// Describes the first block of the network that contradicts another one or has no effect.
     fn contradiction(&self) -> Option<String> {
-        let Self { num_layers, encoders, residual, layer_norm, batch_norm, .. } = *self;
+        let Self { num_layers, encoders, residual, layer_norm, batch_norm, graph_norm, .. } = *self;
         if !encoders && !self.graph.is_homogeneous() {
             return Some("a graph of several node types or edge types needs encoders (`encoders`)".into());
         }
         if layer_norm && batch_norm {
             return Some("it has layer norm and batch norm: choose one of them".into());
         }
+        if graph_norm && (layer_norm || batch_norm) {
+            return Some("it has graph norm and another norm: choose one of them".into());
+        }
+        if graph_norm && self.pooling.is_none() {
+            return Some("graph norm is for models of whole graphs: choose layer norm or batch norm".into());
+        }
         if (self.pooling.is_some() || !encoders) && self.outputs.len() != 1 {
             return Some("a network without encoders or with pooling has one output".into());
         }
-        if self.readout == Readout::JumpingKnowledge && self.outputs.is_empty() {
+        if self.readout == Readout::JumpingKnowledgeMax && num_layers == 0 {
+            return Some(
+                "jumping knowledge reads the outputs of layers, but the model has none: choose another readout".into(),
+            );
+        }
+        if self.readout != Readout::Last && self.outputs.is_empty() {
             return Some("jumping knowledge is for output layers, but the model has no outputs".into());
         }
         let effects = [
@@ -341,6 +360,7 @@ impl NetworkConfig {
             ),
             (layer_norm, "layer norm applies to the input of all layers but the first", Self::reads_hidden_rows),
             (batch_norm, "batch norm applies to the output of all layers but the last", Self::computes_hidden_rows),
+            (graph_norm, "graph norm applies to the output of all layers but the last", Self::computes_hidden_rows),
         ];
         for (is_set, what, applies) in effects {
             // A model without convolutions has none of these blocks.
@@ -446,7 +466,8 @@ impl NetworkConfig {
     /// layer, or of all layers.
     pub(super) fn channels_read(&self, num_layers: usize) -> Option<usize> {
         match self.readout {
-            Readout::Last => Some(self.channels_before(num_layers)),
+            // The maximum over layers has the width of each.
+            Readout::Last | Readout::JumpingKnowledgeMax => Some(self.channels_before(num_layers)),
             Readout::JumpingKnowledge => {
                 let before = self.channels_before(0);
                 num_layers.checked_mul(self.hidden_channels)?.checked_add(before)

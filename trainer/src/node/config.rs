@@ -3,7 +3,6 @@
 use crate::batch_input::{TEMPORAL_GCN, WEIGHTED_GCN};
 use crate::error::ModelError;
 use crate::error::TrainError;
-use crate::error::TrainError;
 use crate::loss::OutputKind;
 use crate::metrics::Metric;
 use crate::models::{NetworkConfig, NetworkOutput};
@@ -152,6 +151,8 @@ pub(crate) fn check_fit(
         encoder_decoder: model.encoders,
         residual: false,
         layer_norm: false,
+        batch_norm: false,
+        readout: None,
         ..config.training.for_network(model)
     };
     let asked = NodeTrainingConfig { training, scoring: config.scoring.clone() };

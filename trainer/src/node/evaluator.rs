@@ -40,8 +40,12 @@ impl<B: GnnBackend> NodeEvaluator<B> {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let options =
-            BatchOptions { for_training: false, precision: config.training.device_memory.precision, ..options };
+        let options = BatchOptions {
+            for_training: false,
+            drop_edges: None,
+            precision: config.training.device_memory.precision,
+            ..options
+        };
         let valid = split_loader(data, config, Split::Valid, options, world)?;
         data.objective.check_validation(valid.total_seeds())?;
         Ok(Self {

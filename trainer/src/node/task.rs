@@ -57,7 +57,9 @@ where
         let data = NodeData::new(graph, config)?;
         let training = &config.training;
         let memory = training.device_memory;
-        let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
+        let precision = memory.precision;
+        let drop_edges = training.drop_edges();
+        let options = BatchOptions { for_training: true, precision, drop_edges, ..options };
         let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
         // The edges come first: counting the frequencies of nodes below already samples on the device, and the features

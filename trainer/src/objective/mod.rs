@@ -6,7 +6,6 @@ pub(crate) mod seed_result;
 pub(crate) mod seed_scores;
 
 use crate::error::TrainError;
-use crate::error::TrainError;
 use crate::fit::Selection;
 use crate::loss::{AnyLoss, OutputKind};
 use crate::metrics::{Metric, MetricList};

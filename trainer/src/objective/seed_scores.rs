@@ -1,7 +1,6 @@
 //! The scores of a model on the nodes or graphs of a split.
 
 use crate::error::TrainError;
-use crate::error::TrainError;
 use crate::fit::{BatchResult, Outputs, SeedBatch, run_evaluation};
 use crate::loss::{OutputKind, Target};
 use crate::metrics::{

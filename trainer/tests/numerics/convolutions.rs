@@ -64,11 +64,14 @@ fn networks(kind: ConvKind) -> Vec<NetworkConfig> {
         if kind.check(network.form(), 8).is_err() {
             continue;
         }
-        for readout in [Readout::Last, Readout::JumpingKnowledge] {
+        for readout in [Readout::Last, Readout::JumpingKnowledge, Readout::JumpingKnowledgeMax] {
             for (layer_norm, batch_norm) in [(false, false), (true, false), (false, true)] {
                 for residual in [false, true] {
                     networks.push(NetworkConfig { readout, layer_norm, batch_norm, residual, ..network.clone() });
                 }
+            }
+            if network.pooling.is_some() {
+                networks.push(NetworkConfig { readout, graph_norm: true, batch_norm: false, ..network.clone() });
             }
         }
     }

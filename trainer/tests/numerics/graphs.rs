@@ -10,15 +10,15 @@ use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
-use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
+use edgecut_gnn::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, GraphNorm, Order, WeightInit};
 use edgecut_gnn::ops::{
     Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
     dropout, pool,
 };
 use edgecut_graph::{GraphData, GraphDataset};
 use edgecut_trainer::gradients::{
-    FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_statistics, num_parameters,
-    num_trained_parameters, unflatten_gradients,
+    FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_parameters, load_statistics,
+    num_parameters, num_trained_parameters, unflatten_gradients,
 };
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
 use edgecut_trainer::model_file::{ModelTask, parse_model, save_model};
@@ -138,6 +138,56 @@ fn batch_normalisation_equals_the_steps_one_by_one() {
                 assert_close(fused, slow, 1e-8, &format!("{rows} x {channels}, {relu_dropout:?}"));
             }
         }
+    }
+}
+
+/// The numbers of PyG 2.8.1: `GraphNorm(2)` on graphs of two and three nodes, and the gradients of the sum of the output times
+/// `grad`.
+#[test]
+fn graph_normalisation_equals_that_of_pyg() {
+    let device = Default::default();
+    let segments = Segments::new(vec![0, 2, 5]).expect("segments");
+    let mut norm = GraphNorm::<Grad>::with_init(2, &mut WeightInit::new(0), &device);
+    norm = load_parameters(norm, &[1.5, -0.5, 0.1, 0.2, 0.75, 1.25]).expect("six parameters");
+    let x = [[1.0, -2.0], [3.0, 0.5], [-1.0, 4.0], [2.0, 2.0], [0.25, -0.75]];
+    let grad = [[1.0, 2.0], [-1.0, 0.5], [0.5, -2.0], [3.0, 1.0], [-0.5, 1.5]];
+    let x = Tensor::<Grad, 2>::from_data(x, &device).require_grad();
+    let output = norm.forward(x.clone(), &segments);
+    let gradients = (output.clone() * Tensor::from_data(grad, &device)).sum().backward();
+    let expected = [
+        -0.57081771,
+        0.6202966346,
+        2.11245313,
+        -0.3686366233,
+        -1.49437806,
+        -0.2540862443,
+        2.1499146485,
+        0.2469744391,
+        0.0240772352,
+        0.9359328786,
+    ];
+    // The parameters are 32-bit floats.
+    assert_close(&values(output.inner()), &expected, 1e-6, "output");
+    let expected = [
+        0.4024981391,
+        0.0527094549,
+        -0.1341732017,
+        0.2108447831,
+        1.3350888011,
+        0.1466965411,
+        0.8366540752,
+        -0.2602625679,
+        -1.3527359835,
+        0.0883411457,
+    ];
+    assert_close(&values(x.grad(&gradients).expect("a gradient")), &expected, 1e-6, "gradient of x");
+    for (param, expected, name) in [
+        (&norm.gamma, [1.8048303053, -5.2306424063], "gamma"),
+        (&norm.beta, [3.0, 3.0], "beta"),
+        (&norm.alpha, [-3.5116109872, -0.967236881], "alpha"),
+    ] {
+        let found = values(param.val().grad(&gradients).expect("a gradient"));
+        assert_close(&found, &expected, 1e-6, name);
     }
 }
 
@@ -306,10 +356,13 @@ fn convolutions() -> [ConvKind; 4] {
 #[test]
 fn graphs_side_by_side_are_as_each_alone() {
     for conv in convolutions() {
-        for readout in [Readout::Last, Readout::JumpingKnowledge] {
+        let readouts = [Readout::Last, Readout::JumpingKnowledge, Readout::JumpingKnowledgeMax];
+        for (readout, graph_norm) in readouts.map(|readout| [(readout, false), (readout, true)]).concat() {
             for pooling in POOLINGS {
                 let config = NetworkConfig {
                     readout,
+                    graph_norm,
+                    batch_norm: !graph_norm,
                     pooling: Some(Pooling { aggregation: pooling, dropout: 0.0 }),
                     ..NetworkConfig::whole_graphs(conv, 3, 8, 3, 2)
                 };

@@ -96,6 +96,9 @@ fn settings_without_effect_are_refused() {
         assert!(message.contains("but the model has 2 and no such layer"), "{message}");
         // A GCN has no variant with an encoder and a decoder.
         assert_eq!(message.contains("`encoder_decoder`"), kind == SAGE, "{message}");
+        let graph_norm = NetworkConfig { graph_norm: true, ..config(2) };
+        assert!(error(graph_norm.clone()).contains("graph norm is for models of whole graphs"));
+        assert!(error(NetworkConfig { layer_norm: true, ..graph_norm }).contains("choose one of them"));
         for layer_norm in [false, true] {
             let norm = |layers| NetworkConfig { layer_norm, batch_norm: !layer_norm, ..config(layers) };
             assert!(error(norm(1)).contains("norm applies to the "), "{layer_norm}");

@@ -206,6 +206,11 @@ impl TrainingArgs {
                 "--relation-aggregation has no effect on --model {model}, which combines edge types itself: leave it out"
             )));
         }
+        if self.conv.is_embedding() && self.model.settings.drop_edge.is_some() {
+            bail!(UsageError(
+                "--drop-edge has no effect on --model embedding, which reads no edges: leave it out".into()
+            ));
+        }
         if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
             let what =
                 "--cache-ranking has no effect without a cache: give --cache-bytes or --cache-ratio, or leave it out";
@@ -243,6 +248,8 @@ impl TrainingArgs {
         settings.push(Setting::new("time_encoding", own.time_encoding.unwrap_or(0), saved.graph.time_dim()));
         settings.push(Setting::new("residual", own.residual, saved.residual));
         settings.push(Setting::new("layer_norm", own.layer_norm, saved.layer_norm));
+        settings.push(Setting::new("batch_norm", own.batch_norm, saved.batch_norm));
+        settings.push(Setting::new("readout", own.readout.unwrap_or_default(), saved.readout));
         let of_model = list_of(&saved.graph.node_embeddings(), saved.hidden_channels);
         settings.push(Setting::new("node_embeddings", list_of(&own.node_embeddings, saved.hidden_channels), of_model));
         if saved.encoders {

@@ -85,7 +85,7 @@ fn of_nodes<B: TrainingBackend>(
     };
     let root = args.part.dataset_root_dir.as_deref();
     let listed = selection.listed(node_type, root, job)?;
-    let ids = match selection.ids(listed, (&graph, node_type), job.world)? {
+    let ids = match selection.ids(listed, &graph, node_type, job.world)? {
         Some(ids) => ids,
         None => (0..meta.node_types[node_type.index()].book.num_nodes() as u32).collect(),
     };
@@ -101,10 +101,12 @@ fn of_nodes<B: TrainingBackend>(
     let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
-    let mut visit = |found: Vec<Explanation>, world: &mut ProcessGroup| failure.keep(file.push(&found, world));
     let request = request(args, sampler);
     let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
-    let done = B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut visit);
+    let done =
+        B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut |found, world| {
+            failure.keep(file.push(&found, world))
+        });
     failure.or(done)?;
     file.finish(job.world)
 }
@@ -134,11 +136,13 @@ fn of_edges<B: TrainingBackend>(
     let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
-    let mut visit = |found: Vec<Explanation>, world: &mut ProcessGroup| failure.keep(file.push(&found, world));
     let request = request(args, sampler.context(NO_FAN_OUTS)?);
     let split = args.edges.and_then(|edges| edges.split());
     let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
-    let done = B::explain_edges(prediction, (&model, &config), (&embeddings).into(), split, &request, &mut visit);
+    let done =
+        B::explain_edges(prediction, (&model, &config), (&embeddings).into(), split, &request, &mut |found, world| {
+            failure.keep(file.push(&found, world))
+        });
     failure.or(done)?;
     if file.found.targets == 0 {
         bail!("--edges: the graph has no such edges of the model's type: choose another split, or all");

@@ -40,7 +40,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         let compute_seconds = start.elapsed().as_secs_f64();
         // A submission has the order of the file.
         let submitted = listed.clone().filter(|_| args.ogb_submission.is_some());
-        let selected = selection.ids(listed, (rows.node(), rows.node_type()), job.world)?;
+        let selected = selection.ids(listed, rows.node(), rows.node_type(), job.world)?;
         if let Some(ids) = &selected
             && ids.is_empty()
         {

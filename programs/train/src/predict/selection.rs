@@ -60,7 +60,8 @@ impl Selection {
     pub(super) fn ids(
         &self,
         listed: Option<Vec<u32>>,
-        (graph, node_type): (&Arc<DistGraph>, NodeTypeId),
+        graph: &Arc<DistGraph>,
+        node_type: NodeTypeId,
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<Vec<u32>>> {
         let Self::Split(split) = self else { return Ok(listed) };

@@ -319,6 +319,9 @@ fn settings_of(conv: &ConvArgs<OnGraphs>, config: &GraphTrainingConfig, saved: &
     settings.push(Setting::new("readout", format!("{:?}", config.readout), format!("{:?}", saved.readout)));
     settings.push(Setting::new("no_edge_features", config.no_edge_features, !saved.graph.has_edge_features()));
     settings.push(Setting::new("no_batch_norm", !config.batch_norm, !saved.batch_norm));
+    settings.push(Setting::new("residual", config.residual, saved.residual));
+    settings.push(Setting::new("layer_norm", config.layer_norm, saved.layer_norm));
+    settings.push(Setting::new("graph_norm", config.graph_norm, saved.graph_norm));
     settings
 }
 

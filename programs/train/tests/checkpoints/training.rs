@@ -188,7 +188,8 @@ pub(crate) fn edges(nproc: &str) -> (programs::Parts, Training) {
 pub(crate) fn graphs(nproc: &str) -> Training {
     let data = ["--dataset", "fake-graphs", "--num-graphs", "240", "--num-epochs", "5", "--hidden-channels", "8"];
     let flags = ["--nproc-per-node", nproc, "--batch-size", "4", "--accumulate-steps", "2", "--warmup-steps", "30"];
-    Training::new(&["graph"], None, &[&data[..], &flags].concat())
+    let blocks = ["--ema", "0.8", "--drop-edge", "0.2"];
+    Training::new(&["graph"], None, &[&data[..], &flags, &blocks].concat())
 }
 
 /// Waits until `happens`. Returns false if the process has ended before.

@@ -114,9 +114,11 @@ impl Neighborhood {
             Some(InputRows::Edges(edge_type)) => self.edge_rows(edge_type),
             None => {
                 let edge_type = self.target_type.unwrap_or(EdgeTypeId(0));
-                let targets = self.targets.iter().zip(0..);
-                let row = |ends: &[u32]| ExplainedInput::Edge(edge_type, ends[0], ends[1]);
-                targets.map(|(ends, target)| InputRow { target, input: row(ends) }).collect()
+                let mut rows = Vec::with_capacity(self.targets.len());
+                for (ends, target) in self.targets.iter().zip(0..) {
+                    rows.push(InputRow { target, input: ExplainedInput::Edge(edge_type, ends[0], ends[1]) });
+                }
+                rows
             }
         }
     }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
 pub fn explain_nodes<'s, B>(
     job: PredictionJob<'_, '_, B::InnerBackend>,
-    (model, model_config): (&Network<B::InnerBackend>, &NetworkConfig),
+    model: (&Network<B::InnerBackend>, &NetworkConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     nodes: Vec<u32>,
     config: &ExplanationConfig,
@@ -33,6 +33,7 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let PredictionJob { graph, world, device, progress } = job;
+    let (model, model_config) = model;
     let model = load_parameters(model_config.init::<B>(0, device)?, &flatten_parameters(model))?.no_grad();
     let trained = Trained::new(&model, model_config);
     let embeddings = trained.embeddings(graph, saved, world)?;
@@ -49,21 +50,20 @@ where
     };
     let loader = DistNeighborLoader::new(sampler, node_type, seeds, loader_config(config, options), world)?;
     let of_device = device.clone();
-    let prepare = move |batch: MiniBatch| {
+    let num_steps = loader.num_steps();
+    let batches = loader.epoch_map(0, move |batch: MiniBatch| {
         let num_seeds = batch.num_seeds;
         let neighborhood = Neighborhood::of(&batch, &schema).with_target_nodes(node_type, num_seeds);
         Ok::<_, TrainError>((neighborhood, TensorBatch::<B>::new(batch, &schema, options, &of_device)?))
-    };
-    let num_steps = loader.num_steps();
-    for (step, prepared) in (1..).zip(loader.epoch_map(0, prepare)) {
+    });
+    for (step, prepared) in (1..).zip(batches) {
         let (neighborhood, batch) = prepared??;
         let mut own = Vec::new();
         if let Some(graph) = embeddings.fill(batch, device)?.take_input() {
-            let score = |inputs: Inputs<B>| {
-                NodeClassifier::forward(&model, inputs.graph, Mode::Eval).map_err(TrainError::batch)
-            };
             let inputs = Inputs { graph, of_targets: None };
-            let found = integrated_gradients(&inputs, config.steps, config.output, &score)?;
+            let found = integrated_gradients(&inputs, config.steps, config.output, &|inputs: Inputs<B>| {
+                NodeClassifier::forward(&model, inputs.graph, Mode::Eval).map_err(TrainError::batch)
+            })?;
             own = neighborhood.explain(&found, config.top);
         }
         visit_all(&own, visit, world)?;

@@ -81,9 +81,12 @@ mod tests {
     use super::*;
     use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
+    fn node(id: u32) -> ExplainedInput {
+        ExplainedInput::Node(NodeTypeId(0), id)
+    }
+
     #[test]
     fn the_greatest_contributions_of_each_kind_are_kept() {
-        let node = |id| ExplainedInput::Node(NodeTypeId(0), id);
         let mut ranked = Ranked::new(2);
         for id in 0..3000 {
             ranked.add(node(id), 1, &[1.0, 5.0, 5.0], &[id as f32, -0.25, -0.25]);
