@@ -33,6 +33,9 @@ _OF_SAMPLERS = {
     "is_sorted": False,
 }
 
+# Arguments of samplers that are no arguments of PyG's loaders, with their defaults.
+_OWN = {"sampler": "neighbor", "batch_dependency": None}
+
 
 class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
     """A loader of the neighborhoods of nodes of a PyG graph. :class:`edgecut.NeighborLoader` describes its arguments."""
@@ -61,7 +64,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
     ) -> None:
         whole = _plain(data)
         _check_type("input_nodes", input_nodes, whole, getattr(whole, "node_types", []))
-        neighbor_sampler = _sampler(data, num_neighbors, locals())
+        neighbor_sampler = _sampler(data, num_neighbors, locals(), **_own_arguments(kwargs))
         super().__init__(
             whole,
             num_neighbors,
@@ -108,7 +111,8 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
     ) -> None:
         whole = _plain(data)
         _check_type("edge_label_index", edge_label_index, whole, getattr(whole, "edge_types", []))
-        neighbor_sampler = _sampler(data, num_neighbors, locals(), exclude_seed_edges=exclude_seed_edges)
+        own = {"exclude_seed_edges": exclude_seed_edges, **_own_arguments(kwargs)}
+        neighbor_sampler = _sampler(data, num_neighbors, locals(), **own)
         super().__init__(
             whole,
             num_neighbors,
@@ -135,10 +139,19 @@ def _sampler(data: Any, num_neighbors: Any, arguments: Mapping[str, Any], **more
     given = arguments["neighbor_sampler"]
     if given is None:
         return NeighborSampler(data, num_neighbors, time_attr=arguments["time_attr"], **settings)
-    for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more)}.items():
+    for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more), **_OWN}.items():
         if settings[name] != default:
             raise ValueError(f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`")
     return given
+
+
+def _own_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments of the sampler out of the arguments of PyTorch's loader, which may have a sampler as well."""
+    own = dict(_OWN)
+    if isinstance(kwargs.get("sampler"), str):
+        own["sampler"] = kwargs.pop("sampler")
+    own["batch_dependency"] = kwargs.pop("batch_dependency", None)
+    return own
 
 
 def _check_length(name: str, values: Any, expected: int, of_what: str) -> None:

@@ -46,6 +46,8 @@ class NeighborSampler(BaseSampler):
     exclude_seed_edges : bool, default False
         Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
         and edges of the type ``rev_X`` for a type ``X``.
+    sampler, batch_dependency
+        As for :class:`edgecut.NeighborLoader`.
 
     The other parameters are those of :class:`edgecut.NeighborLoader`.
     """
@@ -63,6 +65,8 @@ class NeighborSampler(BaseSampler):
         is_sorted: bool = False,
         *,
         exclude_seed_edges: bool | None = False,
+        sampler: str = "neighbor",
+        batch_dependency: int | None = None,
     ) -> None:
         self.graph = as_graph(data, is_sorted)
         self.subgraph_type = SubgraphType(subgraph_type)
@@ -77,6 +81,8 @@ class NeighborSampler(BaseSampler):
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         self._settings = {
             "num_neighbors": self._fan_outs(),
+            "sampler": sampler,
+            "batch_dependency": batch_dependency,
             "replace": replace,
             "disjoint": self.disjoint,
             "weighted": weight_attr is not None,
