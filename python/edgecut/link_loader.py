@@ -120,6 +120,8 @@ class LinkNeighborLoader(Loader):
         even_batches: bool | None = None,
         output: str | None = None,
         edge_index: Any = None,
+        sampler: str = "neighbor",
+        batch_dependency: int | None = None,
         **kwargs: Any,
     ) -> None:
         edge_type, split, ends = _input_edges(data, edge_label_index)

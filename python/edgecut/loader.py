@@ -65,7 +65,9 @@ class Loader(EpochLoader):
 
     def _start(self, data: Store, settings: dict[str, Any], arguments: dict[str, Any]) -> None:
         """Make the native loader. `settings` has what differs between loaders, `arguments` what they share."""
-        refuse_unknown(type(self).__name__, arguments["kwargs"], stacklevel=5)
+        # PyTorch's loaders have an argument of the same name, which is no string.
+        of_torch = {} if isinstance(arguments["sampler"], str) else {"sampler": arguments["sampler"]}
+        refuse_unknown(type(self).__name__, {**arguments["kwargs"], **of_torch}, stacklevel=5)
         for name, (default, remedy) in _OF_PYG_DATA.items():
             if arguments[name] != default:
                 raise ValueError(f"`{name}` is {arguments[name]!r}, which needs PyG's data in memory: {remedy}")
@@ -84,11 +86,12 @@ class Loader(EpochLoader):
         edge_index = arguments["edge_index"]
         self._edge_ids = None if edge_index is None else EdgeIds(data, edge_index)
         self.batch_size = whole_number(arguments["batch_size"], "batch_size", 1)
-        shared = ("batch_size", "shuffle", "drop_last", "seed", "replace", "disjoint", "temporal_strategy")
+        shared = ("batch_size", "shuffle", "drop_last", "seed", "replace", "disjoint", "temporal_strategy", "sampler")
         self._loader = _edgecut.Loader(
             data._graph,
             {
                 **{name: arguments[name] for name in shared},
+                "batch_dependency": arguments["batch_dependency"],
                 "num_neighbors": _fan_outs(data, arguments["num_neighbors"]),
                 "even_batches": even_batches,
                 "concurrency": arguments["num_workers"],
@@ -180,6 +183,13 @@ class NeighborLoader(Loader):
     edge_index : array of int, [2, E], or dict of edge type to array; optional
         The edges of the dataset, in its order, for ``e_id``. Parts do not store the position of an edge in the dataset, so
         it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
+    sampler : {'neighbor', 'labor'}, default 'neighbor'
+        With ``'labor'``, the nodes of a batch share the random numbers of their neighbors (layer-neighbor sampling). The
+        neighbors of one node are distributed as before, but a batch has fewer nodes. For PyG's data, where ``sampler`` may
+        also be a sampler of PyTorch, another object than a string chooses the input nodes.
+    batch_dependency : int, optional
+        With ``sampler='labor'``, the number of batches over which the random numbers turn into new ones, so that
+        consecutive batches share nodes. The default is 1, independent batches.
 
     Raises
     ------
@@ -255,6 +265,8 @@ class NeighborLoader(Loader):
         even_batches: bool | None = None,
         output: str | None = None,
         edge_index: Any = None,
+        sampler: str = "neighbor",
+        batch_dependency: int | None = None,
         **kwargs: Any,
     ) -> None:
         node_type, split, ids, self._positions = _input_nodes(data, input_nodes)

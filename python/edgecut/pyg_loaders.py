@@ -35,6 +35,9 @@ _OF_SAMPLERS = {
     "is_sorted": False,
 }
 
+# Arguments of samplers that are no arguments of PyG's loaders, with their defaults.
+_OWN = {"sampler": "neighbor", "batch_dependency": None}
+
 
 class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
     """A loader of the neighborhoods of nodes of a PyG graph. :class:`edgecut.NeighborLoader` describes its arguments."""
@@ -62,7 +65,7 @@ class NeighborLoader(ThreadedLoading, torch_geometric.loader.NeighborLoader):
         **kwargs: Any,
     ) -> None:
         graph = as_graph(data, is_sorted)
-        neighbor_sampler = _sampler(graph, num_neighbors, locals())
+        neighbor_sampler = _sampler(graph, num_neighbors, locals(), **_own_arguments(kwargs))
         more = loader_arguments(type(self).__name__, kwargs, seed)
         nodes = pyg_arguments.input_nodes(graph, input_nodes, more.pop("input_id", None))
         super().__init__(
@@ -111,7 +114,8 @@ class LinkNeighborLoader(ThreadedLoading, torch_geometric.loader.LinkNeighborLoa
         **kwargs: Any,
     ) -> None:
         graph = as_graph(data, is_sorted)
-        neighbor_sampler = _sampler(graph, num_neighbors, locals(), exclude_seed_edges=exclude_seed_edges)
+        own = {"exclude_seed_edges": exclude_seed_edges, **_own_arguments(kwargs)}
+        neighbor_sampler = _sampler(graph, num_neighbors, locals(), **own)
         more = loader_arguments(type(self).__name__, kwargs, seed)
         if more.get("input_id") is not None:
             more["input_id"] = integers(more["input_id"], "input_id")
@@ -147,7 +151,7 @@ def _sampler(graph: PygGraph, num_neighbors: Any, arguments: Mapping[str, Any], 
         # The graph knows whether its edges are sorted.
         settings["is_sorted"] = False
         return NeighborSampler(graph, num_neighbors, time_attr=time_attr, **settings)
-    for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more)}.items():
+    for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more), **_OWN}.items():
         if settings[name] != default:
             raise ValueError(f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`")
     if num_neighbors is not None:

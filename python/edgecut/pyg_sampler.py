@@ -125,6 +125,8 @@ class NeighborSampler(GraphSampler):
         Let no message flow over the edges that :meth:`sample_from_edges` gets and their reverses: edges of the same type,
         and edges of the type ``rev_X`` for a type ``X``. With disjoint neighborhoods, an edge is excluded from the
         neighborhoods of its own ends and negatives only.
+    sampler, batch_dependency
+        As for :class:`edgecut.NeighborLoader`.
 
     The other parameters are those of :class:`edgecut.NeighborLoader`.
     """
@@ -142,6 +144,8 @@ class NeighborSampler(GraphSampler):
         is_sorted: bool = False,
         *,
         exclude_seed_edges: bool | None = False,
+        sampler: str = "neighbor",
+        batch_dependency: int | None = None,
     ) -> None:
         super().__init__(as_graph(data, is_sorted), time_attr, weight_attr)
         self.subgraph_type = SubgraphType(subgraph_type)
@@ -154,6 +158,8 @@ class NeighborSampler(GraphSampler):
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
         self._settings = {
             "num_neighbors": self._fan_outs(),
+            "sampler": sampler,
+            "batch_dependency": batch_dependency,
             "replace": replace,
             "disjoint": self.disjoint,
             "weighted": weight_attr is not None,

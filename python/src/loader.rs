@@ -7,7 +7,7 @@ use crate::fan_outs::FanOuts;
 use crate::fork_guard::ForkGuard;
 use crate::graph::{Graph, OpenGraph};
 use crate::links::{LinkSeeds, LinkSettings};
-use crate::sampler::parsed;
+use crate::sampler::{labor, parsed};
 use crate::seeds::{NodeSeeds, original_ids, split_named};
 use crate::signals::interruptible;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
@@ -38,6 +38,8 @@ struct LoaderSettings<'py> {
     even_batches: bool,
     seed: u64,
     concurrency: usize,
+    sampler: String,
+    batch_dependency: Option<i64>,
     replace: bool,
     weighted: bool,
     disjoint: bool,
@@ -57,6 +59,7 @@ impl LoaderSettings<'_> {
         Ok(SamplerConfig::new(num_neighbors)
             .with_replacement(self.replace)
             .with_weights(self.weighted)
+            .with_labor(labor(&self.sampler, self.batch_dependency)?)
             .with_times(attr.map(|attr| Temporal { attr, strategy }))
             .with_disjoint(self.disjoint)
             .with_positions(self.edge_positions))

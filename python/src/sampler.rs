@@ -8,13 +8,14 @@ use crate::graph::{Graph, OpenGraph};
 use crate::seeds::original_ids;
 use edgecut_cluster::with_causes;
 use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, ExcludedEdge, SampleError, SampleSeeds, SampledEdges, SampledNodes, SampledSubgraph,
-    SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
+    BatchKey, DistNeighborSampler, ExcludedEdge, Labor, SampleError, SampleSeeds, SampledEdges, SampledNodes,
+    SampledSubgraph, SamplerConfig, SamplingMethod, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use std::sync::Arc;
 #[pyo3(from_item_all)]
 struct SamplerSettings {
     num_neighbors: FanOuts,
+    sampler: String,
+    batch_dependency: Option<i64>,
     replace: bool,
     disjoint: bool,
     weighted: bool,
@@ -97,10 +100,21 @@ impl SamplerSettings {
         Ok(SamplerConfig::new(self.num_neighbors.num_neighbors()?)
             .with_replacement(self.replace)
             .with_weights(self.weighted)
+            .with_labor(labor(&self.sampler, self.batch_dependency)?)
             .with_times(attr.map(|attr| Temporal { attr, strategy }))
             .with_disjoint(self.disjoint)
             .with_positions(true))
     }
+}
+
+/// Returns the settings of layer-neighbor sampling that the arguments `sampler` and `batch_dependency` describe.
+pub(crate) fn labor(sampler: &str, batch_dependency: Option<i64>) -> PyResult<Option<Labor>> {
+    let method: SamplingMethod = parsed("sampler", sampler)?;
+    let number = batch_dependency.and_then(|given| u32::try_from(given).ok()).and_then(NonZeroU32::new);
+    if let (None, Some(given)) = (number, batch_dependency) {
+        return Err(invalid(format!("`batch_dependency` is {given}, which is not a number from 1 to 2^32 - 1")));
+    }
+    method.labor(number).map_err(|why| invalid(format!("`batch_dependency`: {why}")))
 }
 
 /// Parses a word that an argument of Python has.

@@ -36,6 +36,10 @@ def test_wrong_arguments_are_value_errors(parts, typed_parts, tmp_path):
             ("`time_attr`", {"time_attr": "when"}),
             ("`temporal_strategy`", {"temporal_strategy": "first"}),
             ("`weight_attr`", {"weight_attr": "w"}),
+            ("`sampler`", {"sampler": "layer"}),
+            ("`batch_dependency`: neighbor sampling draws each batch independently", {"batch_dependency": 4}),
+            ("`batch_dependency` is 0", {"sampler": "labor", "batch_dependency": 0}),
+            ("labor.* and sampling with replacement exclude each other", {"sampler": "labor", "replace": True}),
             ("`output`", {"output": "dgl"}),
         ]:
             with pytest.raises(ValueError, match=why):
@@ -221,7 +225,7 @@ socket = _edgecut.MasterSocket(False)
 settings = {"method": "random", "seed": 0, "to_undirected": False, "add_reverse_edges": False, "split": None,
             "assignment": None, "overwrite": False}
 of_sampler = {"num_neighbors": {"others": [2], "named": []}, "replace": False, "disjoint": False, "weighted": False,
-              "time_attr": None, "temporal_strategy": "uniform"}
+              "time_attr": None, "temporal_strategy": "uniform", "sampler": "labor", "batch_dependency": 2}
 sampler = _edgecut.Sampler(graph, of_sampler)
 seeds = {"nodes": [np.arange(5)], "times": None, "excluded": [], "seed": 1, "batch": 0}
 assert len(sampler.sample(seeds)["nodes"][0][0]) >= 5

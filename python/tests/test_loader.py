@@ -64,6 +64,8 @@ def test_batches_are_those_of_train_sample(parts, tmp_path):
         ({"replace": True}, ["--replace"]),
         ({"weight_attr": "edge_weight"}, ["--weighted"]),
         ({"disjoint": True}, ["--disjoint"]),
+        ({"sampler": "labor"}, ["--sampler", "labor"]),
+        ({"sampler": "labor", "batch_dependency": 3}, ["--sampler", "labor", "--batch-dependency", "3"]),
         ({"time_attr": "time"}, ["--time-attr", "node_time"]),
         ({"time_attr": "edge_time"}, ["--time-attr", "edge_time"]),
         ({"time_attr": "edge_time", "temporal_strategy": "last"}, ["--time-attr", "edge_time", "--temporal-strategy", "last"]),

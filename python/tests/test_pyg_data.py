@@ -152,6 +152,7 @@ def test_a_loader_is_a_data_loader_of_the_data(name):
         {"replace": True},
         {"disjoint": True},
         {"weight_attr": "weight"},
+        {"sampler": "labor", "batch_dependency": 2},
         {"num_workers": 2},
         {"num_workers": 3, "persistent_workers": True, "prefetch_factor": 1},
         {"shuffle": True, "drop_last": True},

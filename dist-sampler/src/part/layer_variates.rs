@@ -10,6 +10,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, TAU};
 const STREAM: u64 = u64::MAX;
 /// The random bits of a number in (0, 1].
 const UNIT_BITS: u32 = 53;
+/// The bits after the point of factors as whole numbers.
+const FACTOR_BITS: u32 = 28;
 /// The candidates that are kept beyond twice their number, so that small numbers of neighbors are rarely selected anew.
 const SPARE: usize = 32;
 
@@ -23,6 +25,8 @@ pub(crate) struct LayerVariates {
     streams: [CounterRng; 2],
     /// The factors of the normal variates of both streams; `None` if batches are independent.
     factors: Option<[f64; 2]>,
+    /// The factors as whole numbers, [`FACTOR_BITS`] bits to the left.
+    whole_factors: [i64; 2],
 }
 
 impl LayerVariates {
@@ -33,8 +37,12 @@ impl LayerVariates {
         let this = BatchKey { batch: group, ..key };
         let next = BatchKey { batch: group.wrapping_add(1), ..key };
         let angle = (key.batch % length) as f64 / length as f64 * FRAC_PI_2;
-        let factors = (length > 1).then(|| [libm::cos(angle), libm::sin(angle)]);
-        Self { streams: [this, next].map(|group| stream_of(group, node_type)), factors }
+        let factors = [libm::cos(angle), libm::sin(angle)];
+        Self {
+            streams: [this, next].map(|group| stream_of(group, node_type)),
+            factors: (length > 1).then_some(factors),
+            whole_factors: factors.map(|factor| (factor * f64::from(1 << FACTOR_BITS)) as i64),
+        }
     }
 
     /// Fills `drawn` with the `count` positions whose sources have the smallest random numbers, in any order. Equal ones
@@ -49,25 +57,28 @@ impl LayerVariates {
     ) {
         match self.factors {
             None => keep_smallest(positions.map(|at| key(self.uniform_rank(sources[at as usize]), at)), count, kept),
-            Some(factors) => {
-                let keys = positions.map(|at| key(self.bell_rank(factors, sources[at as usize]), at));
-                keep_smallest(keys, count, kept);
-            }
+            Some(_) => keep_smallest(positions.map(|at| key(self.bell_rank(sources[at as usize]), at)), count, kept),
         }
         drawn.extend(kept.iter().map(|&key| key as u32));
     }
 
     /// Returns the rank of a source in an independent batch. Only the order counts, so the first bits of the random number
     /// suffice.
+    #[inline]
     fn uniform_rank(&self, source: u32) -> u32 {
         (self.streams[0].nth(u64::from(source)) >> 32) as u32
     }
 
-    /// Returns the rank of a source within a batch dependency. Only the order counts, so nearly normal numbers suffice.
-    fn bell_rank(&self, factors: [f64; 2], source: u32) -> u32 {
-        let [this, next] = [0, 1].map(|stream| factors[stream] * bell(self.streams[stream].nth(u64::from(source))));
-        // The sum is between -2^17.5 and 2^17.5.
-        ((this + next) * f64::from(1 << 13) + f64::from(1_u32 << 31)) as u32
+    /// Returns the rank of a source within a batch dependency. Only the order counts, so nearly normal whole numbers
+    /// suffice, which take a fraction of the time of normal ones.
+    #[inline]
+    fn bell_rank(&self, source: u32) -> u32 {
+        let [stream, next] = &self.streams;
+        let [factor, next_factor] = self.whole_factors;
+        let source = u64::from(source);
+        let value = factor * bell(stream.nth(source)) + next_factor * bell(next.nth(source));
+        // The value is between -2^61.5 and 2^61.5.
+        ((value >> 31) + (1 << 31)) as u32
     }
 
     /// Returns the random number of a source by its original id, in (0, 1].
@@ -117,11 +128,16 @@ pub(crate) fn above_zero(bits: u64) -> f64 {
     ((bits >> (u64::BITS - UNIT_BITS)) + 1) as f64 * (1.0 / (1_u64 << UNIT_BITS) as f64)
 }
 
-/// Converts random bits to a number from a distribution that is nearly normal, with mean 0: the sum of four uniform
-/// numbers, refined by bits of one of them so that few numbers are equal.
-fn bell(bits: u64) -> f64 {
-    let sum: u64 = [0, 16, 32, 48].into_iter().map(|shift| bits >> shift & 0xffff).sum();
-    sum as f64 - 131_070.5 + (bits & 0xffff) as f64 * (1.0 / 65_536.0)
+/// Converts random bits to a number from a distribution that is nearly normal, with mean 0 and between -2^33 and 2^33: the
+/// sum of four uniform numbers of 16 bits, refined by one of them so that few numbers are equal.
+#[inline]
+fn bell(bits: u64) -> i64 {
+    /// The mean of the sum, and half of the refinement.
+    const MEAN: i64 = (131_070 << 16) + (1 << 15);
+    const EVERY_OTHER: u64 = 0x0000_ffff_0000_ffff;
+    let pairs = (bits & EVERY_OTHER) + (bits >> 16 & EVERY_OTHER);
+    let sum = (pairs + (pairs >> 32)) & 0xffff_ffff;
+    (sum << 16 | bits & 0xffff) as i64 - MEAN
 }
 
 /// Returns a normal variate of a source (Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958).
