@@ -366,12 +366,10 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
                 [&score[..], &[&text(&path("half.csv"))]].concat(),
                 &["--pairs", "1 of 1 destinations", "type item: 5 (row 1)"],
             ),
-            ([&named[..], &[&text(&path("header.csv"))]].concat(), &["it has no ids"]),
             (
                 [&named[..], &[&text(&path("wrong.csv"))]].concat(),
                 &["1 of 5 ids do not exist", "person (row 1). If row 1 is a header, write it as id"],
             ),
-            ([&score[..], &[&text(&path("swapped.csv"))]].concat(), &["dst, buyer: expected the columns src and dst"]),
             ([&named[..], &[&text(&path("users_rows.npy"))]].concat(), &["4 of 4 ids", "add --row-numbers"]),
             (
                 [&named[..], &[&text(&path("beyond.npy")), "--row-numbers"]].concat(),
@@ -383,6 +381,15 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
             let error = error_of(&predict(&path("parts"), &links, &path("none"), &flags));
             assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
         }
+    }
+    // Files that are refused when they are read.
+    for (flags, file, words) in [
+        (&named, "header.csv", "it has no ids"),
+        (&score.to_vec(), "swapped.csv", "its columns are dst, buyer: expected the columns src and dst"),
+    ] {
+        let file = text(&path(file));
+        let error = error_of(&predict(&path("parts"), &links, &path("none"), &[&flags[..], &[&file]].concat()));
+        assert!(error.contains(words), "{error}");
     }
 }
 
