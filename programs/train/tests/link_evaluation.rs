@@ -5,7 +5,9 @@ use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
-use programs::{assert_same, error_of, json_of, program, run, stderr, succeeded, train_or_evaluate, written_by};
+use programs::{
+    assert_same, entry, error_of, json_of, number_of, program, run, stderr, succeeded, train_or_evaluate, written_by,
+};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
@@ -49,7 +51,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn score(result: &Value, split: &str, name: &str) -> f64 {
-    result[split][name].as_f64().unwrap_or_else(|| panic!("{name} of {split} in {result}"))
+    number_of(result, &format!("{split}.{name}"))
 }
 
 /// Trains for a few epochs and saves the model.
@@ -317,7 +319,7 @@ fn edge_types_do_not_share_their_negatives() {
     let some = written_by(&graph, 2);
     let found = evaluate(&some.path, 2, &model, &["--eval", "layer-wise"]);
     assert_same(&found, &both, &["test.edges"]);
-    assert!(found["test"]["roc_auc"].is_null(), "sampled negatives: {found}");
+    assert!(entry(&found, "test.roc_auc").is_null(), "sampled negatives: {found}");
 }
 
 #[test]
@@ -461,7 +463,7 @@ fn hits_among_too_few_negatives_are_refused() {
     assert!(error.contains("hits@5 needs more than 5 negatives, but the test edges have at most 5"), "{error}");
     // Other metrics are computed, without hits that all edges would be.
     let found = json_of(link(&arrays, 1, &["--num-neighbors", "5,3", "--num-epochs", "1", "--json"]));
-    assert!(found["valid"]["hits@10"].is_f64() && found["test"]["hits@10"].is_null(), "{found}");
+    assert!(entry(&found, "valid.hits@10").is_f64() && entry(&found, "test.hits@10").is_null(), "{found}");
     assert!(found["test"]["hits@3"].is_f64(), "{found}");
     for name in ["val_neg.npy", "test_neg.npy"] {
         std::fs::remove_file(arrays.join(name)).expect("the array");

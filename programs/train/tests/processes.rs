@@ -7,8 +7,8 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, parts, program,
-    random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
+    ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, number_of, parts,
+    program, random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
 };
 use serde_json::Value;
 use std::io::Read;
@@ -46,7 +46,7 @@ fn two_processes_train_and_say_how_it_went() {
         }
         assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
     }
-    assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
+    assert!(number_of(&lines[3], "loss") < number_of(&lines[0], "loss"), "the loss falls");
     assert_same(&lines[7], &trained, &["test_acc"]);
     assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
     let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
@@ -124,7 +124,7 @@ fn losses_may_have_weights_and_gradients_may_be_accumulated() {
     // Without the other classes, all nodes are predicted to be of the first class or two.
     let first = "1,0,0,0,0,0,0,0,0,0";
     let skewed = result(&["--class-weights", first, "--num-epochs", "10"]);
-    assert!(skewed["test_acc"].as_f64() < Some(0.3), "{skewed}");
+    assert!(number_of(&skewed, "test_acc") < 0.3, "{skewed}");
     result(&["--label-smoothing", "0.1"]);
     // Balanced weights equal those that are computed from the labels of all parts.
     let labels: Vec<usize> = (0..2).flat_map(|id| train_labels(&parts.path, id)).collect();

@@ -4,8 +4,8 @@ use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
 use programs::{
-    entry, error_of, fake_parts, json_of, node, predict, predicted, program, random_graph, run, stderr, succeeded,
-    train_or_evaluate, trained, written_by,
+    entry, error_of, fake_parts, json_of, node, number_of, predict, predicted, program, random_graph, run, stderr,
+    succeeded, train_or_evaluate, trained, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -33,10 +33,6 @@ fn graph(kind: TargetKind) -> Dataset {
     graph
 }
 
-fn number(result: &Value, name: &str) -> f64 {
-    result[name].as_f64().unwrap_or_else(|| panic!("{name} of {result}"))
-}
-
 /// The flags of a model of the features alone, which learns the numbers and labels exactly.
 const ALONE: [&str; 2] = ["--model", "embedding"];
 
@@ -56,7 +52,7 @@ fn round_trip(parts: &Path, folder: &Path, model_flags: &[&str], flags: &[&str])
     assert!(evaluated.status.success(), "{}", stderr(&evaluated));
     let evaluated: Value = serde_json::from_slice(&evaluated.stdout).expect("a result");
     for score in ["valid_metric", "test_metric"] {
-        assert!((number(&evaluated, score) - number(&result, score)).abs() < 1e-5, "{evaluated} {result}");
+        assert!((number_of(&evaluated, score) - number_of(&result, score)).abs() < 1e-5, "{evaluated} {result}");
     }
     let out = folder.join("predictions");
     predicted(parts, &model, &out, &[]);
@@ -78,8 +74,8 @@ fn numbers_are_learned_and_predicted() {
             let (result, shape, values) = round_trip(&parts.path, folder.path(), model, flags);
             let name = result["metric"].as_str().expect("a metric");
             assert_eq!(name, *flags.get(3).unwrap_or(&if flags.is_empty() { "rmse" } else { "mae" }));
-            assert!(result["valid_acc"].is_null(), "{result}");
-            let test = number(&result, "test_metric");
+            assert!(entry(&result, "valid_acc").is_null(), "{result}");
+            let test = number_of(&result, "test_metric");
             // A constant has an error of 2, and an R2 of 0.
             let most = if is_stack { 1.0 } else { 0.3 };
             assert!(if name == "r2" { test > 0.9 } else { test < most }, "{flags:?}: {result}");
@@ -98,7 +94,7 @@ fn several_labels_are_learned_and_predicted() {
     let folder = tempfile::tempdir().expect("a folder");
     for metric in ["micro-f1", "roc-auc"] {
         let (result, shape, values) = round_trip(&parts.path, folder.path(), &ALONE, &["--metric", metric]);
-        assert!(number(&result, "test_metric") > 0.9 && number(&result, "test_acc") > 0.9, "{result}");
+        assert!(number_of(&result, "test_metric") > 0.9 && number_of(&result, "test_acc") > 0.9, "{result}");
         assert_eq!(shape, [600, 2]);
         assert!(values.iter().all(|&value| value == 0.0 || value == 1.0));
     }
@@ -107,7 +103,7 @@ fn several_labels_are_learned_and_predicted() {
     let result = predicted(&parts.path, &model, &out, &["--output", "probability"]);
     let found = ["metric", "train_acc"].map(|name| entry(&result, name));
     assert_eq!(found, [&"micro-f1".into(), &Value::Null]);
-    assert!(number(&result, "test_metric") > 0.9, "{result}");
+    assert!(number_of(&result, "test_metric") > 0.9, "{result}");
     let (_, shares) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)) && shares.iter().any(|share| *share > 0.6));
     let refused = predict(&parts.path, &model, &out, &["--output", "class", "--overwrite"]);
@@ -123,11 +119,11 @@ fn several_labels_are_learned_and_predicted() {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .filter(|line| line["event"] == "epoch")
-        .map(|line| number(&line, "valid_metric"))
+        .map(|line| number_of(&line, "valid_metric"))
         .collect();
     let lowest = epochs.iter().copied().fold(f64::INFINITY, f64::min);
-    assert_eq!(number(&result, "valid_metric"), lowest);
-    assert_eq!(epochs[number(&result, "best_epoch") as usize - 1], lowest);
+    assert_eq!(number_of(&result, "valid_metric"), lowest);
+    assert_eq!(epochs[number_of(&result, "best_epoch") as usize - 1], lowest);
 }
 
 #[test]
@@ -222,9 +218,9 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     let trained = train_graph(&[&shape[..], &flags].concat());
     let found = ["metric", "valid_acc"].map(|name| entry(&trained, name));
     assert_eq!(found, [&"mae".into(), &Value::Null]);
-    assert!(number(&trained, "test_metric") < 0.15, "{trained}");
+    assert!(number_of(&trained, "test_metric") < 0.15, "{trained}");
     let evaluated = train_graph(&["--load-model", path]);
-    assert!((number(&evaluated, "test_metric") - number(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
+    assert!((number_of(&evaluated, "test_metric") - number_of(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
     let out = folder.path().join("out");
     let mut command = program();
     command.args(["predict", "--graphs", "all", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path());

@@ -101,8 +101,9 @@ where
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(self.config.seed, epoch, step as u64).for_rank(self.world.rank() as u64);
-            let (lr, steps_done) = (&self.progress.lr, self.progress.steps_done);
-            self.task.embeddings_mut().schedule_lr(|initial| lr.rate_of(initial, epoch, steps_done));
+            let progress = &self.progress;
+            let rate_of = |initial| progress.lr.rate_of(initial, epoch, progress.steps_done);
+            self.task.embeddings_mut().schedule_lr(rate_of);
             let gradients = self.task.step(&model, batch??, Mode::Train(key), self.world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;

@@ -184,7 +184,7 @@ mod tests {
             ),
             ("link --load-model m --n3-weight 1", "cannot be used with '--n3-weight <X>'"),
             ("node --load-model m --class-weights balanced", "cannot be used with"),
-            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--lr <X>'"),
+            ("graph --dataset a --load-model m --lr 1", "cannot be used with '--lr <LR>'"),
             ("graph --dataset a --patience 3", "unexpected argument '--patience'"),
         ] {
             let error = parse(line).expect_err(line).to_string();
