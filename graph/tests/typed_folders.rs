@@ -153,12 +153,12 @@ fn npy_folder() -> TempDir {
     for folder in ["nodes/author", "nodes/paper", "edges/author__writes__paper", "edges/paper__cites__paper"] {
         fs::create_dir_all(dir.path().join(folder)).unwrap();
     }
-    let path = |name: &str| dir.path().join(name);
-    write_npy(&path("nodes/author/y.npy"), &[2], &[1_i64, 0]).unwrap();
-    write_npy(&path("nodes/author/train_idx.npy"), &[1], &[1_i64]).unwrap();
-    write_npy(&path("nodes/paper/num_nodes.npy"), &[], &[3_i64]).unwrap();
-    write_npy(&path("edges/author__writes__paper/edge_index.npy"), &[2, 3], &[0_i64, 1, 1, 2, 0, 2]).unwrap();
-    write_npy(&path("edges/paper__cites__paper/edge_index.npy"), &[2, 1], &[2_i64, 0]).unwrap();
+    write_npy(&dir.path().join("nodes/author/y.npy"), &[2], &[1_i64, 0]).unwrap();
+    write_npy(&dir.path().join("nodes/author/train_idx.npy"), &[1], &[1_i64]).unwrap();
+    write_npy(&dir.path().join("nodes/paper/num_nodes.npy"), &[], &[3_i64]).unwrap();
+    write_npy(&dir.path().join("edges/author__writes__paper/edge_index.npy"), &[2, 3], &[0_i64, 1, 1, 2, 0, 2])
+        .unwrap();
+    write_npy(&dir.path().join("edges/paper__cites__paper/edge_index.npy"), &[2, 1], &[2_i64, 0]).unwrap();
     dir
 }
 
@@ -177,12 +177,11 @@ fn a_folder_per_type_is_a_heterogeneous_graph() {
 #[test]
 fn a_folder_per_type_may_have_weights_times_and_held_out_edges() {
     let dir = npy_folder();
-    let path = |name: &str| dir.path().join(name);
-    write_npy(&path("nodes/author/node_time.npy"), &[2], &[7_i64, 8]).unwrap();
-    write_npy(&path("edges/author__writes__paper/edge_weight.npy"), &[3], &[1.0_f32, 2.0, 3.0]).unwrap();
-    write_npy(&path("edges/author__writes__paper/edge_attr.npy"), &[3, 1], &[1.0_f32, 2.0, 3.0]).unwrap();
-    write_npy(&path("edges/author__writes__paper/edge_time.npy"), &[3], &[1_i64, 2, 3]).unwrap();
-    write_npy(&path("edges/author__writes__paper/valid_edge_index.npy"), &[2, 1], &[0_i64, 0]).unwrap();
+    write_npy(&dir.path().join("nodes/author/node_time.npy"), &[2], &[7_i64, 8]).unwrap();
+    write_npy(&dir.path().join("edges/author__writes__paper/edge_weight.npy"), &[3], &[1.0_f32, 2.0, 3.0]).unwrap();
+    write_npy(&dir.path().join("edges/author__writes__paper/edge_attr.npy"), &[3, 1], &[1.0_f32, 2.0, 3.0]).unwrap();
+    write_npy(&dir.path().join("edges/author__writes__paper/edge_time.npy"), &[3], &[1_i64, 2, 3]).unwrap();
+    write_npy(&dir.path().join("edges/author__writes__paper/valid_edge_index.npy"), &[2, 1], &[0_i64, 0]).unwrap();
     let dataset = read_npy_types("mine", dir.path()).unwrap();
     dataset.validate().unwrap();
     let writes = &dataset.edge_types[0];

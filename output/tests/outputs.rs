@@ -59,14 +59,13 @@ fn the_target_of_a_link_is_replaced_and_the_link_stays() {
 #[test]
 fn anything_but_a_regular_file_is_refused_and_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
-    fs::create_dir(path("folder")).unwrap();
+    fs::create_dir(dir.path().join("folder")).unwrap();
     let fifo = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, path("fifo"), fifo, rustix::fs::Mode::RUSR, 0).unwrap();
-    let _socket = UnixListener::bind(path("socket")).unwrap();
-    symlink("/dev/null", path("null")).unwrap();
-    symlink("folder", path("to_folder")).unwrap();
-    symlink("circle", path("circle")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("fifo"), fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let _socket = UnixListener::bind(dir.path().join("socket")).unwrap();
+    symlink("/dev/null", dir.path().join("null")).unwrap();
+    symlink("folder", dir.path().join("to_folder")).unwrap();
+    symlink("circle", dir.path().join("circle")).unwrap();
     let before = names(dir.path());
     for (name, why) in [
         ("folder", "it is a directory"),
@@ -80,8 +79,8 @@ fn anything_but_a_regular_file_is_refused_and_stays() {
         ("absent/file", "No such file or directory"),
         ("folder/..", "it is a directory"),
     ] {
-        let checked = check_output(&path(name)).unwrap_err().to_string();
-        let written = write_output(&path(name), b"x").unwrap_err().to_string();
+        let checked = check_output(&dir.path().join(name)).unwrap_err().to_string();
+        let written = write_output(&dir.path().join(name), b"x").unwrap_err().to_string();
         assert!(checked.contains(why) && written.contains(why), "{name}: {checked}; {written}");
     }
     assert_eq!(names(dir.path()), before);

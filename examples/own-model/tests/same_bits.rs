@@ -29,17 +29,16 @@ fn run(command: &mut Command) {
 #[test]
 fn the_own_model_is_that_of_train_node() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let path = |name: &str| dir.path().join(name);
     let graph = fake(&FakeOptions { avg_num_nodes: 3000, ..FakeOptions::default() }).expect("a graph");
-    partition(&graph, &PartitionOptions::new(2), &path("parts"), &()).expect("parts");
-    run(Command::new(env!("CARGO_BIN_EXE_own-model")).args([path("parts"), path("own")]));
+    partition(&graph, &PartitionOptions::new(2), &dir.path().join("parts"), &()).expect("parts");
+    run(Command::new(env!("CARGO_BIN_EXE_own-model")).args([dir.path().join("parts"), dir.path().join("own")]));
     run(Command::new(train_program())
         .args(["node", "--model", "sage", "--num-neighbors", "15,10", "--nproc-per-node", "2", "--dropout", "0.5"])
         .args(["--num-epochs", "10", "--dataset-root-dir"])
-        .arg(path("parts"))
+        .arg(dir.path().join("parts"))
         .arg("--save-model")
-        .arg(path("train")));
-    let [own, train] = ["own", "train"].map(|name| std::fs::read(path(name)).expect("a model file"));
+        .arg(dir.path().join("train")));
+    let [own, train] = ["own", "train"].map(|name| std::fs::read(dir.path().join(name)).expect("a model file"));
     let own = SafeTensors::deserialize(&own).expect("a model");
     let train = SafeTensors::deserialize(&train).expect("a model");
     assert_eq!(own.names().len(), 6);

@@ -55,30 +55,29 @@ impl IdFiles {
     /// Returns the id maps and other files of a graph whose nodes have these ids.
     fn sample(&self, id: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
         let dir = tempfile::tempdir()?;
-        let path = |name: &str| dir.path().join(name);
         let ids: String = (0..self.num_nodes).map(|node| format!("{}\n", id(node))).collect();
-        std::fs::write(path("ids.csv"), &ids)?;
-        std::fs::write(path("n.csv"), format!("id\n{ids}"))?;
-        std::fs::write(path("e.csv"), format!("src,dst\n{},{}\n", id(0), id(1)))?;
+        std::fs::write(dir.path().join("ids.csv"), &ids)?;
+        std::fs::write(dir.path().join("n.csv"), format!("id\n{ids}"))?;
+        std::fs::write(dir.path().join("e.csv"), format!("src,dst\n{},{}\n", id(0), id(1)))?;
         let table = json!({"node_type": "n", "files": "n.csv", "node_id_col": "id"});
         let edges =
             json!({"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "src", "dest_id_col": "dst"});
-        let conf = path("graph.json");
+        let conf = dir.path().join("graph.json");
         std::fs::write(&conf, json!({"nodes": [&table], "edges": [&edges]}).to_string())?;
         let maps = read_tables(&conf, "graph", &TableOptions::default())?.id_maps;
         std::fs::remove_file(&conf)?;
         let mut first = 0;
         for (number, part) in self.open()?.iter().enumerate() {
             let originals = &part.nodes(NodeTypeId(0)).original_ids;
-            maps.write_id_map(0, originals, first, &path(&format!("{number}.parquet")))?;
+            maps.write_id_map(0, originals, first, &dir.path().join(&format!("{number}.parquet")))?;
             first += originals.len() as u32;
         }
         let new: String = (0..3).map(|node| format!("{}\n", id(self.num_nodes + node))).collect();
-        std::fs::write(path("n.csv"), format!("id\n{new}"))?;
-        std::fs::write(path("gone.csv"), format!("id\n{}\n", id(2)))?;
+        std::fs::write(dir.path().join("n.csv"), format!("id\n{new}"))?;
+        std::fs::write(dir.path().join("gone.csv"), format!("id\n{}\n", id(2)))?;
         let gone = json!({"node_type": "n", "files": "gone.csv", "node_id_col": "id"});
         let conf = json!({"nodes": [table], "edges": [&edges], "removed_nodes": [gone], "removed_edges": [edges]});
-        std::fs::write(path("new.json"), conf.to_string())?;
+        std::fs::write(dir.path().join("new.json"), conf.to_string())?;
         Sample::read(dir.path())
     }
 

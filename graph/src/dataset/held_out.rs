@@ -267,9 +267,8 @@ impl Cutoffs {
         let num_test = test.rounded_of(num_edges as u64) as usize;
         let num_held_out = test.plus(valid).rounded_of(num_edges as u64) as usize;
         // Ages at these ranks are those of the first held-out edges, because ages are ascending.
-        let at_rank = |rank: usize| age_at_rank(types, rank, draws);
-        let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
-        let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
+        let test = (num_test > 0).then(|| age_at_rank(types, num_edges - num_test, draws));
+        let valid = (num_held_out > num_test).then(|| age_at_rank(types, num_edges - num_held_out, draws));
         Some(Self { valid, test })
     }
 

@@ -108,13 +108,12 @@ pub(super) fn updated(
         features = Some(gather_features(space, &pieces, meta.feature_dim, meta.feature_dtype, &positions)?);
     }
     // A row without a label keeps the label of its node: without it, the node would lose its split.
-    let is_labeled = |row| rows.is_labeled(row);
     let mut labels = None;
     if meta.has_labels {
         let of_rows = rows.labels.as_deref().unwrap_or_default();
         let mut pieces: Vec<&[i64]> = nodes.iter().filter_map(|nodes| nodes.labels.as_deref()).collect();
         pieces.extend([of_rows, &[-1]]);
-        labels = Some(gather(space, &pieces, 1, &numbering.positions(of_rows.len(), is_labeled))?);
+        labels = Some(gather(space, &pieces, 1, &numbering.positions(of_rows.len(), |row| rows.is_labeled(row)))?);
     }
     let mut targets = None;
     if let Some(of_type) = meta.targets {
@@ -122,8 +121,8 @@ pub(super) fn updated(
         let unknown = vec![f32::NAN; of_type.dim];
         let mut pieces: Vec<&[f32]> = nodes.iter().filter_map(|nodes| nodes.targets.as_deref()).collect();
         pieces.extend([of_rows, &unknown]);
-        let values =
-            gather(space, &pieces, of_type.dim, &numbering.positions(of_rows.len() / of_type.dim.max(1), is_labeled))?;
+        let positions = numbering.positions(of_rows.len() / of_type.dim.max(1), |row| rows.is_labeled(row));
+        let values = gather(space, &pieces, of_type.dim, &positions)?;
         targets = Some(Targets { values, dim: of_type.dim, kind: of_type.kind });
     }
     let mut times = None;

@@ -12,11 +12,11 @@ struct Times<'a> {
 /// Returns the number of training and validation edges of a type in parts that are later than an edge of a later split, or
 /// `None` if no held-out edge has a time.
 pub(super) fn num_misordered_in_parts(parts: &[Part], edge_type: EdgeTypeId) -> Option<u64> {
-    let edges = || parts.iter().map(|part| part.edges(edge_type));
+    let edges: Vec<_> = parts.iter().map(|part| part.edges(edge_type)).collect();
     Times {
-        train: edges().filter_map(|edges| edges.attributes.times.as_deref()).collect(),
-        valid: edges().filter_map(|edges| times(&edges.held_out.valid)).collect(),
-        test: edges().filter_map(|edges| times(&edges.held_out.test)).collect(),
+        train: edges.iter().filter_map(|edges| edges.attributes.times.as_deref()).collect(),
+        valid: edges.iter().filter_map(|edges| times(&edges.held_out.valid)).collect(),
+        test: edges.iter().filter_map(|edges| times(&edges.held_out.test)).collect(),
     }
     .num_misordered()
 }

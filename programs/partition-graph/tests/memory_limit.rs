@@ -332,31 +332,33 @@ fn array(shape: &[usize], values: impl Iterator<Item = i64>) -> Vec<u8> {
 #[test]
 fn other_layouts_of_arrays_work_within_a_limit() {
     let root = tempfile::tempdir().unwrap();
-    let path = |name: &str| root.path().join(name);
     let num_edges = 20_000;
     let ends = || (0..2 * num_edges).map(|at| (at * at + 3 * at) % 1000);
-    std::fs::create_dir_all(path("papers/raw")).unwrap();
+    std::fs::create_dir_all(root.path().join("papers/raw")).unwrap();
     write_npz(
-        &path("papers/raw/data.npz"),
+        &root.path().join("papers/raw/data.npz"),
         &[
             ("edge_index", array(&[2, num_edges as usize], ends())),
             ("num_nodes_list", array(&[1], std::iter::once(1000))),
             ("node_year", array(&[1000, 1], 1000..2000)),
         ],
     );
-    write_npz(&path("papers/raw/node-label.npz"), &[("node_label", array(&[1000, 1], (0..1000).map(|n| n % 5)))]);
-    let relation = path("mag/processed/author___writes___paper");
+    write_npz(
+        &root.path().join("papers/raw/node-label.npz"),
+        &[("node_label", array(&[1000, 1], (0..1000).map(|n| n % 5)))],
+    );
+    let relation = root.path().join("mag/processed/author___writes___paper");
     std::fs::create_dir_all(&relation).unwrap();
-    std::fs::create_dir_all(path("mag/processed/paper")).unwrap();
+    std::fs::create_dir_all(root.path().join("mag/processed/paper")).unwrap();
     std::fs::write(relation.join("edge_index.npy"), array(&[2, num_edges as usize], ends())).unwrap();
     let labels = array(&[1000], (0..1000).map(|n| n % 5));
-    std::fs::write(path("mag/processed/paper/node_label.npy"), labels).unwrap();
-    let scratch = path("scratch");
+    std::fs::write(root.path().join("mag/processed/paper/node_label.npy"), labels).unwrap();
+    let scratch = root.path().join("scratch");
     for (name, flag) in [("papers", "--to-undirected"), ("mag", "--add-reverse-edges")] {
-        let dir = path(name);
+        let dir = root.path().join(name);
         let made = |out: &str, more: &[&str]| {
             let mut command = program(&["--dataset", "graph", "--num-partitions", "2", "--method", "ldg", "--json"]);
-            command.arg("--dataset-dir").arg(&dir).arg("--output-dir").arg(path(out)).arg(flag).args(more);
+            command.arg("--dataset-dir").arg(&dir).arg("--output-dir").arg(root.path().join(out)).arg(flag).args(more);
             succeeds(&command.output().unwrap())
         };
         let of_limit = ["--memory-limit", "256MiB", "--scratch-dir", scratch.to_str().unwrap()];
@@ -365,7 +367,7 @@ fn other_layouts_of_arrays_work_within_a_limit() {
         made(&format!("{name}-limited"), &of_limit);
         assert_eq!(plan["num_nodes"], if name == "mag" { 1999 } else { 1000 });
         assert_eq!(plan["num_edges"], 2 * num_edges);
-        let [whole, limited] = ["whole", "limited"].map(|end| contents(&path(&format!("{name}-{end}"))));
+        let [whole, limited] = ["whole", "limited"].map(|end| contents(&root.path().join(&format!("{name}-{end}"))));
         assert!(whole == limited, "{name}");
         assert_eq!(names(&scratch), Vec::<String>::new());
     }

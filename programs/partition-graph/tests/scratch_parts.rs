@@ -19,15 +19,14 @@ fn methods() -> [Method; 3] {
 /// Partitions the dataset of `source` in memory and in scratch files, and compares all files.
 fn compare(source: &DatasetSource, options: &PartitionOptions, given: Option<&Assignment>) {
     let root = tempdir();
-    let path = |name: &str| root.path().join(name);
     let inputs = Inputs { given: given.cloned(), ..Inputs::default() };
-    partition_loaded_in(load(source).unwrap(), inputs, options, &path("memory"), &()).unwrap();
-    let expected = contents(&path("memory"));
-    let scratch = path("scratch");
+    partition_loaded_in(load(source).unwrap(), inputs, options, &root.path().join("memory"), &()).unwrap();
+    let expected = contents(&root.path().join("memory"));
+    let scratch = root.path().join("scratch");
     for work_bytes in WORK_BYTES {
         let space = Workspace::scratch(&scratch, work_bytes, ()).unwrap();
         let source = DatasetSource { space: space.clone(), ..source.clone() };
-        let out = path(&format!("scratch-{work_bytes}"));
+        let out = root.path().join(&format!("scratch-{work_bytes}"));
         let dataset = load(&source).unwrap();
         assert!(dataset.edge_types.iter().all(|edges| edges.src.is_empty() || edges.src.is_mapped()));
         let inputs = Inputs { space, given: given.cloned(), ..Inputs::default() };

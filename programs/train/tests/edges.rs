@@ -78,12 +78,22 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
     payment_parts(folder.path(), 2, &label);
-    let path = |name: &str| folder.path().join(name);
-    let found = trained("edge", &path("parts"), &path("model"), &["--num-epochs", "8", "--metric", "roc-auc"]);
+    let found = trained(
+        "edge",
+        &folder.path().join("parts"),
+        &folder.path().join("model"),
+        &["--num-epochs", "8", "--metric", "roc-auc"],
+    );
     assert!(found["test_metric"].as_f64().expect("both classes") > 0.9, "{found}");
     // The saved model has the same scores.
-    let mut command = train("edge", &path("parts"));
-    command.arg("--load-model").arg(path("model")).args(["--nproc-per-node", "2", "--json", "--metric", "roc-auc"]);
+    let mut command = train("edge", &folder.path().join("parts"));
+    command.arg("--load-model").arg(folder.path().join("model")).args([
+        "--nproc-per-node",
+        "2",
+        "--json",
+        "--metric",
+        "roc-auc",
+    ]);
     let output = succeeded(run(&mut command));
     let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
     let difference =
@@ -93,9 +103,9 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     // Weights of classes by their names, in ascending order.
     let mut results = Vec::new();
     for weights in ["fraud=5", "5,1"] {
-        let metrics = path(weights);
+        let metrics = folder.path().join(weights);
         let flags = ["--num-epochs", "1", "--class-weights", weights, "--metrics", metrics.to_str().expect("UTF-8")];
-        let result = trained("edge", &path("parts"), &path("weighted"), &flags);
+        let result = trained("edge", &folder.path().join("parts"), &folder.path().join("weighted"), &flags);
         let lines = std::fs::read_to_string(&metrics).expect("metrics");
         let epoch = serde_json::from_str(lines.lines().next().expect("a line")).expect("an epoch");
         results.push((number_of(&result, "test_acc"), number_of(&epoch, "loss")));
@@ -103,12 +113,13 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     }
     assert_eq!(results[0], results[1]);
     let flags = ["--class-weights", "frauds=5", "--nproc-per-node", "2"];
-    let error = error_of(&run(train("edge", &path("parts")).args(flags)));
+    let error = error_of(&run(train("edge", &folder.path().join("parts")).args(flags)));
     assert!(error.contains("there is no class frauds (did you mean fraud?)"), "{error}");
 
     let flags = ["--edges", "test", "--num-neighbors", "5,3", "--nproc-per-node", "2", "--format", "csv"];
-    let result = predicted(&path("parts"), &path("model"), &path("out"), &flags);
-    let (header, rows) = csv_lines(&path("out"), 2);
+    let result =
+        predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
+    let (header, rows) = csv_lines(&folder.path().join("out"), 2);
     assert_eq!(header, "src_id,dst_id,src,dst,class_name,class");
     assert_eq!((result["edges"].as_u64(), rows.len()), (Some(240), 240));
     let mut num_correct = 0;
@@ -125,9 +136,11 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
 
     // All edges, as probabilities in Parquet.
     let flags = ["--edges", "all", "--num-neighbors", "-1,-1", "--format", "parquet", "--output", "probability"];
-    let result = predicted(&path("parts"), &path("model"), &path("all"), &flags);
+    let result =
+        predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("all"), &flags);
     assert_eq!(result["edges"].as_u64(), Some(NUM_PAYMENTS as u64));
-    let file = std::fs::File::open(path("all").join("predictions-00000-of-00001.parquet")).expect("a file");
+    let file =
+        std::fs::File::open(folder.path().join("all").join("predictions-00000-of-00001.parquet")).expect("a file");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), NUM_PAYMENTS);
@@ -142,24 +155,22 @@ fn amounts_of_payments_are_predicted_as_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
     payment_parts(folder.path(), 3, &label);
-    let path = |name: &str| folder.path().join(name);
     let flags = ["--metric", "rmse", "--num-epochs", "16", "--edge-type", "pays"];
-    let found = trained("edge", &path("parts"), &path("model"), &flags);
+    let found = trained("edge", &folder.path().join("parts"), &folder.path().join("model"), &flags);
     assert!(found["test_metric"].as_f64().expect("a score") < 0.2, "{found}");
     let flags = ["--edges", "valid", "--num-neighbors", "5,3", "--format", "csv"];
-    predicted(&path("parts"), &path("model"), &path("out"), &flags);
-    let (header, rows) = csv_lines(&path("out"), 1);
+    predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
+    let (header, rows) = csv_lines(&folder.path().join("out"), 1);
     assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,value", NUM_PAYMENTS / 10));
 }
 
 #[test]
 fn flags_and_models_that_do_not_fit_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
     let parts = edge_parts(1, true);
-    trained("edge", &parts.path, &path("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    trained("edge", &parts.path, &folder.path().join("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     let nodes = fake_parts(1);
-    trained("node", &nodes.path, &path("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    trained("node", &nodes.path, &folder.path().join("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     for (task, flags, why) in [
         ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
@@ -173,7 +184,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
     }
     let load = |task: &str, parts: &Path, model: &str, flags: &[&str]| {
         let mut command = train(task, parts);
-        command.arg("--load-model").arg(path(model)).args(flags);
+        command.arg("--load-model").arg(folder.path().join(model)).args(flags);
         error_of(&run(&mut command))
     };
     let error = load("node", &nodes.path, "edges", &[]);
@@ -204,7 +215,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ),
         (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
     ] {
-        let error = error_of(&predict(parts, &path(model), &path("out"), &flags));
+        let error = error_of(&predict(parts, &folder.path().join(model), &folder.path().join("out"), &flags));
         assert!(error.contains(why), "{flags:?}: {error}");
     }
 }

@@ -98,17 +98,20 @@ fn number(row: &Row, column: &str) -> f64 {
 #[test]
 fn the_planted_neighbors_and_features_of_nodes_are_found() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
     for num_parts in [1, 2, 3] {
         visit_parts(folder.path(), num_parts);
     }
     let flags = ["--num-neighbors", "-1,-1", "--num-epochs", "20", "--lr", "0.02", "--patience", "100"];
-    let found = trained("node", &path("2-parts"), &path("model"), &flags);
+    let found = trained("node", &folder.path().join("2-parts"), &folder.path().join("model"), &flags);
     assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.95, "{found}");
     let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-top", "3"];
-    let result =
-        predicted(&path("2-parts"), &path("model"), &path("out"), &[&flags[..], &["--nproc-per-node", "2"]].concat());
-    let rows = rows_of(&path("out"));
+    let result = predicted(
+        &folder.path().join("2-parts"),
+        &folder.path().join("model"),
+        &folder.path().join("out"),
+        &[&flags[..], &["--nproc-per-node", "2"]].concat(),
+    );
+    let rows = rows_of(&folder.path().join("out"));
     assert_eq!(result["rows"].as_u64(), Some(rows.len() as u64));
     assert_eq!(result["explained"].as_u64(), Some(120));
     assert!(result["largest_gap"].as_f64().expect("a gap") < 0.02, "{result}");
@@ -145,18 +148,18 @@ fn the_planted_neighbors_and_features_of_nodes_are_found() {
     assert!(features.contains("color=green; dark") && features.contains("risk"), "{features:?}");
 
     // The file has the same bytes for other parts and other numbers of processes.
-    let expected = std::fs::read(path("out").join("explanations.csv")).expect("the file");
+    let expected = std::fs::read(folder.path().join("out").join("explanations.csv")).expect("the file");
     for (parts, processes) in [("1-parts", "1"), ("3-parts", "3"), ("2-parts", "3"), ("2-parts", "1")] {
         let flags = [&flags[..], &["--nproc-per-node", processes]].concat();
-        predicted(&path(parts), &path("model"), &path("out"), &flags);
-        let found = std::fs::read(path("out").join("explanations.csv")).expect("the file");
+        predicted(&folder.path().join(parts), &folder.path().join("model"), &folder.path().join("out"), &flags);
+        let found = std::fs::read(folder.path().join("out").join("explanations.csv")).expect("the file");
         assert!(found == expected, "{parts}, {processes} processes");
     }
 
     // Parquet has the same rows.
     let flags = ["--explain", "--nodes", "test", "--format", "parquet", "--explain-top", "3", "--nproc-per-node", "2"];
-    predicted(&path("2-parts"), &path("model"), &path("out"), &flags);
-    let file = std::fs::File::open(path("out").join("explanations.parquet")).expect("a file");
+    predicted(&folder.path().join("2-parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
+    let file = std::fs::File::open(folder.path().join("out").join("explanations.parquet")).expect("a file");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     let columns: Vec<String> =
         reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
@@ -166,12 +169,12 @@ fn the_planted_neighbors_and_features_of_nodes_are_found() {
         .collect();
     assert_eq!(columns, names);
     assert_eq!(reader.get_row_iter(None).expect("rows").count(), rows.len());
-    assert!(!path("out").join("explanations.csv").exists(), "files of an earlier run are replaced");
+    assert!(!folder.path().join("out").join("explanations.csv").exists(), "files of an earlier run are replaced");
 
     // An explanation of another class, with sampled neighbors.
     let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-output", "1", "--num-neighbors", "2,2"];
-    predicted(&path("2-parts"), &path("model"), &path("out"), &flags);
-    assert!(rows_of(&path("out")).iter().all(|row| row["output"] == "1" && row["class_name"] == "good"));
+    predicted(&folder.path().join("2-parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
+    assert!(rows_of(&folder.path().join("out")).iter().all(|row| row["output"] == "1" && row["class_name"] == "good"));
 }
 
 /// Returns the logits of all nodes or edges, by the ids of the rows.

@@ -190,11 +190,10 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         assert!(error.contains(what), "{flags:?}: {error}");
     }
     // Rows of new users are random by the seed, and a start without any effect is refused.
-    let of_seed = |seed: &str| {
+    let [one, again, other] = ["1", "1", "2"].map(|seed| {
         let flags = ["--layer", "0", "--new-embeddings", "random", "--seed", seed];
         rows_of_users(&shop.path("changed"), &model, 2, &flags).0
-    };
-    let (one, again, other) = (of_seed("1"), of_seed("1"), of_seed("2"));
+    });
     assert!(one == again && one[&user(10)] == other[&user(10)], "known users have their rows");
     assert!(one[&user(NUM_USERS)] != other[&user(NUM_USERS)], "new users have rows by the seed");
     let flags = ["--init-from", text, "--new-embeddings", "mean", "--node-embeddings", "user=4"];

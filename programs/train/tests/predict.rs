@@ -96,15 +96,14 @@ fn files_agree_with_each_other_and_with_the_reported_accuracy() {
     let folder = tempfile::tempdir().expect("a folder");
     let model = folder.path().join("model.safetensors");
     trained("node", &parts.path, &model, &[]);
-    let out = |name: &str| folder.path().join(name);
     let two = ["--nproc-per-node", "2"];
     let flags = |more: &[&str]| [&two[..], more].concat().iter().map(ToString::to_string).collect::<Vec<String>>();
     let run = |name: &str, more: &[&str]| -> Value {
         let flags = flags(more);
-        predicted(&parts.path, &model, &out(name), &flags.iter().map(String::as_str).collect::<Vec<_>>())
+        predicted(&parts.path, &model, &folder.path().join(name), &flags.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let result = run("class", &[]);
-    let (shape, classes) = map_npy::<i64>(&out("class").join("predictions.npy")).expect("classes");
+    let (shape, classes) = map_npy::<i64>(&folder.path().join("class").join("predictions.npy")).expect("classes");
     assert_eq!(shape, [1000]);
     // The accuracy of the file is the reported one.
     let mut right = 0;
@@ -124,7 +123,7 @@ fn files_agree_with_each_other_and_with_the_reported_accuracy() {
 
     // Probabilities add up to 1, and the greatest belongs to the class.
     run("probability", &["--output", "probability"]);
-    let (_, shares) = numbers(&out("probability"));
+    let (_, shares) = numbers(&folder.path().join("probability"));
     for (row, &class) in shares.chunks_exact(10).zip(classes.iter()) {
         assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
         assert!(row.iter().all(|share| *share <= row[class as usize]), "{row:?} for {class}");
@@ -142,30 +141,30 @@ fn files_agree_with_each_other_and_with_the_reported_accuracy() {
             .map(|(id, class)| (id.parse().expect("an id"), class.parse().expect("a class")))
             .collect()
     };
-    let mut rows = rows_of(out("csv").join("predictions-00000-of-00002.csv"));
-    rows.extend(rows_of(out("csv").join("predictions-00001-of-00002.csv")));
+    let mut rows = rows_of(folder.path().join("csv").join("predictions-00000-of-00002.csv"));
+    rows.extend(rows_of(folder.path().join("csv").join("predictions-00001-of-00002.csv")));
     rows.sort_unstable();
     let expected: Vec<(usize, i64)> = classes.iter().copied().enumerate().collect();
     assert_eq!(rows, expected);
-    let mut gathered = rows_of(out("gathered").join("predictions.csv"));
+    let mut gathered = rows_of(folder.path().join("gathered").join("predictions.csv"));
     gathered.sort_unstable();
     assert_eq!(gathered, expected);
 
     // Some nodes: a split, and a list in any order with an id given twice.
     run("test", &["--nodes", "test"]);
-    let (_, ids) = map_npy::<i64>(&out("test").join("node_ids.npy")).expect("ids");
+    let (_, ids) = map_npy::<i64>(&folder.path().join("test").join("node_ids.npy")).expect("ids");
     assert_eq!(ids.iter().map(|&id| id as u32).collect::<Vec<_>>(), tests.keys().copied().collect::<Vec<_>>());
-    let (_, of_test) = map_npy::<i64>(&out("test").join("predictions.npy")).expect("classes");
+    let (_, of_test) = map_npy::<i64>(&folder.path().join("test").join("predictions.npy")).expect("classes");
     assert!(ids.iter().zip(of_test.iter()).all(|(&id, class)| classes[id as usize] == *class));
     let list = folder.path().join("list.npy");
     write_npy(&list, &[4], &[900_i64, 3, 17, 900]).expect("a list");
     run("list", &["--nodes", list.to_str().expect("UTF-8")]);
-    let (_, ids) = map_npy::<i64>(&out("list").join("node_ids.npy")).expect("ids");
-    let (_, of_list) = map_npy::<i64>(&out("list").join("predictions.npy")).expect("classes");
+    let (_, ids) = map_npy::<i64>(&folder.path().join("list").join("node_ids.npy")).expect("ids");
+    let (_, of_list) = map_npy::<i64>(&folder.path().join("list").join("predictions.npy")).expect("classes");
     assert_eq!(ids[..], [3, 17, 900]);
     assert_eq!(of_list[..], [classes[3], classes[17], classes[900]]);
     // No temporary files are left.
-    for entry in std::fs::read_dir(out("list")).expect("the folder") {
+    for entry in std::fs::read_dir(folder.path().join("list")).expect("the folder") {
         let name = entry.expect("an entry").file_name();
         assert!(["predictions.npy", "node_ids.npy"].contains(&name.to_str().expect("UTF-8")), "{name:?}");
     }

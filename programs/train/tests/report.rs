@@ -22,21 +22,23 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 fn a_report_shows_the_epochs_of_its_runs() {
     let parts = fake_parts(2);
     let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name);
     for (name, lr) in [("fast", "0.01"), ("slow", "0.001")] {
         let mut command = node(&parts.path);
         command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats", "--lr", lr]);
-        command.arg("--metrics").arg(file(&format!("{name}.jsonl")));
-        command.arg("--report").arg(file(&format!("{name}.html")));
+        command.arg("--metrics").arg(folder.path().join(&format!("{name}.jsonl")));
+        command.arg("--report").arg(folder.path().join(&format!("{name}.html")));
         succeeded(run(&mut command));
     }
-    let output = report(&[&file("fast.jsonl"), &file("slow.jsonl")], &file("both.html"));
+    let output = report(
+        &[&folder.path().join("fast.jsonl"), &folder.path().join("slow.jsonl")],
+        &folder.path().join("both.html"),
+    );
     assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
 
-    let metrics = std::fs::read_to_string(file("fast.jsonl")).expect("the metrics");
+    let metrics = std::fs::read_to_string(folder.path().join("fast.jsonl")).expect("the metrics");
     let epochs: Vec<Value> = metrics.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for (name, num_runs) in [("fast", 1), ("both", 2)] {
-        let page = std::fs::read_to_string(file(&format!("{name}.html"))).expect("the report");
+        let page = std::fs::read_to_string(folder.path().join(&format!("{name}.html"))).expect("the report");
         // The loss has a point per epoch, the validation score one per validation.
         let charts: Vec<&str> = between(&page, "<figure>", "</figure>");
         let chart = |title: &str| {

@@ -32,13 +32,12 @@ fn columns_of(out: &Path, num_ids: usize) -> Vec<Vec<f64>> {
 fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
     let parts = edge_parts(2, false);
     let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name);
-    let metrics = file("metrics.jsonl");
-    let report = file("report.html");
+    let metrics = folder.path().join("metrics.jsonl");
+    let report = folder.path().join("report.html");
     let names = "average-precision,macro-f1,log-loss";
     let outputs = ["--metrics", metrics.to_str().expect("UTF-8"), "--report", report.to_str().expect("UTF-8")];
     let chosen = ["--metric", names, "--threshold", "best-f1", "--calibrate"];
-    let found = trained("edge", &parts.path, &file("model"), &[&chosen[..], &outputs].concat());
+    let found = trained("edge", &parts.path, &folder.path().join("model"), &[&chosen[..], &outputs].concat());
     for split in ["valid_metrics", "test_metrics"] {
         assert_eq!(object(&found[split]).len(), 3, "{found}");
     }
@@ -70,16 +69,32 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
 
     // An evaluation of the saved model has the same decision without flags, and so do predictions.
     let mut command = train("edge", &parts.path);
-    command.arg("--load-model").arg(file("model")).args(["--nproc-per-node", "2", "--json", "--metric", names]);
+    command.arg("--load-model").arg(folder.path().join("model")).args([
+        "--nproc-per-node",
+        "2",
+        "--json",
+        "--metric",
+        names,
+    ]);
     let evaluated = json_of(run(&mut command));
     assert_eq!(evaluated["decision"], found["decision"]);
     let flags = ["--edges", "test", "--format", "csv"];
-    predicted(&parts.path, &file("model"), &file("classes"), &flags);
-    predicted(&parts.path, &file("model"), &file("shares"), &[&flags[..], &["--output", "probability"]].concat());
-    predicted(&parts.path, &file("model"), &file("logits"), &[&flags[..], &["--output", "logit"]].concat());
-    let classes = columns_of(&file("classes"), 2);
-    let shares = columns_of(&file("shares"), 2);
-    let logits = columns_of(&file("logits"), 2);
+    predicted(&parts.path, &folder.path().join("model"), &folder.path().join("classes"), &flags);
+    predicted(
+        &parts.path,
+        &folder.path().join("model"),
+        &folder.path().join("shares"),
+        &[&flags[..], &["--output", "probability"]].concat(),
+    );
+    predicted(
+        &parts.path,
+        &folder.path().join("model"),
+        &folder.path().join("logits"),
+        &[&flags[..], &["--output", "logit"]].concat(),
+    );
+    let classes = columns_of(&folder.path().join("classes"), 2);
+    let shares = columns_of(&folder.path().join("shares"), 2);
+    let logits = columns_of(&folder.path().join("logits"), 2);
     let mut num_positive = 0;
     for ((class, shares), logits) in classes.iter().zip(&shares).zip(&logits) {
         let score = (logits[1] - logits[0]) / temperature;
@@ -90,7 +105,8 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
         num_positive += u32::from(class[0] == 1.0);
     }
     assert!(num_positive > 0 && (num_positive as usize) < classes.len());
-    let given = trained("edge", &parts.path, &file("given"), &["--threshold", "0.9", "--metric", "accuracy"]);
+    let given =
+        trained("edge", &parts.path, &folder.path().join("given"), &["--threshold", "0.9", "--metric", "accuracy"]);
     let logit = given["decision"]["logit_thresholds"][0].as_f64().expect("a threshold");
     assert!((logit - 9.0_f64.ln()).abs() < 1e-9 && given["decision"]["temperature"] == 1.0, "{given}");
 }

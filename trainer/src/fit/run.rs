@@ -102,22 +102,32 @@ where
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(self.config.seed, epoch, step as u64).for_rank(self.world.rank() as u64);
             let progress = &self.progress;
-            let rate_of = |initial| progress.lr.rate_of(initial, epoch, progress.steps_done);
-            self.task.embeddings_mut().schedule_lr(rate_of);
+            self.task.embeddings_mut().schedule_lr(|initial| progress.lr.rate_of(initial, epoch, progress.steps_done));
             let gradients = self.task.step(&model, batch??, Mode::Train(key), self.world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
-            let (loss, num_seeds) = (gradients.totals.mean_loss(), gradients.totals.seeds as u64);
+            let totals = gradients.totals;
             let start = Instant::now();
             model = self.update(model, gradients, (epoch, step), step + 1 == num_steps)?;
             clock.compute += start.elapsed();
             let waited = clock.waited() - waited_before;
             clock.stepped(step + 1, step_start.elapsed(), waited);
-            self.observer.step(&StepReport { epoch: epoch + 1, step: step + 1, num_steps, loss, num_seeds, waited });
+            self.observer.step(&StepReport {
+                epoch: epoch + 1,
+                step: step + 1,
+                num_steps,
+                loss: totals.mean_loss(),
+                num_seeds: totals.seeds as u64,
+                waited,
+            });
             if let Some(checkpointer) = &mut self.checkpointer {
-                let (progress, optimizer, embeddings) = (&self.progress, &self.optimizer, self.task.embeddings());
-                let state = || progress.stored(&model, optimizer, embeddings);
-                let stopped = checkpointer.after_step(progress.position, step + 1 == num_steps, state, self.world)?;
+                let progress = &self.progress;
+                let stopped = checkpointer.after_step(
+                    progress.position,
+                    step + 1 == num_steps,
+                    || progress.stored(&model, &self.optimizer, self.task.embeddings()),
+                    self.world,
+                )?;
                 progress.continue_unless(stopped)?;
             }
         }
@@ -151,10 +161,13 @@ where
         self.observer.epoch(&report).map_err(TrainError::Report)?;
         self.progress.end_epoch();
         if let Some(checkpointer) = &mut self.checkpointer {
-            let (progress, optimizer, embeddings) = (&self.progress, &self.optimizer, self.task.embeddings());
-            let state = || progress.stored(&model, optimizer, embeddings);
-            let is_done = progress.is_done(self.config);
-            let stopped = checkpointer.after_epoch(progress.position, is_done, state, self.world)?;
+            let progress = &self.progress;
+            let stopped = checkpointer.after_epoch(
+                progress.position,
+                progress.is_done(self.config),
+                || progress.stored(&model, &self.optimizer, self.task.embeddings()),
+                self.world,
+            )?;
             progress.continue_unless(stopped)?;
         }
         Ok(model)

@@ -12,7 +12,7 @@ use edgecut_gnn::nn::{Aggregation, Decomposition};
 use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, train_link};
 use edgecut_trainer::models::{ConvKind, RgcnSettings, SageSettings};
 use edgecut_trainer::{EpochReport, TrainingConfig};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PEOPLE: usize = 30;
 const THINGS: usize = 14;
@@ -99,6 +99,23 @@ fn assert_close(found: &[f32], expected: &[f32], start: &[f32], what: &str) {
     assert!(off <= 0.02 * way, "{what}: {off} from the expected values, which are {way} from the start");
 }
 
+/// Writes a part of the graph whose weights are multiplied by a factor.
+fn parts_of_scaled_weights(dir: &Path, factor: f32) -> PathBuf {
+    let mut graph = graph();
+    let weights = graph.edge_types[0].attributes.weights.take().expect("weights");
+    graph.edge_types[0].attributes.weights =
+        Some(weights.iter().map(|weight| weight * factor).collect::<Vec<_>>().into());
+    let parts = dir.join(factor.to_string());
+    write_parts(&graph, 1, Method::Random, &parts);
+    parts
+}
+
+/// Returns the losses of the epochs of a training with scaled weights.
+fn losses(dir: &Path, factor: f32, config: &LinkTrainingConfig) -> Vec<f64> {
+    let run = train(&parts_of_scaled_weights(dir, factor), 1, config).remove(0);
+    run.epochs.iter().map(|epoch| epoch.loss.expect("a loss")).collect()
+}
+
 /// The unit of the weights of edges is arbitrary. Without positive weights there is nothing to learn.
 #[test]
 fn weights_of_another_unit_train_the_same_model() {
@@ -110,23 +127,10 @@ fn weights_of_another_unit_train_the_same_model() {
         ..config(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }), no_layers())
     };
     config.training.fit.num_epochs = 2;
-    let scaled = |factor: f32| {
-        let mut graph = graph();
-        let weights = graph.edge_types[0].attributes.weights.take().expect("weights");
-        graph.edge_types[0].attributes.weights =
-            Some(weights.iter().map(|weight| weight * factor).collect::<Vec<_>>().into());
-        let parts = dir.path().join(factor.to_string());
-        write_parts(&graph, 1, Method::Random, &parts);
-        parts
-    };
-    let losses = |factor: f32| {
-        let run = train(&scaled(factor), 1, &config).remove(0);
-        run.epochs.iter().map(|epoch| epoch.loss.expect("a loss")).collect::<Vec<_>>()
-    };
-    for (found, expected) in losses(0.001).into_iter().zip(losses(1.0)) {
+    for (found, expected) in losses(dir.path(), 0.001, &config).into_iter().zip(losses(dir.path(), 1.0, &config)) {
         assert!((found - expected).abs() < 1e-4 * expected, "{found} instead of {expected}");
     }
-    on_ranks(&scaled(0.0), 1, &DistGraphConfig::default(), |graph, world| {
+    on_ranks(&parts_of_scaled_weights(dir.path(), 0.0), 1, &DistGraphConfig::default(), |graph, world| {
         let trained = train_link::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Log::default());
         let error = trained.map(|_| ()).expect_err("nothing to learn").to_string();
         assert!(error.contains("all training data has the weight 0"), "{error}");

@@ -233,10 +233,13 @@ fn read_array_of_ids(path: &Path, form: IdFileForm) -> anyhow::Result<IdList> {
 mod tests {
     use super::*;
 
+    fn message(pairs: &[[u32; 2]]) -> Vec<u8> {
+        bytemuck::cast_slice(pairs).to_vec()
+    }
+
     #[test]
     fn damaged_messages_of_ranks_are_errors() {
         let mut found = vec![NO_NODE; 2];
-        let message = |pairs: &[[u32; 2]]| bytemuck::cast_slice::<_, u8>(pairs).to_vec();
         add_found(&message(&[[1, 6]]), 7, &mut found).expect("a node");
         assert_eq!(found, [NO_NODE, 6]);
         for (damaged, expected) in
