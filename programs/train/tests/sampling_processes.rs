@@ -105,11 +105,14 @@ fn batches_by_weight_do_not_depend_on_the_parts() {
 #[test]
 fn batches_by_layers_do_not_depend_on_the_parts() {
     let given = Given::new();
+    // Shared neighborhoods need distinct seeds.
+    let seeds = given.dir.path().join("distinct.npy");
+    edgecut_graph::write_npy(&seeds, &[SEEDS], &(0..SEEDS as i64).collect::<Vec<_>>()).expect("write the seeds");
     let mut all = Vec::new();
     for more in
         [&["--sampler", "labor"][..], &["--sampler", "labor", "--batch-dependency", "4"], &["--sampler", "neighbor"]]
     {
-        let flags = [&["--seeds", text(&given.seeds)], more].concat();
+        let flags = [&["--seeds", text(&seeds)], more].concat();
         let one = given.batches(1, &format!("one-{}", all.len()), &flags);
         assert_eq!(given.batches(2, &format!("two-{}", all.len()), &flags), one, "byte for byte: {more:?}");
         assert!(all.iter().all(|other| *other != one), "{more:?} counts");

@@ -44,6 +44,12 @@ const CASES: &[Case] = &[
     ),
     Case(
         "train",
+        "node --dataset-root-dir {}/parts --graph-on-device --gpu-cache-bytes 1MB --sampler labor",
+        USAGE,
+        &["--graph-on-device has no effect with --sampler labor"],
+    ),
+    Case(
+        "train",
         "node --dataset-root-dir {}/parts --cache-ranking in-degree",
         USAGE,
         &["--cache-ranking has no effect without a cache", "--cache-bytes"],
