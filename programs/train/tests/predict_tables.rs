@@ -496,7 +496,7 @@ fn a_submission_of_tables_has_the_classes_of_the_listed_ids() {
     let script = "import csv, numpy, sys\n\
                   y = numpy.load(sys.argv[1] + '/out/y_pred_mag240m_test-challenge.npz')['y_pred']\n\
                   rows = list(csv.DictReader(open(sys.argv[1] + '/out/predictions.csv')))\n\
-                  classes = {row['id']: int(row['prediction']) for row in rows}\n\
+                  classes = {row['id']: int(row['class']) for row in rows}\n\
                   ids = open(sys.argv[1] + '/list.csv').read().split()[1:]\n\
                   assert len(set(classes.values())) == 2\n\
                   assert (y == [classes[one] for one in ids]).all()";
