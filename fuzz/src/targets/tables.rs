@@ -14,8 +14,8 @@ use std::fs::File;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Batches of tables have buffers that do not depend on their files.
-const BOUND: MemoryBound = MemoryBound { fixed: 64 << 20, per_byte: 256 };
+/// Batches of tables have buffers that do not depend on their files. Several files are read at once.
+const BOUND: MemoryBound = MemoryBound { fixed: 128 << 20, per_byte: 256 };
 
 /// Files with ids of nodes, beside intact parts.
 pub(super) struct IdFiles {
