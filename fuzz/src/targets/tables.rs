@@ -69,7 +69,7 @@ impl IdFiles {
         let mut first = 0;
         for (number, part) in self.open()?.iter().enumerate() {
             let originals = &part.nodes(NodeTypeId(0)).original_ids;
-            maps.write_id_map(0, originals, first, &dir.path().join(&format!("{number}.parquet")))?;
+            maps.write_id_map(0, originals, first, &dir.path().join(format!("{number}.parquet")))?;
             first += originals.len() as u32;
         }
         let new: String = (0..3).map(|node| format!("{}\n", id(self.num_nodes + node))).collect();

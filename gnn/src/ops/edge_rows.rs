@@ -16,9 +16,9 @@ use super::gnn_backend::GnnBackend;
 /// The blocks between the edges of a block and their ends, which are made when they are read first.
 #[derive(Debug, Default)]
 pub(super) struct EdgeEnds {
-    from_sources: OnceLock<Block>,
-    from_destinations: OnceLock<Block>,
-    to_destinations: OnceLock<Block>,
+    sources_to_edges: OnceLock<Block>,
+    destinations_to_edges: OnceLock<Block>,
+    edges_to_destinations: OnceLock<Block>,
 }
 
 /// The blocks between edges and their ends that a layer reads.
@@ -47,20 +47,23 @@ impl Block {
     pub fn blocks_of_edges(&self, which: EdgeBlocks) -> Vec<&Self> {
         match which {
             EdgeBlocks::None => Vec::new(),
-            EdgeBlocks::ToDestinations => vec![self.to_destinations()],
-            EdgeBlocks::All => vec![self.from_sources(), self.from_destinations(), self.to_destinations()],
+            EdgeBlocks::ToDestinations => vec![self.edges_to_destinations()],
+            EdgeBlocks::All => {
+                vec![self.sources_to_edges(), self.destinations_to_edges(), self.edges_to_destinations()]
+            }
         }
     }
 
     /// Returns the block in which each edge reads its source.
-    fn from_sources(&self) -> &Self {
-        let make = || whole(one_per_edge(self), self.indices().to_vec(), self.num_src());
-        self.edge_ends().from_sources.get_or_init(make)
+    fn sources_to_edges(&self) -> &Self {
+        self.edge_ends()
+            .sources_to_edges
+            .get_or_init(|| whole(one_per_edge(self), self.indices().to_vec(), self.num_src()))
     }
 
     /// Returns the block in which each edge reads its destination.
-    fn from_destinations(&self) -> &Self {
-        self.edge_ends().from_destinations.get_or_init(|| {
+    fn destinations_to_edges(&self) -> &Self {
+        self.edge_ends().destinations_to_edges.get_or_init(|| {
             let mut destinations = Vec::with_capacity(self.num_edges());
             for (row, ends) in self.indptr().windows(2).enumerate() {
                 destinations.resize(ends[1] as usize, row as u32);
@@ -70,8 +73,8 @@ impl Block {
     }
 
     /// Returns the block in which each destination reads its edges.
-    fn to_destinations(&self) -> &Self {
-        self.edge_ends().to_destinations.get_or_init(|| {
+    fn edges_to_destinations(&self) -> &Self {
+        self.edge_ends().edges_to_destinations.get_or_init(|| {
             let edges: Vec<u32> = (0..self.num_edges() as u32).collect();
             whole(self.indptr().to_vec(), edges, self.num_edges())
         })
@@ -99,7 +102,7 @@ fn whole(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Block {
 /// # Panics
 /// If `x` does not have `num_src` rows.
 pub fn gather_sources<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-    aggregate(x, block.from_sources(), &Reduce::Sum)
+    aggregate(x, block.sources_to_edges(), &Reduce::Sum)
 }
 
 /// Returns the row of each edge's destination.
@@ -111,7 +114,7 @@ pub fn gather_sources<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B
 /// # Panics
 /// If `x` does not have `num_dst` rows.
 pub fn gather_destinations<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
-    aggregate(x, block.from_destinations(), &Reduce::Sum)
+    aggregate(x, block.destinations_to_edges(), &Reduce::Sum)
 }
 
 /// Reduces the rows of each destination's edges to one row. A destination without edges gets zeros.
@@ -135,7 +138,7 @@ pub fn gather_destinations<B: GnnBackend>(x: Tensor<B, 2>, block: &Block) -> Ten
 /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
 /// ```
 pub fn scatter_edges<B: GnnBackend>(messages: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
-    aggregate(messages, block.to_destinations(), reduce)
+    aggregate(messages, block.edges_to_destinations(), reduce)
 }
 
 /// The attention weights of a layer whose destinations may attend to themselves.

@@ -367,7 +367,7 @@ fn other_layouts_of_arrays_work_within_a_limit() {
         made(&format!("{name}-limited"), &of_limit);
         assert_eq!(plan["num_nodes"], if name == "mag" { 1999 } else { 1000 });
         assert_eq!(plan["num_edges"], 2 * num_edges);
-        let [whole, limited] = ["whole", "limited"].map(|end| contents(&root.path().join(&format!("{name}-{end}"))));
+        let [whole, limited] = ["whole", "limited"].map(|end| contents(&root.path().join(format!("{name}-{end}"))));
         assert!(whole == limited, "{name}");
         assert_eq!(names(&scratch), Vec::<String>::new());
     }

@@ -26,7 +26,7 @@ fn compare(source: &DatasetSource, options: &PartitionOptions, given: Option<&As
     for work_bytes in WORK_BYTES {
         let space = Workspace::scratch(&scratch, work_bytes, ()).unwrap();
         let source = DatasetSource { space: space.clone(), ..source.clone() };
-        let out = root.path().join(&format!("scratch-{work_bytes}"));
+        let out = root.path().join(format!("scratch-{work_bytes}"));
         let dataset = load(&source).unwrap();
         assert!(dataset.edge_types.iter().all(|edges| edges.src.is_empty() || edges.src.is_mapped()));
         let inputs = Inputs { space, given: given.cloned(), ..Inputs::default() };

@@ -1,4 +1,5 @@
 //! `partition-graph update`: the parts are those of all tables with the same assignment, and changes that do not fit fail.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
 
 use crate::table_files::{Folder, arrays, contents};
 use arrow_array::{ArrayRef, Float64Array, StringArray};

@@ -440,7 +440,7 @@ fn gathered_ids_of_another_partitioning_are_refused() {
                 .arg(folder.path().join(parts))
                 .arg("--load-model")
                 .arg(folder.path().join("links"));
-            command.arg("--out").arg(folder.path().join(&format!("out-{rank}")));
+            command.arg("--out").arg(folder.path().join(format!("out-{rank}")));
             command.spawn().expect("start train")
         };
         let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);

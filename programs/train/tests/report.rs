@@ -25,8 +25,8 @@ fn a_report_shows_the_epochs_of_its_runs() {
     for (name, lr) in [("fast", "0.01"), ("slow", "0.001")] {
         let mut command = node(&parts.path);
         command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats", "--lr", lr]);
-        command.arg("--metrics").arg(folder.path().join(&format!("{name}.jsonl")));
-        command.arg("--report").arg(folder.path().join(&format!("{name}.html")));
+        command.arg("--metrics").arg(folder.path().join(format!("{name}.jsonl")));
+        command.arg("--report").arg(folder.path().join(format!("{name}.html")));
         succeeded(run(&mut command));
     }
     let output = report(
@@ -38,7 +38,7 @@ fn a_report_shows_the_epochs_of_its_runs() {
     let metrics = std::fs::read_to_string(folder.path().join("fast.jsonl")).expect("the metrics");
     let epochs: Vec<Value> = metrics.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for (name, num_runs) in [("fast", 1), ("both", 2)] {
-        let page = std::fs::read_to_string(folder.path().join(&format!("{name}.html"))).expect("the report");
+        let page = std::fs::read_to_string(folder.path().join(format!("{name}.html"))).expect("the report");
         // The loss has a point per epoch, the validation score one per validation.
         let charts: Vec<&str> = between(&page, "<figure>", "</figure>");
         let chart = |title: &str| {

@@ -47,7 +47,7 @@ enum Ranking {
     /// Against sampled destinations, in batches with the neighborhoods of all ends.
     Batches(SampledEdges),
     /// With the rows of all nodes, which are computed once per evaluation.
-    Rows(NodeEncoder, Candidates),
+    Rows(Box<NodeEncoder>, Candidates),
 }
 
 /// The nodes against which edges are ranked.
@@ -112,7 +112,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                     }
                     LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(graph, config, world)?),
                 };
-                Ranking::Rows(encoder, candidates)
+                Ranking::Rows(Box::new(encoder), candidates)
             }
         };
         let device = device.clone();

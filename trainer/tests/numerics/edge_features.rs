@@ -448,9 +448,10 @@ fn a_gcn_normalises_by_the_sums_of_weights() {
     let roots: Vec<f64> = in_weights.iter().map(|&sum| (f64::from(sum) + 1.0).sqrt()).collect();
     for (row, ends) in graph.indptr().windows(2).enumerate() {
         adjacency[row * 12 + row] += 1.0 / (roots[row] * roots[row]);
-        for edge in ends[0] as usize..ends[1] as usize {
-            let source = graph.indices()[edge] as usize;
-            adjacency[row * 12 + source] += f64::from(weights[edge]) / (roots[row] * roots[source]);
+        let edges = ends[0] as usize..ends[1] as usize;
+        for (&source, &weight) in graph.indices()[edges.clone()].iter().zip(&weights[edges]) {
+            let source = source as usize;
+            adjacency[row * 12 + source] += f64::from(weight) / (roots[row] * roots[source]);
         }
     }
     let adjacency = Tensor::<Grad, 2>::from_data(TensorData::new(adjacency, [12, 12]), &Default::default());

@@ -248,7 +248,7 @@ impl ExplanationFile {
             self.found.add(explanation);
         }
         let Some(mut table) = self.table.take() else { return Ok(()) };
-        let (ids, more, numbers) = self.columns(explanations, &found)?;
+        let ExplanationColumns { ids, more, numbers } = self.columns(explanations, &found)?;
         let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
         table.push(&ids, &more, &Values::Numbers(numbers))?;
         self.table = Some(table);
@@ -293,12 +293,11 @@ impl ExplanationFile {
         }
     }
 
-    /// Returns the columns of ids, the further columns and the numbers of all rows.
     fn columns(
         &self,
         explanations: &[Explanation],
         found: &[Option<FoundNames>],
-    ) -> anyhow::Result<(Vec<Vec<u32>>, Vec<UserColumn>, Vec<f32>)> {
+    ) -> anyhow::Result<ExplanationColumns> {
         let num_targets = self.targets.names.len();
         let mut ids = vec![Vec::new(); num_targets + 2];
         let mut outputs = Vec::new();
@@ -345,7 +344,7 @@ impl ExplanationFile {
             }
         }
         more.push(texts(&inputs, |contribution| self.features.column(contribution.input, contribution.column)));
-        Ok((ids, more, numbers))
+        Ok(ExplanationColumns { ids, more, numbers })
     }
 
     /// Completes the file. Every rank must call this.
@@ -356,6 +355,15 @@ impl ExplanationFile {
         world.barrier()?;
         Ok(self.found)
     }
+}
+
+/// The columns of explanations.
+struct ExplanationColumns {
+    ids: Vec<Vec<u32>>,
+    /// The ids of tables, classes and other texts.
+    more: Vec<UserColumn>,
+    /// The other columns, row by row.
+    numbers: Vec<f32>,
 }
 
 /// Returns a column with a text for each contribution.
