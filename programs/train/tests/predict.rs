@@ -604,7 +604,7 @@ fn models_of_times_of_edges_do_not_depend_on_the_partitioning() {
             );
         }
         let load = ["--load-model", model.to_str().expect("a path"), "--time-encoding", "5"];
-        let error = error_of(&run(programs::node(&three.path).args(load)));
+        let error = error_of(&programs::train_or_evaluate(programs::node(&three.path).args(load)));
         assert!(error.contains("--time-encoding 5: the model") && error.contains("was saved with 6"), "{error}");
     }
 }

@@ -60,6 +60,13 @@ pub(crate) fn fit_temperature(
     targets: &Target,
     world: &mut ProcessGroup,
 ) -> Result<f64, ClusterError> {
+    if over_all_ranks(1.0, rows, columns, targets, world)?.first == 0.0 {
+        return Ok(1.0);
+    }
+    // Newton's steps are small where a model separates the seeds, so that the likelihood rises without end.
+    if over_all_ranks(MOST, rows, columns, targets, world)?.first <= 0.0 {
+        return Ok(1.0 / MOST);
+    }
     let mut low = 1.0 / MOST;
     let mut high = MOST;
     let mut inverse = 1.0;

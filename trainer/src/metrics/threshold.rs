@@ -101,14 +101,17 @@ impl Candidate {
     }
 
     fn threshold(&self) -> f64 {
-        let lowest = f64::from(self.lowest);
-        let middle = match self.next {
-            Some(next) => lowest.midpoint(f64::from(next)),
-            None => lowest - 1.0,
-        };
-        // A file contains finite numbers only.
-        middle.clamp(f64::from(f32::MIN), f64::from(f32::MAX))
+        let lowest = finite(self.lowest);
+        match self.next {
+            Some(next) => lowest.midpoint(finite(next)),
+            None => (lowest - 1.0).max(f64::from(f32::MIN)),
+        }
     }
+}
+
+/// Returns a score within the range of finite ones, which alone a file contains.
+fn finite(score: f32) -> f64 {
+    f64::from(score.clamp(f32::MIN, f32::MAX))
 }
 
 #[cfg(test)]

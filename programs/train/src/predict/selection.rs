@@ -7,6 +7,7 @@ use anyhow::Context;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, NodeFields};
 use edgecut_graph::{NodeTypeId, Split};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ impl Selection {
         }
     }
 
-    /// Returns the original ids of listed nodes, ascending and distinct. Every rank must call this.
+    /// Returns the original ids of listed nodes, in the order of the file. Every rank must call this.
     pub(super) fn listed(
         &self,
         node_type: NodeTypeId,
@@ -49,14 +50,11 @@ impl Selection {
         job: &mut GraphSession<'_>,
     ) -> anyhow::Result<Option<Vec<u32>>> {
         let Self::Listed(file) = self else { return Ok(None) };
-        let mut ids = file.find(&[node_type], root, &job.graph, job.world)?.concat();
-        ids.sort_unstable();
-        ids.dedup();
-        Ok(Some(ids))
+        Ok(Some(file.find(&[node_type], root, &job.graph, job.world)?.concat()))
     }
 
-    /// Returns the original ids of the nodes, ascending; `None` for all nodes. `listed` has the listed nodes. Every rank must
-    /// call this.
+    /// Returns the original ids of the nodes, ascending and distinct; `None` for all nodes. `listed` has the listed nodes. Every
+    /// rank must call this.
     pub(super) fn ids(
         &self,
         listed: Option<Vec<u32>>,
@@ -64,7 +62,10 @@ impl Selection {
         node_type: NodeTypeId,
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Option<Vec<u32>>> {
-        let Self::Split(split) = self else { return Ok(listed) };
+        let Self::Split(split) = self else {
+            let ids: Option<BTreeSet<u32>> = listed.map(|ids| ids.into_iter().collect());
+            return Ok(ids.map(|ids| ids.into_iter().collect()));
+        };
         let own = graph.split_nodes(node_type, *split)?;
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
         let own = graph.handle().block_on(graph.fetch(node_type, own, wanted))?.original_ids;
