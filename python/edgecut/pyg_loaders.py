@@ -191,3 +191,12 @@ def loader_arguments(loader: str, kwargs: Mapping[str, Any], seed: int | None = 
         arguments["generator"] = SeededGenerator()
         arguments["generator"].manual_seed(seed)
     return arguments
+
+
+def _own_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments of the sampler out of the arguments of PyTorch's loader, which may have a sampler as well."""
+    own = dict(_OWN)
+    if isinstance(kwargs.get("sampler"), str):
+        own["sampler"] = kwargs.pop("sampler")
+    own["batch_dependency"] = kwargs.pop("batch_dependency", None)
+    return own
