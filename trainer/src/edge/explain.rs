@@ -50,7 +50,8 @@ where
     let model = load_parameters(model_config.init::<B>(0, device)?, &flatten_parameters(model))?.no_grad();
     let options = options(batch_options(model_config, false));
     let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
-    let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, 0)?;
+    let saved = saved.into();
+    let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, world)?;
     let set = match split {
         Some(split) => SeedEdgeSet::Labeled(split),
@@ -71,9 +72,8 @@ where
         let mut batch = batch.filled(&embeddings, device)?;
         let mut own = Vec::new();
         if let Some(inputs) = batch.take_inputs() {
-            let found = integrated_gradients(&inputs, config.steps, config.output, &|inputs: Inputs<B>| {
-                batch.outputs(inputs, &model, Mode::Eval)
-            })?;
+            let found =
+                integrated_gradients(&inputs, config, &|inputs: Inputs<B>| batch.outputs(inputs, &model, Mode::Eval))?;
             own = neighborhood.explain(&found, config.top);
         }
         visit_all(&own, visit, world)?;

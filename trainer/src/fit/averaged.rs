@@ -11,7 +11,7 @@ use edgecut_cluster::ProcessGroup;
 /// `AveragedModel` computes it: `average = decay * average + (1 - decay) * value`, from the values after the first step on.
 /// Evaluation and saved models have the average, training goes on with the values.
 pub(super) struct Averaged {
-    decay: Option<f32>,
+    decay: Option<f64>,
     /// In the order of the module's fields; empty before the first step.
     values: Vec<f32>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Averaged {
 impl Averaged {
     /// Makes the average of a model before the first step. Without `decay`, it is the model itself.
     pub(super) fn new(decay: Option<f64>) -> Self {
-        Self { decay: decay.map(|decay| decay as f32), values: Vec::new() }
+        Self { decay, values: Vec::new() }
     }
 
     /// Adds the model after a step.
@@ -31,7 +31,9 @@ impl Averaged {
             return;
         }
         for (average, value) in self.values.iter_mut().zip(after_step) {
-            *average = decay * *average + (1.0 - decay) * value;
+            // A value that does not change keeps its bits.
+            let change = (1.0 - decay) * (f64::from(value) - f64::from(*average));
+            *average = (f64::from(*average) + change) as f32;
         }
     }
 

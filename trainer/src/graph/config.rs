@@ -49,7 +49,7 @@ settings! {
         /// Apply graph normalization (GraphNorm) to the output of each layer, in place of batch normalization
         pub graph_norm: bool = false => Flag::switch();
         /// Leave out each edge with this probability in training (DropEdge), in an epoch the same ones in all layers
-        pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1);
+        pub drop_edge: Option<f64> = None => Flag::new("P").checked(below_1).training_only();
         /// True to apply batch normalization after layers.
         pub batch_norm: bool = true;
         /// Dropout probability of the pooled vectors

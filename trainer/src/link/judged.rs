@@ -4,7 +4,7 @@ use super::config::LinkMetric;
 use super::scores::LinkScores;
 use crate::error::TrainError;
 use crate::metrics::{
-    CurveCounts, Decision, GatheredScores, MetricList, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank,
+    CurveCounts, GatheredScores, MetricList, RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank,
 };
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_graph::Split;
@@ -83,7 +83,7 @@ impl Judged {
             (None, None) => (None, None),
         };
         let curves = match self.curve {
-            Some(curve) => curve.curves(&Decision::default(), world)?,
+            Some(curve) => curve.curves(world)?,
             None => Vec::new(),
         };
         let histogram = Some(self.histogram);

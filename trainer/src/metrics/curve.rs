@@ -1,6 +1,6 @@
 //! ROC and precision-recall curves with a bounded number of points.
 
-use super::decision::{Decision, logistic};
+use super::decision::logistic;
 use super::output_rows::OutputRows;
 use crate::loss::{OutputKind, Target};
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
@@ -79,9 +79,11 @@ impl CurveCounts {
         match target {
             Target::Classes(labels) => {
                 for (logits, &label) in outputs.rows().zip(labels) {
+                    // The logit of the probability of one of several classes does not scale with the temperature.
+                    let logits: Vec<f64> = logits.iter().map(|&logit| outputs.decision().divided(logit)).collect();
                     for at in 0..self.classes.len() {
                         let class = self.classes[at];
-                        self.count(at, score_of_class(logits, class), label == class as i64);
+                        self.count(at, score_of_class(&logits, class), label == class as i64);
                     }
                 }
             }
@@ -89,7 +91,7 @@ impl CurveCounts {
                 for (logits, labels) in outputs.rows().zip(values.chunks_exact(*dim)) {
                     for (at, (&logit, &label)) in logits.iter().zip(labels).enumerate() {
                         if !label.is_nan() {
-                            self.count(at, logit, label > 0.5);
+                            self.count(at, outputs.decision().divided(logit) as f32, label > 0.5);
                         }
                     }
                 }
@@ -104,15 +106,15 @@ impl CurveCounts {
     }
 
     /// Returns the curves over the seeds of all ranks. Every rank must call this.
-    pub(crate) fn curves(mut self, decision: &Decision, world: &mut ProcessGroup) -> Result<Vec<Curve>, ClusterError> {
+    pub(crate) fn curves(mut self, world: &mut ProcessGroup) -> Result<Vec<Curve>, ClusterError> {
         world.all_reduce(&mut self.counts, ReduceOp::Sum)?;
         let of_curves = self.counts.chunks_exact(NUM_BINS * 2);
-        Ok(self.classes.iter().zip(of_curves).map(|(&class, counts)| curve(class, counts, decision)).collect())
+        Ok(self.classes.iter().zip(of_curves).map(|(&class, counts)| curve(class, counts)).collect())
     }
 }
 
 /// Makes a curve from the counts of its bins.
-fn curve(class: usize, counts: &[u64], decision: &Decision) -> Curve {
+fn curve(class: usize, counts: &[u64]) -> Curve {
     let (bins, _) = counts.as_chunks::<2>();
     let mut curve = Curve { class, positives: 0, negatives: 0, points: Vec::new() };
     for [positives, negatives] in bins {
@@ -128,7 +130,7 @@ fn curve(class: usize, counts: &[u64], decision: &Decision) -> Curve {
         found[0] += positives;
         found[1] += negatives;
         let point = CurvePoint {
-            threshold: logistic(decision.divided(least_of(bin))),
+            threshold: logistic(f64::from(least_of(bin))),
             false_positive_rate: found[1] as f64 / curve.negatives.max(1) as f64,
             recall: found[0] as f64 / curve.positives.max(1) as f64,
             precision: found[0] as f64 / (found[0] + found[1]) as f64,
@@ -146,15 +148,15 @@ fn curve(class: usize, counts: &[u64], decision: &Decision) -> Curve {
 }
 
 /// Returns the logit of the probability of a class: its distance from the logarithm of the others' sum.
-fn score_of_class(logits: &[f32], class: usize) -> f32 {
+fn score_of_class(logits: &[f64], class: usize) -> f32 {
     if let &[first, second] = logits {
-        return if class == 1 { second - first } else { first - second };
+        return if class == 1 { second - first } else { first - second } as f32;
     }
     let mut others = logits.to_vec();
     let own = others.remove(class);
-    let highest = others.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = others.iter().map(|&logit| (f64::from(logit) - f64::from(highest)).exp()).sum();
-    (f64::from(own) - f64::from(highest) - sum.ln()) as f32
+    let highest = others.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = others.iter().map(|&logit| (logit - highest).exp()).sum();
+    (own - highest - sum.ln()) as f32
 }
 
 /// Returns the bin of a score. Bins are in the order of the scores.
@@ -175,7 +177,26 @@ fn least_of(bin: usize) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Decision;
     use edgecut_cluster::Cluster;
+
+    #[test]
+    fn thresholds_of_several_classes_are_their_probabilities_at_the_temperature() {
+        let decision = Decision::default().with_temperature(0.5);
+        let logits = [1.0, 0.5, -0.25];
+        let mut counts = CurveCounts::new(OutputKind::Classes(3)).expect("three classes");
+        counts.add(&OutputRows::new(&logits, 3).decided_by(&decision), &Target::Classes(vec![1]));
+        let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+        let mut world = cluster.world().expect("the world group");
+        for curve in counts.curves(&mut world).expect("curves") {
+            let expected = decision.log_probability(&logits, curve.class).exp();
+            let found = curve.points[0].threshold;
+            // A score is the lower end of its bin.
+            assert!(found <= expected && found > 0.98 * expected, "{curve:?}: {expected}");
+        }
+        drop(world);
+        cluster.shutdown().expect("leave");
+    }
 
     #[test]
     fn bins_are_in_the_order_of_scores() {
@@ -208,7 +229,7 @@ mod tests {
                             counts.add(&OutputRows::new(&rows, 2), &Target::Classes(vec![labels[at]]));
                         }
                         let mut world = cluster.world().expect("the world group");
-                        let curves = counts.curves(&Decision::default(), &mut world).expect("curves");
+                        let curves = counts.curves(&mut world).expect("curves");
                         drop(world);
                         cluster.shutdown().expect("leave together");
                         curves

@@ -1,8 +1,9 @@
 //! The values of several metrics.
 
 use super::metric::Metric;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::fmt;
 
 /// The values of several metrics on one split, by name; `None` for a metric that is not defined on it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,9 +40,38 @@ impl Serialize for MetricValues {
 
 impl<'de> Deserialize<'de> for MetricValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = BTreeMap::<String, Option<f64>>::deserialize(deserializer)?;
-        let known =
-            values.into_iter().map(|(name, value)| Ok((name.parse().map_err(serde::de::Error::custom)?, value)));
-        known.collect()
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// A visitor that keeps the order of the entries.
+struct InOrder;
+
+impl<'de> Visitor<'de> for InOrder {
+    type Value = MetricValues;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("values of metrics by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<MetricValues, A::Error> {
+        let mut values = Vec::new();
+        while let Some((name, value)) = entries.next_entry::<String, Option<f64>>()? {
+            values.push((name.parse().map_err(serde::de::Error::custom)?, value));
+        }
+        Ok(MetricValues(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_order_in_json() {
+        let text = r#"{"roc-auc":0.5,"accuracy":null}"#;
+        let values: MetricValues = serde_json::from_str(text).expect("values");
+        assert_eq!(values.first(), Some(0.5));
+        assert_eq!(serde_json::to_string(&values).expect("JSON"), text);
     }
 }

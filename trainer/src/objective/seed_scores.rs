@@ -90,7 +90,7 @@ impl<'a> ScoreState<'a> {
                 self.counts.add(&rows, target);
             }
         }
-        let mut scores = self.counts.scores(&self.decision, world)?;
+        let mut scores = self.counts.scores(world)?;
         scores.decision = rule.decides().then_some(self.decision);
         Ok(scores)
     }
@@ -151,7 +151,7 @@ impl Counts {
         }
     }
 
-    fn scores(self, decision: &Decision, world: &mut ProcessGroup) -> Result<SeedScores, ClusterError> {
+    fn scores(self, world: &mut ProcessGroup) -> Result<SeedScores, ClusterError> {
         let mut values = Vec::with_capacity(self.metrics.len());
         for (metric, state) in self.metrics {
             values.push((metric, state.over_all_ranks(world)?));
@@ -168,7 +168,7 @@ impl Counts {
             classes.all_reduce(world)?;
         }
         if let Some(curves) = self.curves {
-            details.curves = curves.curves(decision, world)?;
+            details.curves = curves.curves(world)?;
         }
         Ok(SeedScores { accuracy, metrics: values.into_iter().collect(), decision: None, details })
     }

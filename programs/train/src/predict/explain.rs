@@ -29,6 +29,7 @@ use edgecut_graph::NodeTypeId;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{Contribution, ExplainedInput, Explanation, ExplanationConfig, PredictionJob};
 use edgecut_trainer::loss::OutputKind;
+use edgecut_trainer::metrics::Decision;
 use parquet::data_type::ByteArray;
 use serde::Serialize;
 use std::path::Path;
@@ -72,7 +73,7 @@ fn of_nodes<B: TrainingBackend>(
 ) -> anyhow::Result<Found> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
     let classified = model.classified().and_then(|_| node_type_of(args, meta, &*model as &dyn OpenModel<B>));
     let (Some(Open { model, config, embeddings, outputs }), Some(node_type)) =
         (model_of::<NodeTask, B>(model), classified)
@@ -101,7 +102,7 @@ fn of_nodes<B: TrainingBackend>(
     let targets = Targets { ids: &["node_id", "output", "rank"], names: vec![(USER_ID, node_type)], classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
-    let request = request(args, sampler);
+    let request = request(args, sampler, saved.decision());
     let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
     let done =
         B::explain_nodes(prediction, (&model, &config), (&embeddings).into(), nodes, &request, &mut |found, world| {
@@ -120,7 +121,7 @@ fn of_edges<B: TrainingBackend>(
 ) -> anyhow::Result<Found> {
     let graph = job.graph.clone();
     let meta = graph.part().meta();
-    let Opened { model, sampler, .. } = open::<B>(args, Some(meta), job.world, device)?;
+    let Opened { saved, model, sampler } = open::<B>(args, Some(meta), job.world, device)?;
     let Some(Open { model, config, embeddings, outputs }) = model_of::<EdgeTask, B>(model) else {
         bail!(UsageError(format!(
             "--edges needs a model for edges, which {} is not: load a model of train edge, or leave out --edges",
@@ -136,7 +137,7 @@ fn of_edges<B: TrainingBackend>(
     let targets = Targets { ids: &["src_id", "dst_id", "output", "rank"], names, classes };
     let mut file = ExplanationFile::create(args, &graph, targets, job.world)?;
     let mut failure = Failure::default();
-    let request = request(args, sampler.context(NO_FAN_OUTS)?);
+    let request = request(args, sampler.context(NO_FAN_OUTS)?, saved.decision());
     let split = args.edges.and_then(|edges| edges.split());
     let prediction = PredictionJob { graph: &graph, world: job.world, device, progress };
     let done =
@@ -151,8 +152,9 @@ fn of_edges<B: TrainingBackend>(
 }
 
 /// Returns the request that the flags describe.
-fn request(args: &PredictArgs, sampler: SamplerConfig) -> ExplanationConfig {
+fn request(args: &PredictArgs, sampler: SamplerConfig, decision: Decision) -> ExplanationConfig {
     let mut request = ExplanationConfig::new(sampler);
+    request.decision = decision;
     request.time = args.seed_time;
     request.output = args.explain_output.map(|output| output as usize);
     request.steps = args.explain_steps.map_or(request.steps, |steps| steps as usize);
@@ -189,6 +191,8 @@ struct ExplanationFile {
 struct Found {
     targets: u64,
     rows: u64,
+    /// The number of targets whose score or contributions are not finite.
+    not_finite: u64,
     /// The largest difference between a score and its baseline.
     largest_change: f64,
     /// The largest difference between such a change and the sum of its contributions.
@@ -398,12 +402,16 @@ impl Found {
         self.targets += 1;
         self.rows += explanation.contributions.len() as u64;
         let change = f64::from(explanation.score) - f64::from(explanation.baseline);
+        if !change.is_finite() || !explanation.sum.is_finite() {
+            self.not_finite += 1;
+            return;
+        }
         self.largest_change = self.largest_change.max(change.abs());
         self.largest_error = self.largest_error.max((explanation.sum - change).abs());
     }
 
     fn report(&self, args: &PredictArgs, compute_seconds: f64) -> anyhow::Result<()> {
-        let Self { targets, rows, largest_change, largest_error } = *self;
+        let Self { targets, rows, not_finite, largest_change, largest_error } = *self;
         let largest_gap = if largest_change > 0.0 { largest_error / largest_change } else { 0.0 };
         let what = if args.edges.is_some() { "edges" } else { "nodes" };
         if largest_gap > LARGE_GAP {
@@ -412,6 +420,9 @@ impl Found {
                  raise --explain-steps",
                 100.0 * largest_gap
             );
+        }
+        if not_finite > 0 {
+            message!("note: the scores or contributions of {not_finite} {what} are not finite numbers");
         }
         let text = format!(
             "explanations of {targets} {what} in {}, {rows} rows, computed in {compute_seconds:.2} s",

@@ -1,8 +1,9 @@
 //! Integrated gradients of the scores of a batch.
 
+use super::ExplanationConfig;
 use crate::error::TrainError;
 use crate::fit::AutodiffTurn;
-use crate::metrics::{class_of, host_rows};
+use crate::metrics::host_rows;
 use crate::models::{InputRows, ModelInput};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
@@ -61,15 +62,15 @@ impl<B: Backend> Inputs<B> {
     }
 }
 
-/// Computes the contributions of all inputs to a score of each target, by the midpoint rule with `steps` points. `score`
-/// computes all outputs, `[targets, outputs]`, without dropout, and its parameters must not be tracked. `output` is the output
-/// to explain, the greatest one of each target by default.
+/// Computes the contributions of all inputs to the requested score of each target, by the midpoint rule. `score` computes all
+/// outputs, `[targets, outputs]`, without dropout, and its parameters must not be tracked.
 pub(crate) fn integrated_gradients<B: AutodiffBackend>(
     inputs: &Inputs<B>,
-    steps: usize,
-    output: Option<usize>,
+    config: &ExplanationConfig,
     score: &dyn Fn(Inputs<B>) -> Result<Tensor<B, 2>, TrainError>,
 ) -> Result<BatchContributions, TrainError> {
+    let ExplanationConfig { steps, output, decision, .. } = config;
+    let steps = *steps;
     let _turn = AutodiffTurn::take();
     let at_inputs = score(inputs.clone())?;
     let [num_targets, width] = at_inputs.dims();
@@ -78,7 +79,7 @@ pub(crate) fn integrated_gradients<B: AutodiffBackend>(
     let mut outputs = Vec::with_capacity(num_targets);
     for of_target in values.chunks_exact(width) {
         // A score that is not a number has contributions that are none either.
-        outputs.push(output.unwrap_or_else(|| class_of(of_target).unwrap_or(0) as usize));
+        outputs.push(output.unwrap_or_else(|| decision.class_of(of_target).unwrap_or(0) as usize));
     }
     let (zeros, _) = inputs.scaled(0.0, |rows| rows);
     let at_zeros = host_rows(&score(zeros)?);

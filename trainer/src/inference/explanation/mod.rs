@@ -19,6 +19,7 @@ pub use nodes::explain_nodes;
 pub(crate) use nodes::{check_output, loader_config, options};
 
 use crate::error::TrainError;
+use crate::metrics::Decision;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplerConfig;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -38,8 +39,10 @@ pub struct ExplanationConfig {
     pub sampler: SamplerConfig,
     /// In temporal sampling, the time of all nodes. `None` takes the own time of each node.
     pub time: Option<i64>,
-    /// The output to explain. `None` is the greatest one of each target.
+    /// The output to explain. `None` is the predicted class of each target, or the greatest output.
     pub output: Option<usize>,
+    /// The choice of the class from the outputs.
+    pub decision: Decision,
     /// The number of points at which gradients are computed.
     pub steps: usize,
     /// The most contributions of a kind that are kept for a target.
@@ -60,6 +63,7 @@ impl ExplanationConfig {
             sampler,
             time: None,
             output: None,
+            decision: Decision::default(),
             steps: 50,
             top: 10,
             batch_size: 64,

@@ -61,7 +61,7 @@ where
         let mut own = Vec::new();
         if let Some(graph) = embeddings.fill(batch, device)?.take_input() {
             let inputs = Inputs { graph, of_targets: None };
-            let found = integrated_gradients(&inputs, config.steps, config.output, &|inputs: Inputs<B>| {
+            let found = integrated_gradients(&inputs, config, &|inputs: Inputs<B>| {
                 NodeClassifier::forward(&model, inputs.graph, Mode::Eval).map_err(TrainError::batch)
             })?;
             own = neighborhood.explain(&found, config.top);
