@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import os
 import queue
 import random
 import threading
@@ -47,6 +48,7 @@ class Threads:
     def __init__(self, number: int, start: Callable[[int], None] | None) -> None:
         self._tasks = _Tasks()
         self._number = number
+        self._process = os.getpid()
         _queues.add(self._tasks)
         if start is None:
             self._start_all([[] for _ in range(number)])
@@ -67,6 +69,11 @@ class Threads:
             thread.start()
 
     def submit(self, make: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "this process was forked from one that had used the loader, and a forked process does not have its threads: "
+                "make the loader in this process"
+            )
         made: Future[Any] = Future()
         self._tasks.put((made, make, arguments))
         return made

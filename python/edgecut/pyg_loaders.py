@@ -151,6 +151,8 @@ def _sampler(graph: PygGraph, num_neighbors: Any, arguments: Mapping[str, Any], 
         # The graph knows whether its edges are sorted.
         settings["is_sorted"] = False
         return NeighborSampler(graph, num_neighbors, time_attr=time_attr, **settings)
+    if isinstance(given, NeighborSampler) and given.graph is not graph and given.graph.data is not graph.data:
+        raise ValueError("the `neighbor_sampler` samples another graph: make it from the data of the loader")
     for name, default in {**_OF_SAMPLERS, **dict.fromkeys(more), **_OWN}.items():
         if settings[name] != default:
             raise ValueError(f"`{name}` is a setting of the sampler: pass it to `neighbor_sampler`")

@@ -202,3 +202,27 @@ def test_a_program_ends_although_a_transform_is_stuck(when_stuck, timeout, error
     program = STUCK.replace("{when_stuck}", when_stuck).replace("{timeout}", str(timeout))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode != 0 and error in done.stderr, done.stderr
+
+
+FORKED = """
+import os, torch, edgecut
+from torch_geometric.data import Data
+
+data = Data(x=torch.zeros(20, 1), edge_index=torch.arange(20).repeat(2, 1))
+loader = edgecut.NeighborLoader(data, [2], batch_size=10, num_workers=1, persistent_workers=True)
+list(loader)
+child = os.fork()
+if child == 0:
+    try:
+        list(loader)
+    except RuntimeError as error:
+        os._exit(0 if "was forked" in str(error) else 1)
+    os._exit(2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+list(loader)
+"""
+
+
+def test_a_forked_process_has_no_threads_of_a_loader():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr

@@ -132,6 +132,8 @@ def test_settings_beside_a_given_sampler_are_refused():
 
     with pytest.raises(ValueError, match="`input_time` and `edge_label_time` need a sampler with `time_attr`"):
         next(iter(NodeLoader(data, sampler, input_time=times)))
+    with pytest.raises(ValueError, match="the `neighbor_sampler` samples another graph"):
+        edgecut.NeighborLoader(random_data(), None, neighbor_sampler=sampler)
     timed = NeighborSampler(data, [-1], time_attr="born")
     loader = edgecut.NeighborLoader(data, [-1], time_attr="born", input_time=times, neighbor_sampler=timed, batch_size=60)
     assert (next(iter(loader)).born[next(iter(loader)).edge_index[0]] <= 50).all()
