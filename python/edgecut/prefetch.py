@@ -88,7 +88,7 @@ class Threads:
 
 
 def _work(tasks: _Tasks, first: list[_Task]) -> None:
-    """Run the first tasks, and then those of a queue until it has None."""
+    """Run the first tasks, and then the tasks of a queue until it has None."""
     # A thread keeps no task that it has run, nor the loader of the task.
     while first:
         _run(*first.pop())

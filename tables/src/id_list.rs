@@ -160,7 +160,7 @@ impl IdColumn {
     /// it has among the different ids, and with the original id of the node. `originals` are the original ids of the part.
     ///
     /// # Errors
-    /// Fails for a file that is no id map, or not that of the part.
+    /// Fails for a file that is no id map, or not the id map of the part.
     pub fn find_in(
         &self,
         path: &Path,

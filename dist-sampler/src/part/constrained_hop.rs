@@ -38,7 +38,7 @@ pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) key: u64,
     /// True to return the positions of the neighbors in their lists.
     pub(crate) positions: bool,
-    /// The random numbers of the sources in layer-neighbor sampling. They replace those of `key`.
+    /// The random numbers of the sources in layer-neighbor sampling. They replace the random numbers of `key`.
     pub(crate) shared: Option<SharedNumbers<'a>>,
 }
 

@@ -6,7 +6,7 @@ use edgecut_graph::NodeTypeId;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, TAU};
 
-/// Distinguishes these random numbers from those of a hop, whose number is smaller.
+/// Distinguishes these random numbers from the random numbers of a hop, whose number is smaller.
 const STREAM: u64 = u64::MAX;
 /// The random bits of a number in (0, 1].
 const UNIT_BITS: u32 = 53;

@@ -37,7 +37,7 @@ pub struct UpdateOptions<'a> {
     pub replaces: Replaces,
     /// Further files in the parts: all id maps after the update, and the transforms of the parts.
     pub extra: ExtraFiles<'a>,
-    /// The keys by which nodes draw, after the update. They must be those of the partitioning.
+    /// The keys by which nodes draw, after the update. They must be the keys of the partitioning.
     pub keys: &'a dyn NodeKeys,
 }
 

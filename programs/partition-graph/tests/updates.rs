@@ -924,7 +924,7 @@ fn split_files_of_an_update_may_list_what_the_parts_have() {
     folder.write("test.json", "\"e\"\n");
     let error = said(&folder, &conf);
     assert!(error.contains("1 entries of split files name nodes that stay in another split, or in none"), "{error}");
-    // Edges of the parts are not among those of the update.
+    // Edges of the parts are not among the edges of the update.
     let edges = json!([{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d",
                         "weight_col": "w", "labels": [{"task_type": "link_prediction",
                                                        "custom_split_filenames": {"test": "edges.json"}}]}]);

@@ -24,7 +24,7 @@ pub struct KnownEdges {
     pub names: [String; 3],
     /// The edge type that this type holds the reverse edges of, if `add_reverse_edges` has made it.
     pub reverse_of: Option<[String; 3]>,
-    /// True for features that are not those of tables.
+    /// True for features that are not from tables.
     pub lacks_transforms: bool,
 }
 

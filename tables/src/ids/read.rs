@@ -130,7 +130,7 @@ fn read_column(file: File) -> Result<Column, ParquetError> {
 }
 
 fn values<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Vec<T::T>, ParquetError> {
-    // The number of rows is that of the file, so no memory is reserved for it.
+    // The file tells the number of rows, so no memory is reserved for it.
     let mut values = Vec::new();
     let (_, read, _) = get_typed_column_reader::<T>(reader).read_records(rows, None, None, &mut values)?;
     if read != rows {

@@ -62,7 +62,7 @@ impl<B: GnnBackend> EdgeData<B> {
         let aggregated = match &self.factors {
             None => scatter_edges(features, block, plain),
             Some(factors) => {
-                // The factors are those of all edges of the batch. The edges of the block are the first ones.
+                // There are factors for all edges of the batch. The edges of the block are the first ones.
                 let factors = factors.edges()[..block.num_edges()].to_vec();
                 let factors = TensorData::new(factors, [block.num_edges(), 1]);
                 let device = features.device();

@@ -133,7 +133,7 @@ impl SageConvConfig {
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
         let shape = [self.in_channels, self.out_channels];
         let of_edges = [self.edge_channels, self.out_channels];
-        // The weights of neighbors and edges are those of a linear layer over their concatenated rows.
+        // The weights of neighbors and edges form a linear layer over their concatenated rows.
         let bound = WeightInit::kaiming_bound(self.in_channels);
         let of_both = WeightInit::kaiming_bound(self.in_channels.saturating_add(self.edge_channels));
         SageConv {
