@@ -5,9 +5,10 @@
 //! the test instead. `EDGECUT_MAY_LACK` lists the needs that may be missing all the same, separated by commas.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+use socket2::{Domain, Socket, Type};
 use std::fmt::Display;
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -133,6 +134,9 @@ pub fn free_port() -> u16 {
 /// any port, or to an outgoing connection. The ports here are below the ones that Linux gives to such sockets. A UDP socket
 /// with the same number reserves a port among tests.
 ///
+/// A listener would not be the right probe: a process that another test starts at that moment has a copy of it until it
+/// runs its own program, and the port would be in use so long. A socket that is bound, and does not listen, does no harm.
+///
 /// # Panics
 /// If there are no such ports.
 pub fn free_ports(count: usize) -> Vec<u16> {
@@ -149,7 +153,7 @@ pub fn free_ports(count: usize) -> Vec<u16> {
             found.clear();
         }
         match UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(socket) if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() => found.push((port, socket)),
+            Ok(socket) if is_free(port) => found.push((port, socket)),
             _ => found.clear(),
         }
         if found.len() == count {
@@ -161,11 +165,18 @@ pub fn free_ports(count: usize) -> Vec<u16> {
     panic!("no {count} successive ports from {FIRST} on are free")
 }
 
+/// Returns true if no process listens at the TCP port `port`.
+fn is_free(port: u16) -> bool {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("make a socket");
+    socket.set_reuse_address(true).expect("set SO_REUSEADDR");
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into()).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn free_ports_are_given_once_and_stay_free() {
@@ -184,9 +195,30 @@ mod tests {
             others.iter().map(|other| other.local_addr()).chain(streams.iter().map(|stream| stream.local_addr()));
         assert!(taken.into_iter().all(|addr| !ports.contains(&addr.unwrap().port())));
         for port in ports {
-            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
         }
+    }
+
+    #[test]
+    fn ports_of_listeners_are_not_free() {
+        for addr in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+            let listener = TcpListener::bind((addr, free_port())).unwrap();
+            assert!(!is_free(listener.local_addr().unwrap().port()));
+        }
+    }
+
+    #[test]
+    fn free_ports_are_free_while_other_threads_start_processes() {
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..200 {
+                    assert!(Command::new("true").status().unwrap().success());
+                }
+            });
+            for _ in 0..300 {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, free_port())).unwrap();
+            }
+        });
     }
 
     #[test]
