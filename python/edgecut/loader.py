@@ -185,9 +185,8 @@ class NeighborLoader(Loader):
         it is looked up here. Takes 8 bytes per edge and 8 per node in each process.
     sampler : {'neighbor', 'labor'}, default 'neighbor'
         With ``'labor'``, the nodes of a batch share the random numbers of their neighbors (layer-neighbor sampling).
-        The neighbors of one node are distributed as before unless there are parallel edges, but a batch has fewer
-        nodes. For PyG's data, where ``sampler`` may also be a sampler of PyTorch, another object than a string chooses
-        the input nodes.
+        The neighbors of one node are distributed as before, but a batch has fewer nodes. For PyG's data, where
+        ``sampler`` may also be a sampler of PyTorch, another object than a string chooses the input nodes.
     batch_dependency : int, optional
         With ``sampler='labor'``, the number of batches over which the random numbers turn into new ones, so that
         consecutive batches share nodes. The default is 1, independent batches.

@@ -8,9 +8,9 @@ use std::num::NonZeroU32;
 /// Defusing Neighborhood Explosion in GNNs", NeurIPS 2023).
 ///
 /// Every node has a random number for the whole batch, and a node draws its in-neighbors with the smallest numbers.
-/// The neighbors of one node are distributed as in neighbor sampling: uniform, or by weight, and as many, unless there
-/// are parallel edges, of which the first or the heaviest is drawn more often. Nodes that share in-neighbors draw the
-/// same ones more often, so a batch has fewer nodes. All hops of a batch use the same numbers.
+/// Further edges from a node to the same destination have numbers of their own. The neighbors of one node are distributed
+/// as in neighbor sampling: uniform, or by weight, and as many. Nodes that share in-neighbors draw the same ones more often,
+/// so a batch has fewer nodes. All hops of a batch use the same numbers.
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, Labor, SamplerConfig};

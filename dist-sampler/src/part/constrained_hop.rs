@@ -4,6 +4,7 @@
 use crate::config::fan_out::Fanout;
 use crate::config::sampling_policy::{SamplingPolicy, TemporalStrategy, TimeAttr};
 use crate::part::layer_variates::{LayerVariates, above_zero};
+use crate::part::source_ids::Sources;
 use crate::part::uniform_hop::{Positions, TooLarge};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{PartEdges, prefetch, prefetch_all};
@@ -45,8 +46,7 @@ pub(crate) struct ConstrainedDraw<'a> {
 /// Random numbers of sources that all destinations share.
 pub(crate) struct SharedNumbers<'a> {
     pub(crate) variates: LayerVariates,
-    /// The original id of the source of each edge.
-    pub(crate) sources: &'a [u32],
+    pub(crate) sources: Sources<'a>,
 }
 
 /// Buffers that are reused from row to row.
@@ -111,8 +111,9 @@ impl ConstrainedDraw<'_> {
             prefetch(self.edges.csc.indptr(), later.row as usize);
         }
         if let Some(soon) = queries.get(QUERIES_AHEAD) {
-            let list = &shared.sources[self.range(soon.row)];
-            prefetch_all(&list[..list.len().min(MAX_PREFETCH)]);
+            let list = shared.sources.range(self.range(soon.row));
+            prefetch_all(&list.originals[..list.originals.len().min(MAX_PREFETCH)]);
+            prefetch_all(&list.copies[..list.copies.len().min(MAX_PREFETCH)]);
         }
     }
 
@@ -163,14 +164,14 @@ impl ConstrainedDraw<'_> {
             if replace {
                 draw_with_replacement(candidates, weights, count, &mut rng, keyed, drawn);
             } else if let Some(shared) = &self.shared {
-                let sources = &shared.sources[self.range(query.row)];
-                draw_by_race(candidates, weights, count, |at| shared.variates.unit(sources[at as usize]), keyed, drawn);
+                let sources = shared.sources.range(self.range(query.row));
+                draw_by_race(candidates, weights, count, |at| shared.variates.unit(sources.number(at)), keyed, drawn);
             } else {
                 // The random number belongs to the position, so it does not depend on the other candidates.
                 draw_by_race(candidates, weights, count, |at| above_zero(rng.nth(u64::from(at))), keyed, drawn);
             }
         } else if let Some(shared) = &self.shared {
-            let sources = &shared.sources[self.range(query.row)];
+            let sources = shared.sources.range(self.range(query.row));
             shared.variates.draw(sources, candidates.iter().copied(), count, kept, drawn);
         } else {
             drawn.resize(count, 0);
@@ -186,7 +187,7 @@ impl ConstrainedDraw<'_> {
         let degree = self.edges.csc.degree(query.row as usize) as u32;
         match (self.fanout, &self.shared) {
             (Fanout::Count(count), Some(shared)) if degree > count => {
-                let sources = &shared.sources[self.range(query.row)];
+                let sources = shared.sources.range(self.range(query.row));
                 shared.variates.draw(sources, 0..degree, count as usize, kept, drawn);
                 drawn.sort_unstable();
             }

@@ -79,7 +79,7 @@ impl LocalPart {
     fn shared_numbers(&self, request: &HopRequest, section: &HopSection) -> Result<Option<SharedNumbers<'_>>, Refusal> {
         let Some(labor) = request.rule.labor.filter(|_| section.num_rows > 0) else { return Ok(None) };
         let Some(sources) = self.sources_of(section.edge_type) else {
-            return Err(Refusal::Failed("the original ids of the sources of edges are not known yet".into()));
+            return Err(Refusal::Failed("the sources of edges are not known yet".into()));
         };
         let variates = LayerVariates::new(labor, request.key, self.part.edges(section.edge_type).src_type);
         Ok(Some(SharedNumbers { variates, sources }))

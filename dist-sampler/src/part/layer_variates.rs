@@ -2,6 +2,7 @@
 
 use crate::batch_key::BatchKey;
 use crate::config::labor::Labor;
+use crate::part::source_ids::Sources;
 use edgecut_graph::NodeTypeId;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, TAU};
@@ -15,7 +16,8 @@ const FACTOR_BITS: u32 = 28;
 /// The candidates that are kept beyond twice their number, so that small numbers of neighbors are rarely selected anew.
 const SPARE: usize = 32;
 
-/// The random number of each node of one type in a batch: a function of the batch's key, the type and the original id.
+/// The random number of each node of one type in a batch: a function of the batch's key, the type and the original id. A
+/// further number for each parallel edge also depends on the place of this edge among them, see [`Sources::number`].
 ///
 /// Over a batch dependency of `K` batches the numbers turn into new ones. Batch `i` of `K` has the normal variate
 /// `cos(t) x + sin(t) y` with `t = i / K * pi / 2`, as in DGL's GraphBolt, where `x` and `y` are normal variates of this
@@ -46,18 +48,18 @@ impl LayerVariates {
     }
 
     /// Fills `drawn` with the `count` positions whose sources have the smallest random numbers, in any order. Equal ones
-    /// are drawn in the order of positions. `sources` has the original ids of the sources in a list of neighbors.
+    /// are drawn in the order of positions. `sources` has the sources in a list of neighbors.
     pub(crate) fn draw(
         &self,
-        sources: &[u32],
+        sources: Sources<'_>,
         positions: impl Iterator<Item = u32>,
         count: usize,
         kept: &mut Vec<u64>,
         drawn: &mut Vec<u32>,
     ) {
         match self.factors {
-            None => keep_smallest(positions.map(|at| key(self.uniform_rank(sources[at as usize]), at)), count, kept),
-            Some(_) => keep_smallest(positions.map(|at| key(self.bell_rank(sources[at as usize]), at)), count, kept),
+            None => keep_smallest(positions.map(|at| key(self.uniform_rank(sources.number(at)), at)), count, kept),
+            Some(_) => keep_smallest(positions.map(|at| key(self.bell_rank(sources.number(at)), at)), count, kept),
         }
         drawn.extend(kept.iter().map(|&key| key as u32));
     }
@@ -65,25 +67,23 @@ impl LayerVariates {
     /// Returns the rank of a source in an independent batch. Only the order counts, so the first bits of the random number
     /// suffice.
     #[inline]
-    fn uniform_rank(&self, source: u32) -> u32 {
-        (self.streams[0].nth(u64::from(source)) >> 32) as u32
+    fn uniform_rank(&self, source: u64) -> u32 {
+        (self.streams[0].nth(source) >> 32) as u32
     }
 
     /// Returns the rank of a source within a batch dependency. Only the order counts, so nearly normal whole numbers
     /// suffice, which take a fraction of the time of normal ones.
     #[inline]
-    fn bell_rank(&self, source: u32) -> u32 {
+    fn bell_rank(&self, source: u64) -> u32 {
         let [stream, next] = &self.streams;
         let [factor, next_factor] = self.whole_factors;
-        let source = u64::from(source);
         let value = factor * bell(stream.nth(source)) + next_factor * bell(next.nth(source));
         // The value is between -2^61.5 and 2^61.5.
         ((value >> 31) + (1 << 31)) as u32
     }
 
-    /// Returns the random number of a source by its original id, in (0, 1].
-    pub(crate) fn unit(&self, source: u32) -> f64 {
-        let source = u64::from(source);
+    /// Returns the random number of a source by its [`Sources::number`], in (0, 1].
+    pub(crate) fn unit(&self, source: u64) -> f64 {
         let [stream, next] = &self.streams;
         let Some([this, other]) = self.factors else { return above_zero(stream.nth(source)) };
         let value = this * normal(stream, source) + other * normal(next, source);
@@ -161,7 +161,8 @@ mod tests {
 
     fn drawn(variates: &LayerVariates, sources: &[u32], count: usize) -> Vec<u32> {
         let mut drawn = Vec::new();
-        variates.draw(sources, 0..sources.len() as u32, count, &mut Vec::new(), &mut drawn);
+        let sources = Sources { originals: sources, copies: &[] };
+        variates.draw(sources, 0..sources.originals.len() as u32, count, &mut Vec::new(), &mut drawn);
         drawn.sort_unstable();
         drawn
     }

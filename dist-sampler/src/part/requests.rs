@@ -208,6 +208,8 @@ pub(crate) enum Refusal {
     Invalid(String),
     /// The server failed.
     Failed(String),
+    /// The server prepares its part for the request, which takes longer than a request. The client should ask again.
+    Preparing,
 }
 
 impl Refusal {
@@ -216,6 +218,7 @@ impl Refusal {
         let what = match self {
             Self::TooLarge => "the reply of this process's own part is larger than memory can address".into(),
             Self::Invalid(why) | Self::Failed(why) => why,
+            Self::Preparing => "this process's own part is not prepared yet".into(),
         };
         SampleError::Internal { what }
     }

@@ -235,6 +235,7 @@ impl Peer {
                 Ok(Err(Refusal::TooLarge)) => return Ok(Outcome::TooLarge),
                 Ok(Err(Refusal::Invalid(why))) => return Err(self.failed(request, format!("refused: {why}"))),
                 Ok(Err(Refusal::Failed(why))) => return Err(self.failed(request, why)),
+                Ok(Err(Refusal::Preparing)) => {}
                 Err(RpcError::DeadlineExceeded) if self.cluster.was_suspended_since(start) => {}
                 Err(RpcError::DeadlineExceeded) => {
                     let why = format!("no reply within {} ms", self.config.rpc_timeout_ms);

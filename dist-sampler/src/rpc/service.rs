@@ -3,6 +3,7 @@
 //! Requests of a connection take turns by a semaphore. A request that only waits does not hold it.
 
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::config::sampling_policy::SamplingPolicy;
 use crate::part::embedding_shards::{Held, Shards, absent};
 use crate::part::local_part::LocalPart;
 use crate::part::requests::Refusal;
@@ -203,10 +204,7 @@ impl ServedConnection {
         let part = &self.service.part;
         match request {
             Request::SampleHop(request) => {
-                if request.rule.labor.is_some() && !part.knows_sources() {
-                    // Waits without a permit. The ids come from peers, whose own hops may wait for ids of this part.
-                    self.host()?.find_sources().await?;
-                }
+                self.find_sources_for(request.rule, deadline).await?;
                 let load = Load::Sampling(part.lines_of_hop(&request));
                 self.run(load, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
             }
@@ -267,6 +265,7 @@ impl ServedConnection {
                 self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.split(&request, max_bytes)).await
             }
             Request::Sample(request) => {
+                self.find_sources_for(request.sampler.rule, deadline).await?;
                 let max_bytes = self.service.max_message_bytes;
                 let sampling = self.host()?.sample(request, deadline, max_bytes, self.batch_turns);
                 let (data, turn) = sampling.await?;
@@ -277,6 +276,19 @@ impl ServedConnection {
                 // Held-out edges are mapped, so reading may wait for the disk.
                 self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.seed_edges(&request, max_bytes)).await
             }
+        }
+    }
+
+    /// Waits for what layer-neighbor sampling needs, half of the time of the request at most. Takes no permit, since the
+    /// ids come from peers, whose own hops may wait for ids of this part.
+    async fn find_sources_for(&self, rule: SamplingPolicy, deadline: Instant) -> Result<(), Refusal> {
+        if rule.labor.is_none() || self.service.part.knows_sources() {
+            return Ok(());
+        }
+        let time = deadline.saturating_duration_since(Instant::now()) / 2;
+        match tokio::time::timeout(time, self.host()?.find_sources()).await {
+            Ok(found) => found,
+            Err(_) => Err(Refusal::Preparing),
         }
     }
 

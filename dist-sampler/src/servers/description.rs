@@ -126,12 +126,15 @@ impl AskedServer {
                     let text = format!("read the description of {name}");
                     return serde_json::from_slice(&reply.data).map_err(|source| SampleError::process(text, source));
                 }
-                Ok(Err(Refusal::Failed(_))) if Instant::now() + DESCRIPTION_RETRY_INTERVAL < self.deadline => {
+                Ok(Err(Refusal::Failed(_) | Refusal::Preparing))
+                    if Instant::now() + DESCRIPTION_RETRY_INTERVAL < self.deadline =>
+                {
                     tokio::time::sleep(DESCRIPTION_RETRY_INTERVAL).await;
                 }
                 Ok(Err(Refusal::TooLarge)) => {
                     return Err(failed("the description exceeds `max_message_bytes`".into()));
                 }
+                Ok(Err(Refusal::Preparing)) => return Err(failed("it still prepares its part".into())),
                 Ok(Err(Refusal::Invalid(why) | Refusal::Failed(why))) => return Err(failed(why)),
                 Err(error) => return Err(failed(with_causes(&error))),
             }

@@ -2,6 +2,7 @@ use super::*;
 use crate::batch_key::BatchKey;
 use crate::config::labor::Labor;
 use crate::config::sampling_policy::Temporal;
+use crate::part::source_ids::copies_of;
 use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId, SplitIndex};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -25,18 +26,32 @@ fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> Pa
     }
 }
 
+/// Returns the neighbors that are drawn.
 fn draw(edges: &PartEdges, fanout: Fanout, rule: SamplingPolicy, key: u64, time: Option<i64>) -> Vec<u32> {
+    let drawn = draw_words(edges, fanout, rule, key, time);
+    drawn[..drawn.len() / 2].to_vec()
+}
+
+/// Returns the positions of `count` neighbors that are drawn.
+fn draw_positions(edges: &PartEdges, count: u32, rule: SamplingPolicy, key: u64) -> Vec<u32> {
+    let drawn = draw_words(edges, Fanout::Count(count), rule, key, None);
+    drawn[drawn.len() / 2..].to_vec()
+}
+
+/// Returns the neighbors that are drawn, then their positions.
+fn draw_words(edges: &PartEdges, fanout: Fanout, rule: SamplingPolicy, key: u64, time: Option<i64>) -> Vec<u32> {
     // In the middle of a batch dependency, if there is one.
     let batch = rule.labor.map_or(0, |labor| u64::from(labor.batch_dependency.get() / 2));
     let of_batch = BatchKey { seed: key, epoch: 0, batch };
+    let copies = copies_of(&edges.csc);
     let shared = rule.labor.map(|labor| SharedNumbers {
         variates: LayerVariates::new(labor, of_batch, NodeTypeId(0)),
-        sources: edges.csc.indices(),
+        sources: Sources { originals: edges.csc.indices(), copies: &copies },
     });
-    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false, shared };
+    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: true, shared };
     let mut out = Vec::new();
     draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
-    assert_eq!(out[0] as usize, out.len() - 1);
+    assert_eq!(2 * out[0] as usize, out.len() - 1);
     out.split_off(1)
 }
 
@@ -93,19 +108,25 @@ fn sets_are_drawn_with_the_probabilities_of_their_weights() {
 }
 
 #[test]
-fn shared_numbers_draw_all_sets_equally_often() {
-    let edges = star(None, None, 6);
-    let draws = 40_000_u64;
-    for labor in methods() {
-        let rule = SamplingPolicy { labor, ..SamplingPolicy::default() };
+fn shared_numbers_draw_all_sets_of_edges_equally_often() {
+    let weights = Some(vec![1.0; 6]);
+    // Six different sources, and three edges of one source and two of another.
+    let sources = [[1, 2, 3, 4, 5, 6], [4, 2, 4, 1, 2, 4]];
+    let cases = sources.into_iter().flat_map(|sources| methods().map(|labor| (sources, labor)));
+    for ((sources, labor), weighted) in cases.flat_map(|case| [(case, false), (case, true)]) {
+        let mut edges = star(weights.clone(), None, 6);
+        edges.csc = Csc::new(vec![0, 6].into(), sources.to_vec().into(), 7).expect("a star");
+        let rule = SamplingPolicy { labor, weighted, ..SamplingPolicy::default() };
         let mut found: HashMap<Vec<u32>, f64> = HashMap::new();
+        let draws = 40_000_u64;
         for key in 0..draws {
-            *found.entry(draw(&edges, Fanout::Count(3), rule, combine(9, key), None)).or_default() += 1.0;
+            *found.entry(draw_positions(&edges, 3, rule, combine(9, key))).or_default() += 1.0;
         }
         assert_eq!(found.len(), 20, "all 3-subsets of 6 occur");
         let expected = draws as f64 / 20.0;
         let statistic: f64 = found.values().map(|count| (count - expected).powi(2) / expected).sum();
-        assert!(statistic < 43.8, "{labor:?}: chi-square of 19 degrees of freedom at 99.9 %: {statistic}");
+        let case = format!("{sources:?}, {labor:?}, weighted {weighted}");
+        assert!(statistic < 43.8, "{case}: chi-square of 19 degrees of freedom at 99.9 %: {statistic}");
     }
 }
 
