@@ -8,8 +8,8 @@ use edgecut_dist_loader::{
     LoaderConfig, LoaderError, MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NodeFields, NumNeighbors, SamplerConfig,
-    TrafficCount,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, LookAhead, NodeFields, NumNeighbors,
+    SamplerConfig, TrafficCount,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
@@ -287,5 +287,59 @@ fn rows_that_several_batches_wait_for_are_requested_once() {
         });
         // A reply that has been taken before another list is looked up is not shared, which is rare.
         assert!(shared.iter().sum::<u64>() > 0);
+    }
+}
+
+/// Checks the batches of two epochs with a cache that looks ahead, and their traffic.
+fn check_look_ahead(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: NodeFields, look_ahead: LookAhead) {
+    let nodes = of_nodes(graph, world, config(wanted, None));
+    let edges = of_edges(graph, world, LoaderConfig { concurrency: 0, ..config(wanted, None) });
+    let (expected, before) = epoch(graph, || nodes.epoch(0));
+    let (expected_edges, _) = epoch(graph, || edges.epoch(0));
+    graph.look_ahead(look_ahead).expect("a cache");
+    let (found, after) = epoch(graph, || nodes.epoch(0));
+    assert!(found == expected, "{look_ahead:?}");
+    assert_eq!(after.remote_nodes + after.cached_nodes, before.remote_nodes);
+    // An epoch that is left, and one from a later step on.
+    drop(nodes.epoch(3).next());
+    let (found, _) = epoch(graph, || nodes.epoch_map_from(0, 2, |batch| batch));
+    assert!(found == expected[2..], "{look_ahead:?}");
+    drop(nodes.epoch(0).collect::<Vec<_>>());
+    let (found, again) = epoch(graph, || nodes.epoch(0));
+    assert!(found == expected, "{look_ahead:?}");
+    let (found_edges, _) = epoch(graph, || edges.epoch(0));
+    assert!(found_edges == expected_edges, "{look_ahead:?}");
+    if graph.part().meta().num_parts == 1 {
+        assert_eq!(after.cached_nodes, 0);
+    } else if look_ahead.size == CacheSize::Ratio(100.0) {
+        // The rows of all epochs fit, so the same batches need none again.
+        assert_eq!(again.remote_nodes, 0, "{again:?}");
+    } else if look_ahead.size == CacheSize::Bytes(0) {
+        assert_eq!(after.cached_nodes, 0);
+    } else {
+        assert!(after.cached_nodes > 0, "{after:?}");
+    }
+    let twice = graph.look_ahead(look_ahead).unwrap_err().to_string();
+    assert!(twice.contains("already has a cache that looks ahead"), "{twice}");
+}
+
+#[test]
+fn a_cache_that_looks_ahead_changes_the_traffic_alone() {
+    let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a valid graph");
+    dataset.node_types[1].features = None;
+    dataset.convert_features(&"v0=int8".parse().expect("types")).expect("small values");
+    let dir = tempfile::tempdir().expect("a folder");
+    for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (3, 3, 3), (2, 4, 4)] {
+        let path = dir.path().join(format!("{parts}-{ranks}-{local}"));
+        write_parts(&dataset, parts, Method::Random, &path);
+        for (wanted, num_batches) in [(FEATURES, 1), (EVERYTHING, 3), (EVERYTHING, 100)] {
+            for size in [CacheSize::Bytes(0), CacheSize::Bytes(900), CacheSize::Ratio(100.0)] {
+                let limits = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 700, ..DistGraphConfig::default() };
+                on_machines(&path, ranks, local, &limits, |graph, world| {
+                    check_look_ahead(&graph, world, wanted, LookAhead { size, num_batches });
+                });
+            }
+        }
     }
 }

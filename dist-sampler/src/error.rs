@@ -114,7 +114,7 @@ impl SampleError {
     }
 
     /// Makes the error of an operation of this process.
-    pub(crate) fn process(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn process(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Process { what: what.into(), source: source.into() }
     }
 }

@@ -52,6 +52,7 @@ pub use config::sampler_config::SamplerConfig;
 pub use config::sampling_policy::{Temporal, TemporalStrategy, TimeAttr};
 pub use config::server_list::ServerList;
 pub use dist_graph::edge_attributes::SampledEdgeAttributes;
+pub use dist_graph::look_ahead::{CachedFetch, LookAhead, LookAheadEpoch};
 pub use dist_graph::node_attributes::NodeAttributes;
 pub use dist_graph::{DistGraph, SeedShare};
 pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardState, ShardValues};

@@ -3,8 +3,8 @@
 use crate::batch::cached_rows::CachedRows;
 use crate::batch::mini_batch::{EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistRows, EdgeFields, NodeAttributes, NodeFields, SampleError, SampledEdgeAttributes,
-    SampledEdges, SampledSubgraph,
+    BatchKey, CachedFetch, DistGraph, DistRows, EdgeFields, NodeAttributes, NodeFields, SampleError,
+    SampledEdgeAttributes, SampledEdges, SampledSubgraph,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub(crate) struct Collation {
     pub(crate) positions: bool,
     /// The nodes whose features are not fetched.
     pub(crate) cache: Option<Arc<CachedRows>>,
+    /// The features that come from the cache that looks ahead.
+    pub(crate) ahead: Option<Arc<CachedFetch>>,
     /// By node type, the rows that take the place of features. Empty if features are fetched.
     pub(crate) rows: NodeRows,
 }
@@ -28,7 +30,7 @@ pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
 pub(crate) async fn collate(
     graph: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
-    &Collation { wanted, of_edges, positions: keeps_positions, ref cache, ref rows }: &Collation,
+    &Collation { wanted, of_edges, positions: keeps_positions, ref cache, ref ahead, ref rows }: &Collation,
     key: BatchKey,
     num_seeds: usize,
 ) -> Result<MiniBatch, SampleError> {
@@ -47,7 +49,7 @@ pub(crate) async fn collate(
         let node_type = NodeTypeId(t as u16);
         let (cache_slots, attributes) = match cache.as_ref().filter(|_| wanted.features) {
             Some(cache) => fetch_uncached(graph, node_type, &sampled.ids, wanted, cache).await?,
-            None => (Vec::new(), fetch_if_any(graph, node_type, &sampled.ids, wanted).await?),
+            None => (Vec::new(), fetch_if_any(graph, node_type, &sampled.ids, wanted, ahead.as_ref()).await?),
         };
         let (features, feature_dim) = match rows.get(t).and_then(Option::as_ref) {
             Some(rows) => (rows.pull(&sampled.ids).await?, rows.dim()),
@@ -108,8 +110,10 @@ async fn fetch_uncached(
     }
     let others = NodeFields { features: false, ..wanted };
     let features = NodeFields { features: true, ..NodeFields::default() };
-    let (others, features) =
-        futures::try_join!(fetch_if_any(graph, node_type, nodes, others), graph.fetch(node_type, missing, features))?;
+    let (others, features) = futures::try_join!(
+        fetch_if_any(graph, node_type, nodes, others, None),
+        graph.fetch(node_type, missing, features)
+    )?;
     let NodeAttributes { features, feature_dim, .. } = features;
     Ok((slots, NodeAttributes { features, feature_dim, ..others }))
 }
@@ -120,10 +124,11 @@ async fn fetch_if_any(
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: NodeFields,
+    ahead: Option<&Arc<CachedFetch>>,
 ) -> Result<NodeAttributes, SampleError> {
     if wanted == NodeFields::default() {
         Ok(NodeAttributes::default())
     } else {
-        graph.fetch(node_type, nodes.to_vec(), wanted).await
+        graph.fetch_with(node_type, nodes.to_vec(), wanted, ahead).await
     }
 }

@@ -9,7 +9,7 @@ use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampledEdgeAttributes,
+    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampledEdgeAttributes,
     SampledSubgraph,
 };
 use edgecut_graph::EdgeTypeId;
@@ -54,9 +54,12 @@ pub(crate) struct LabeledEdges {
 }
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
-struct Sampled {
+#[derive(Default)]
+pub(crate) struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
+    /// The position of each edge among the seed edges of the rank.
+    positions: Vec<u32>,
     ends: [Vec<u32>; 2],
 }
 
@@ -66,8 +69,8 @@ impl LabeledEdges {
     }
 
     /// Samples the neighborhood of the edges at these positions.
-    async fn sample_edges(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
-        let edges = self.index.edges(self.node(), positions).await?;
+    async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+        let edges = self.index.edges(self.node(), &positions).await?;
         let maker = self.clone();
         let of = edges.clone();
         let number = move || {
@@ -81,7 +84,7 @@ impl LabeledEdges {
             (ends.seeds, numbers)
         };
         let (seeds, ends) = self.node().run_on_workers(number).await?;
-        Ok(Sampled { subgraph: self.sampler.sample(seeds, key).await?, edges, ends })
+        Ok(Sampled { subgraph: self.sampler.sample(seeds, key).await?, edges, positions, ends })
     }
 
     /// Returns the requested attributes of the edges.
@@ -104,6 +107,7 @@ impl LabeledEdges {
 
 impl SeedBatches for LabeledEdges {
     type Batch = LabeledEdgeBatch;
+    type Sampled = Sampled;
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
@@ -113,11 +117,27 @@ impl SeedBatches for LabeledEdges {
         self.cache = Some(cache);
     }
 
-    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
-        Ok(self.sample_edges(&positions, key).await?.subgraph)
+    fn fetches_features(&self) -> bool {
+        self.wanted.features && self.cache.is_none()
     }
 
-    async fn make(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LabeledEdgeBatch, SampleError> {
+    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+        if positions.is_empty() {
+            return Ok(Sampled::default());
+        }
+        self.sample_edges(positions, key).await
+    }
+
+    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
+        &sampled.subgraph
+    }
+
+    async fn make(
+        self: Arc<Self>,
+        Sampled { subgraph, edges, positions, ends: [src, dst] }: Sampled,
+        key: BatchKey,
+        ahead: Option<Arc<CachedFetch>>,
+    ) -> Result<LabeledEdgeBatch, SampleError> {
         if positions.is_empty() {
             let labels = self.node().part().meta().edge_types[self.edge_type.index()].labels;
             let targets = labels.filter(|_| self.of_seeds.labels).and_then(|labels| labels.values.targets());
@@ -126,12 +146,12 @@ impl SeedBatches for LabeledEdges {
             let attributes = SampledEdgeAttributes::default();
             return Ok(LabeledEdgeBatch { graph, src: Vec::new(), dst: Vec::new(), attributes });
         }
-        let Sampled { subgraph, edges, ends: [src, dst] } = self.sample_edges(&positions, key).await?;
         let filling = Collation {
             wanted: self.wanted,
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
+            ahead,
             rows: Vec::new(),
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;

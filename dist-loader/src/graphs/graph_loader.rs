@@ -100,7 +100,7 @@ impl GraphDataLoader {
     /// Returns the number of steps in an epoch, the same on every rank. A rank without graphs for the last step gets an
     /// empty batch. With [`Packing::Nodes`](crate::Packing::Nodes) the number differs between epochs.
     pub fn num_steps(&self, epoch: u64) -> usize {
-        self.loader.maker().plan(epoch).num_steps()
+        self.loader.maker().plan(epoch, 0).num_steps()
     }
 
     /// Returns the batches of `epoch`, in order.
@@ -145,7 +145,7 @@ impl BatchMaker for GraphBatches {
     type Batch = GraphBatch;
     type Plan = EpochPlan;
 
-    fn plan(&self, epoch: u64) -> EpochPlan {
+    fn plan(&self, epoch: u64, _: usize) -> EpochPlan {
         EpochPlan::new(&self.dataset, &self.graphs, &self.config, epoch, self.world_size, &self.before)
     }
 

@@ -10,7 +10,8 @@ use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
+    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampleSeeds,
+    SampledSubgraph,
 };
 use edgecut_graph::EdgeTypeId;
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ struct Numbered {
 }
 
 /// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
-struct Sampled {
+pub(crate) struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
     /// The position of each edge among the seed edges of the rank.
@@ -58,7 +59,7 @@ impl LinkBatches {
     }
 
     /// Samples the neighborhood of the edges at these positions.
-    async fn sample_edges(self: &Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+    async fn sample_edges(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         let all = self.index.edges(self.node(), &positions).await?;
         let Drawn { kept, ids } = self.negatives.draw(self.node(), key, &all).await?;
         let num_left_out = all.len() - kept.len();
@@ -127,6 +128,7 @@ impl LinkBatches {
 
 impl SeedBatches for LinkBatches {
     type Batch = LinkBatch;
+    type Sampled = Sampled;
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
@@ -136,16 +138,36 @@ impl SeedBatches for LinkBatches {
         self.cache = Some(cache);
     }
 
-    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
-        Ok(self.sample_edges(positions, key).await?.subgraph)
+    fn fetches_features(&self) -> bool {
+        self.wanted.features && self.cache.is_none()
     }
 
-    async fn make(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
+    async fn sample(self: Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
         if positions.is_empty() {
-            return Ok(LinkBatch::empty(MiniBatch::empty(key)));
+            return Ok(Sampled {
+                subgraph: SampledSubgraph::default(),
+                edges: Vec::new(),
+                positions,
+                num_left_out: 0,
+                src: Vec::new(),
+                dst: Vec::new(),
+                negatives: Negatives::OfEach { num: 0, dst: Vec::new() },
+            });
         }
-        let Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives } =
-            self.sample_edges(positions, key).await?;
+        self.sample_edges(positions, key).await
+    }
+
+    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
+        &sampled.subgraph
+    }
+
+    async fn make(
+        self: Arc<Self>,
+        sampled: Sampled,
+        key: BatchKey,
+        ahead: Option<Arc<CachedFetch>>,
+    ) -> Result<LinkBatch, SampleError> {
+        let Sampled { subgraph, edges, positions, num_left_out, src, dst, negatives } = sampled;
         if edges.is_empty() {
             return Ok(LinkBatch { num_left_out, ..LinkBatch::empty(MiniBatch::empty(key)) });
         }
@@ -154,6 +176,7 @@ impl SeedBatches for LinkBatches {
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
+            ahead,
             rows: Vec::new(),
         };
         let graph = collate(self.node(), subgraph, &filling, key, edges.len()).await?;

@@ -5,7 +5,8 @@ use crate::batch::collate::{Collation, NodeRows, collate};
 use crate::batch::mini_batch::MiniBatch;
 use crate::prefetch::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds, SampledSubgraph,
+    BatchKey, CachedFetch, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds,
+    SampledSubgraph,
 };
 use edgecut_graph::NodeTypeId;
 use std::ops::Range;
@@ -58,6 +59,13 @@ pub(crate) struct NodeBatches {
     pub(crate) rows: NodeRows,
 }
 
+/// The neighborhood of seeds, which are positions.
+#[derive(Default)]
+pub(crate) struct Sampled {
+    subgraph: SampledSubgraph,
+    seeds: Vec<u32>,
+}
+
 impl NodeBatches {
     fn node(&self) -> &Arc<DistGraph> {
         self.sampler.node()
@@ -66,6 +74,7 @@ impl NodeBatches {
 
 impl SeedBatches for NodeBatches {
     type Batch = MiniBatch;
+    type Sampled = Sampled;
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
@@ -75,7 +84,14 @@ impl SeedBatches for NodeBatches {
         self.cache = Some(cache);
     }
 
-    async fn sample(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+    fn fetches_features(&self) -> bool {
+        self.wanted.features && self.cache.is_none() && self.rows.is_empty()
+    }
+
+    async fn sample(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<Sampled, SampleError> {
+        if seeds.is_empty() {
+            return Ok(Sampled::default());
+        }
         let ids = self.seeds.nodes(&seeds);
         let num_types = self.node().part().meta().node_types.len();
         let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
@@ -90,17 +106,25 @@ impl SeedBatches for NodeBatches {
             };
             sampled = sampled.disjoint(times);
         }
-        self.sampler.sample(sampled, key).await
+        Ok(Sampled { subgraph: self.sampler.sample(sampled, key).await?, seeds })
     }
 
-    async fn make(self: Arc<Self>, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
+    fn subgraph(sampled: &Sampled) -> &SampledSubgraph {
+        &sampled.subgraph
+    }
+
+    async fn make(
+        self: Arc<Self>,
+        Sampled { subgraph, seeds }: Sampled,
+        key: BatchKey,
+        ahead: Option<Arc<CachedFetch>>,
+    ) -> Result<MiniBatch, SampleError> {
         if seeds.is_empty() {
             let targets = self.node().part().meta().node_types[self.node_type.index()].targets;
             let target_dim = targets.filter(|_| self.wanted.labels).map_or(0, |targets| targets.dim);
             return Ok(MiniBatch { target_dim, ..MiniBatch::empty(key) });
         }
         let num_seeds = seeds.len();
-        let subgraph = self.clone().sample(seeds.clone(), key).await?;
         let mut of_seeds = NodeAttributes::default();
         if self.wanted.labels {
             let wanted = NodeFields { labels: true, ..NodeFields::default() };
@@ -111,6 +135,7 @@ impl SeedBatches for NodeBatches {
             of_edges: self.sampler.edge_attributes(),
             positions: self.sampler.keeps_positions(),
             cache: self.cache.clone(),
+            ahead,
             rows: self.rows.clone(),
         };
         let batch = collate(self.node(), subgraph, &filling, key, num_seeds).await?;

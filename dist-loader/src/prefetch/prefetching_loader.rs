@@ -16,8 +16,8 @@ pub(crate) trait BatchMaker: Send + Sync + 'static {
     /// The assignment of seeds to the batches of one epoch.
     type Plan: Send + Sync + 'static;
 
-    /// Returns the plan of an epoch.
-    fn plan(&self, epoch: u64) -> Self::Plan;
+    /// Returns the plan of an epoch whose batches are made from `first_step` on.
+    fn plan(&self, epoch: u64, first_step: usize) -> Self::Plan;
 
     /// Returns the number of batches in an epoch.
     fn num_steps(&self, plan: &Self::Plan) -> usize;
@@ -87,7 +87,7 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
         first_step: usize,
         prepare: impl Fn(M::Batch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        let plan = Arc::new(self.maker.plan(epoch));
+        let plan = Arc::new(self.maker.plan(epoch, first_step));
         let steps = first_step..self.maker.num_steps(&plan);
         let num_left = steps.len();
         let batches = self.batches(plan, steps, Arc::new(prepare));

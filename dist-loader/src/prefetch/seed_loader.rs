@@ -1,42 +1,49 @@
 //! The common part of the loaders that sample around seeds: nodes and links.
 
 use crate::batch::cached_rows::CachedRows;
-use crate::bytes_held::bytes_held;
+use crate::bytes_held::bytes_of_neighborhood;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::prefetch::batch_iter::BatchIter;
 use crate::prefetch::loader_threads::LoaderThreads;
+use crate::prefetch::look_ahead::NeighborhoodsAhead;
 use crate::prefetch::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
 use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::rest_of_epoch::SeedPartition;
 use crate::seeds::seed_plan::{Agreed, EpochOrder, SeedPlan};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, Hotness, SampleError, SampledEdges, SampledNodes, SampledSubgraph,
-};
+use edgecut_dist_sampler::{BatchKey, CachedFetch, DistNeighborSampler, Hotness, SampleError, SampledSubgraph};
 use std::sync::Arc;
 
 /// A maker of batches around seeds, which are given by their positions in a [`SeedPlan`].
 pub(crate) trait SeedBatches: Clone + Send + Sync + 'static {
     type Batch: Send + 'static;
+    /// The neighborhood of seeds.
+    type Sampled: Send + 'static;
 
     fn sampler(&self) -> &Arc<DistNeighborSampler>;
 
     /// Sets the nodes whose features are not fetched.
     fn set_cache(&mut self, cache: Arc<CachedRows>);
 
-    /// Samples the neighborhood of seeds.
+    /// Returns whether the features of all nodes are fetched.
+    fn fetches_features(&self) -> bool;
+
+    /// Samples the neighborhood of seeds. It is empty without seeds.
     fn sample(
         self: Arc<Self>,
         seeds: Vec<u32>,
         key: BatchKey,
-    ) -> impl Future<Output = Result<SampledSubgraph, SampleError>> + Send;
+    ) -> impl Future<Output = Result<Self::Sampled, SampleError>> + Send + 'static;
 
-    /// Makes the batch of seeds. It is empty without seeds.
+    fn subgraph(sampled: &Self::Sampled) -> &SampledSubgraph;
+
+    /// Makes the batch of a neighborhood. Features come from the cache that looks ahead as `ahead` tells.
     fn make(
         self: Arc<Self>,
-        seeds: Vec<u32>,
+        sampled: Self::Sampled,
         key: BatchKey,
+        ahead: Option<Arc<CachedFetch>>,
     ) -> impl Future<Output = Result<Self::Batch, SampleError>> + Send;
 
     /// Returns the bytes of memory that a batch holds.
@@ -55,7 +62,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         let threads = LoaderThreads::OfNode(seeds.sampler().node().clone());
         let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
         let plan = PlannedSeeds { plan: Arc::new(plan), num_steps: agreed.num_steps };
-        let maker = PlannedBatches { seeds: Arc::new(seeds), plan };
+        let maker = PlannedBatches { seeds: Arc::new(seeds), plan, limits };
         Self { loader: PrefetchingLoader::new(maker, threads, limits), total_seeds: agreed.total_seeds }
     }
 
@@ -65,10 +72,10 @@ impl<S: SeedBatches> SeedLoader<S> {
 
     /// Returns the loader after a change of the maker of its batches.
     pub(crate) fn change(self, change: impl FnOnce(&mut S)) -> Self {
-        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let PlannedBatches { seeds, plan, limits } = self.loader.maker();
         let mut seeds = S::clone(seeds);
         change(&mut seeds);
-        let maker = PlannedBatches { seeds: Arc::new(seeds), plan: plan.clone() };
+        let maker = PlannedBatches { seeds: Arc::new(seeds), plan: plan.clone(), limits: *limits };
         Self { loader: self.loader.replace_maker(maker), ..self }
     }
 
@@ -81,7 +88,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         cells: &SeedPartition,
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let PlannedBatches { seeds, plan, limits } = self.loader.maker();
         let whole = &plan.plan;
         if whole.listed {
             let what = "an epoch of listed seeds cannot be continued with another number of processes".into();
@@ -92,7 +99,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         let mut rest = whole.rest(left, before);
         let agreed = rest.agree(whole.even_steps.is_some(), world)?;
         let plan = PlannedSeeds { plan: Arc::new(rest), num_steps: agreed.num_steps };
-        let maker = PlannedBatches { seeds: seeds.clone(), plan };
+        let maker = PlannedBatches { seeds: seeds.clone(), plan, limits: *limits };
         Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds })
     }
 
@@ -130,13 +137,13 @@ impl<S: SeedBatches> SeedLoader<S> {
     }
 
     pub(crate) fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let PlannedBatches { seeds, plan, .. } = self.loader.maker();
         let num_steps = num_batches.min(plan.plan.num_batches());
         let neighborhoods = Neighborhoods { seeds: seeds.clone(), plan: PlannedSeeds { num_steps, ..plan.clone() } };
         let mut hotness = Hotness::new(self.seeds().sampler().node().part().meta().node_types.len());
         // Neighborhoods are smaller than batches, so their loader has a budget of its own.
-        for subgraph in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |subgraph| subgraph) {
-            for (node_type, nodes) in subgraph?.nodes.iter().enumerate() {
+        for sampled in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |sampled| sampled) {
+            for (node_type, nodes) in S::subgraph(&sampled?).nodes.iter().enumerate() {
                 hotness.count(node_type, &nodes.ids);
             }
         }
@@ -178,26 +185,51 @@ impl EpochSeeds {
 struct PlannedBatches<S> {
     seeds: Arc<S>,
     plan: PlannedSeeds,
+    limits: PrefetchLimits,
+}
+
+/// The seeds of one epoch, and their neighborhoods if these are sampled ahead.
+struct EpochBatches<S: SeedBatches> {
+    seeds: Arc<EpochSeeds>,
+    ahead: Option<NeighborhoodsAhead<S>>,
 }
 
 impl<S: SeedBatches> BatchMaker for PlannedBatches<S> {
     type Batch = S::Batch;
-    type Plan = EpochSeeds;
+    type Plan = EpochBatches<S>;
 
-    fn plan(&self, epoch: u64) -> EpochSeeds {
-        self.plan.of_epoch(epoch)
+    fn plan(&self, epoch: u64, first_step: usize) -> EpochBatches<S> {
+        let seeds = Arc::new(self.plan.of_epoch(epoch));
+        let steps = first_step..self.plan.num_steps;
+        let graph = self.seeds.sampler().node();
+        let cache = if self.seeds.fetches_features() && !steps.is_empty() { graph.look_ahead_of_epoch() } else { None };
+        let ahead = cache.map(|cache| {
+            let of_epoch = seeds.clone();
+            let seeds_of = move |step| (of_epoch.of_step(step), of_epoch.key(step));
+            NeighborhoodsAhead::start(cache, self.seeds.clone(), steps, self.limits, seeds_of)
+        });
+        EpochBatches { seeds, ahead }
     }
 
-    fn num_steps(&self, _: &EpochSeeds) -> usize {
+    fn num_steps(&self, _: &EpochBatches<S>) -> usize {
         self.plan.num_steps
     }
 
-    fn key(&self, plan: &EpochSeeds, step: usize) -> BatchKey {
-        plan.key(step)
+    fn key(&self, plan: &EpochBatches<S>, step: usize) -> BatchKey {
+        plan.seeds.key(step)
     }
 
-    async fn make(self: Arc<Self>, plan: Arc<EpochSeeds>, step: usize) -> Result<S::Batch, SampleError> {
-        self.seeds.clone().make(plan.of_step(step), plan.key(step)).await
+    async fn make(self: Arc<Self>, plan: Arc<EpochBatches<S>>, step: usize) -> Result<S::Batch, SampleError> {
+        let key = plan.seeds.key(step);
+        let maker = self.seeds.clone();
+        let Some(ahead) = &plan.ahead else {
+            let sampled = maker.clone().sample(plan.seeds.of_step(step), key).await?;
+            return maker.make(sampled, key, None).await;
+        };
+        let (sampled, fetch) = ahead.take(step).await?;
+        let batch = maker.make(sampled, key, Some(fetch.clone())).await?;
+        fetch.finish().await?;
+        Ok(batch)
     }
 
     fn num_bytes(batch: &S::Batch) -> usize {
@@ -212,10 +244,10 @@ struct Neighborhoods<S> {
 }
 
 impl<S: SeedBatches> BatchMaker for Neighborhoods<S> {
-    type Batch = SampledSubgraph;
+    type Batch = S::Sampled;
     type Plan = EpochSeeds;
 
-    fn plan(&self, epoch: u64) -> EpochSeeds {
+    fn plan(&self, epoch: u64, _: usize) -> EpochSeeds {
         self.plan.of_epoch(epoch)
     }
 
@@ -227,15 +259,11 @@ impl<S: SeedBatches> BatchMaker for Neighborhoods<S> {
         plan.key(step)
     }
 
-    async fn make(self: Arc<Self>, plan: Arc<EpochSeeds>, step: usize) -> Result<SampledSubgraph, SampleError> {
+    async fn make(self: Arc<Self>, plan: Arc<EpochSeeds>, step: usize) -> Result<S::Sampled, SampleError> {
         self.seeds.clone().sample(plan.of_step(step), plan.key(step)).await
     }
 
-    fn num_bytes(batch: &SampledSubgraph) -> usize {
-        let of_nodes = |nodes: &SampledNodes| bytes_held(&nodes.ids) + bytes_held(&nodes.batch);
-        let of_edges = |edges: &SampledEdges| {
-            bytes_held(&edges.indptr) + bytes_held(&edges.indices) + bytes_held(&edges.positions)
-        };
-        batch.nodes.iter().map(of_nodes).sum::<usize>() + batch.edges.iter().map(of_edges).sum::<usize>()
+    fn num_bytes(sampled: &S::Sampled) -> usize {
+        bytes_of_neighborhood(S::subgraph(sampled))
     }
 }

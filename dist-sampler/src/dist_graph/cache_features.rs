@@ -103,7 +103,7 @@ impl DistGraph {
     }
 
     /// Returns the bytes of the feature rows that other parts own.
-    fn remote_feature_bytes(&self) -> u64 {
+    pub(crate) fn remote_feature_bytes(&self) -> u64 {
         let mut bytes = 0;
         for (t, of_type) in self.part().meta().node_types.iter().enumerate() {
             let elsewhere = of_type.book.num_nodes() - self.part().owned(type_id(t)).len();

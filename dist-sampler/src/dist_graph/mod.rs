@@ -3,6 +3,7 @@
 mod cache_features;
 pub(crate) mod edge_attributes;
 pub(crate) mod edge_lookups;
+pub(crate) mod look_ahead;
 pub(crate) mod node_attributes;
 pub(crate) mod original_ids;
 mod part_request;
@@ -15,6 +16,7 @@ mod table_ids;
 
 use crate::cache::cached_features::CachedFeatures;
 use crate::config::dist_graph_config::DistGraphConfig;
+use crate::dist_graph::look_ahead::LookAheadCache;
 use crate::dist_graph::rows_in_flight::RowsInFlight;
 use crate::error::SampleError;
 use crate::numbering::shared::Relabel;
@@ -67,6 +69,8 @@ pub struct DistGraph {
     pub(crate) rows_in_flight: Vec<RowsInFlight>,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
+    /// The cache that follows the batches to come.
+    look_ahead: OnceLock<LookAheadCache>,
     /// Held while the original ids of the sources of edges are fetched.
     finding_sources: tokio::sync::Mutex<()>,
     /// The reader of the ids of nodes in their tables.
@@ -225,6 +229,7 @@ impl DistGraph {
             layout,
             rows_in_flight: (0..num_node_types).map(|_| RowsInFlight::default()).collect(),
             cached,
+            look_ahead: OnceLock::new(),
             finding_sources: tokio::sync::Mutex::default(),
             table_ids: OnceLock::new(),
             rank_peers: OnceLock::new(),

@@ -4,6 +4,7 @@ use crate::arrays::bytes_of;
 use crate::cache::cached_features::CachedTable;
 use crate::config::node_fields::NodeFields;
 use crate::dist_graph::DistGraph;
+use crate::dist_graph::look_ahead::CachedFetch;
 use crate::dist_graph::routing::Sources;
 use crate::dist_graph::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::error::SampleError;
@@ -64,15 +65,28 @@ impl DistGraph {
         nodes: Vec<u32>,
         wanted: NodeFields,
     ) -> Result<NodeAttributes, SampleError> {
-        let has_cache = wanted.features && self.cached_table(node_type).is_some();
+        self.fetch_with(node_type, nodes, wanted, None).await
+    }
+
+    /// Fetches attributes of `nodes` as [`DistGraph::fetch`]. Features of a batch come from the cache that looks ahead as
+    /// `ahead` tells, and go there.
+    pub async fn fetch_with(
+        self: &Arc<Self>,
+        node_type: NodeTypeId,
+        nodes: Vec<u32>,
+        wanted: NodeFields,
+        ahead: Option<&Arc<CachedFetch>>,
+    ) -> Result<NodeAttributes, SampleError> {
+        let ahead = ahead.filter(|_| wanted.features);
+        let has_cache = wanted.features && (ahead.is_some() || self.cached_table(node_type).is_some());
         let others = NodeFields { features: false, ..wanted };
         if !has_cache || others == NodeFields::default() {
-            return self.fetch_rows(node_type, nodes, wanted).await;
+            return self.fetch_rows(node_type, nodes, wanted, ahead).await;
         }
         // A request returns whole rows of all attributes, so features that may be cached have requests of their own.
         let (others, features) = futures::try_join!(
-            self.fetch_rows(node_type, nodes.clone(), others),
-            self.fetch_rows(node_type, nodes, NodeFields::FEATURES)
+            self.fetch_rows(node_type, nodes.clone(), others, None),
+            self.fetch_rows(node_type, nodes, NodeFields::FEATURES, ahead)
         )?;
         Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
     }
@@ -88,14 +102,18 @@ impl DistGraph {
         node_type: NodeTypeId,
         nodes: Vec<u32>,
         wanted: NodeFields,
+        ahead: Option<&Arc<CachedFetch>>,
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
         let num_nodes = nodes.len();
         let this = self.clone();
+        let ahead = ahead.cloned();
+        let of_batch = ahead.clone();
         let look = move || {
             let book = &this.part().meta().node_types[node_type.index()].book;
             let cached = this.cached_table(node_type).filter(|_| wanted.features).map(|table| &table.nodes);
-            Sources::new(book, this.part().id(), &nodes, cached)
+            let read = of_batch.as_deref().map_or(&[][..], |ahead| ahead.read_slots(node_type));
+            Sources::new(book, this.part().id(), &nodes, cached, read)
         };
         // Each node takes a few sequential reads and writes of 4 bytes.
         let mut sources = self.workers.run_sized(num_nodes / 4, look).await?;
@@ -154,22 +172,43 @@ impl DistGraph {
         };
         let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
         let mut draft = self.workers.run_sized(lines, gather).await?;
+        let mut stored = Vec::new();
         while let Some((place, reply)) = pieces.next().await {
             let data = reply.map_err(SampleError::shared)?;
             let requested = requested.clone();
             let lines = data.len().div_ceil(LINE_BYTES);
+            let ahead = ahead.clone();
             let place = move || {
-                match place {
+                let to_store = match place {
                     Place::Piece { part, start } => {
-                        draft.place(&requested[part].positions[start..], &data, wanted, shape);
+                        let positions = &requested[part].positions[start..];
+                        draft.place(positions, &data, wanted, shape);
+                        let num_rows = data.len() / shape.bytes_per_node.max(1);
+                        let rows = positions[..num_rows].iter().copied().zip(0..);
+                        ahead.and_then(|ahead| ahead.to_store(node_type, &data, rows))
                     }
-                    Place::Rows(rows) => draft.place_rows(&rows, &data, shape),
+                    Place::Rows(rows) => {
+                        draft.place_rows(&rows, &data, shape);
+                        ahead.and_then(|ahead| ahead.to_store(node_type, &data, rows.into_iter()))
+                    }
+                };
+                (draft, to_store)
+            };
+            let (placed, to_store) = self.workers.run_sized(lines, place).await?;
+            draft = placed;
+            stored.extend(to_store);
+        }
+        drop(registration);
+        if let Some(ahead) = ahead {
+            ahead.wait_for_turn().await?;
+            let exchange = move || {
+                if let Some(features) = &mut draft.features {
+                    ahead.exchange(node_type, shape.dtype, features, &stored);
                 }
                 draft
             };
-            draft = self.workers.run_sized(lines, place).await?;
+            draft = self.workers.run_sized(lines, exchange).await?;
         }
-        drop(registration);
         self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
     }
 

@@ -30,7 +30,7 @@ impl Routes {
 pub(crate) struct Sources {
     /// For each node, its row in this process's part, or [`GatheredRows::ELSEWHERE`].
     pub(crate) own: Vec<u32>,
-    /// For each node, its slot in the cache, or [`GatheredRows::ELSEWHERE`]. Empty without a cache.
+    /// For each node, its slot in the fixed cache, or [`GatheredRows::ELSEWHERE`]. Empty without such a cache.
     pub(crate) cached: Vec<u32>,
     /// The number of nodes that are in the cache.
     pub(crate) num_cached: usize,
@@ -48,8 +48,15 @@ pub(crate) struct Elsewhere {
 
 impl Sources {
     /// Locates `nodes`, which are global ids of the type that `book` describes, for a process that holds part `own` and
-    /// a cache of the rows of `cached` nodes.
-    pub(crate) fn new(book: &PartitionBook, own: PartitionId, nodes: &[u32], cached: Option<&NodeSet>) -> Self {
+    /// a cache of the rows of `cached` nodes. `read` has an entry other than [`GatheredRows::ELSEWHERE`] for each node whose
+    /// row comes from the cache that looks ahead, and may be empty.
+    pub(crate) fn new(
+        book: &PartitionBook,
+        own: PartitionId,
+        nodes: &[u32],
+        cached: Option<&NodeSet>,
+        read: &[u32],
+    ) -> Self {
         let starts = starts(book);
         let mine = book.range(own);
         let row = |&node: &u32| if mine.contains(&node) { node - mine.start } else { GatheredRows::ELSEWHERE };
@@ -63,6 +70,8 @@ impl Sources {
             }
             if let Some(slot) = cached.and_then(|cached| cached.slot(node)) {
                 slots[position] = slot;
+                num_cached += 1;
+            } else if read.get(position).is_some_and(|&slot| slot != GatheredRows::ELSEWHERE) {
                 num_cached += 1;
             } else {
                 let owner = book.owner(GlobalNodeId(node)).index();
@@ -106,7 +115,7 @@ mod tests {
             let kept: Vec<u32> = (0..30).step_by(3).collect();
             let book = PartitionBook::new(vec![0, 7, 7, 20, 30]).unwrap();
             let cached = NodeSet::new(&kept, 30);
-            let sources = Sources::new(&book, PartitionId(own), &nodes, with_cache.then_some(&cached));
+            let sources = Sources::new(&book, PartitionId(own), &nodes, with_cache.then_some(&cached), &[]);
             prop_assert_eq!(sources.cached.len(), if with_cache { nodes.len() } else { 0 });
             prop_assert_eq!(sources.cached.iter().filter(|&&slot| slot != GatheredRows::ELSEWHERE).count(), sources.num_cached);
             let mut back: Vec<u32> = sources.own.iter().map(|&row| match row {

@@ -464,7 +464,7 @@ impl DistEmbedding {
         let part = self.graph.part();
         let book = &part.meta().node_types[self.node_type.index()].book;
         let own: PartitionId = part.id();
-        let Sources { own: rows, mut others, .. } = Sources::new(book, own, nodes, None);
+        let Sources { own: rows, mut others, .. } = Sources::new(book, own, nodes, None, &[]);
         let mine = &mut others[own.index()];
         for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| row != GatheredRows::ELSEWHERE) {
             mine.rows.push(row);

@@ -49,17 +49,27 @@ impl GatheredRows {
     /// # Panics
     /// If a row is out of range, or `rows` or `features` have the wrong size.
     pub fn gather(&mut self, features: &Features, rows: &[u32]) {
+        assert_eq!(features.dim(), self.dim, "columns to gather");
+        self.gather_stored(features.bytes(), features.dtype(), rows);
+    }
+
+    /// Copies rows as [`GatheredRows::gather`] does, from rows of this width that are stored end to end in `bytes`.
+    ///
+    /// # Panics
+    /// If a row is out of range, `rows` has the wrong length, or `bytes` is not aligned for `dtype`.
+    pub fn gather_stored(&mut self, bytes: &[u8], dtype: FeatureDtype, rows: &[u32]) {
         let dim = self.dim;
         let streams = self.streams();
-        assert_eq!((rows.len(), features.dim()), (self.num_rows, dim), "rows and columns to gather");
+        let stored = StoredRows { bytes, dtype, dim };
+        assert_eq!(rows.len(), self.num_rows, "rows to gather");
         let tasks = self.values.spare_capacity_mut()[..rows.len() * dim]
             .par_chunks_mut((ROWS_PER_TASK * dim).max(1))
             .zip(self.written.par_chunks_mut(ROWS_PER_TASK / ROWS_PER_WORD))
             .zip(rows.par_chunks(ROWS_PER_TASK))
             .enumerate();
         tasks.for_each(|(task, ((memory, written), mine))| {
-            // `memory` has room for the rows of this task only, so `copy_features` stops after them.
-            copy_features(features, &rows[task * ROWS_PER_TASK..], memory, streams);
+            // `memory` has room for the rows of this task only, so `copy` stops after them.
+            stored.copy(&rows[task * ROWS_PER_TASK..], memory, streams);
             // The bits are set after the rows were written, as `finish` relies on.
             for (word, rows) in written.iter_mut().zip(mine.chunks(ROWS_PER_WORD)) {
                 let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != Self::ELSEWHERE) << bit);
@@ -120,25 +130,36 @@ impl GatheredRows {
     }
 }
 
-/// Copies the first rows of `rows` of `features` to `out` as `f32`, as many as fit, and skips entries that are
-/// [`GatheredRows::ELSEWHERE`]. Streaming stores bypass the caches if `streams` is true.
-///
-/// # Panics
-/// If a row is out of range.
-fn copy_features(features: &Features, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
-    let dtype = features.dtype();
-    let row_bytes = dtype.row_bytes(features.dim());
-    let bytes = features.bytes();
-    let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
-    for (i, out) in out.chunks_exact_mut(features.dim()).enumerate() {
-        if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != GatheredRows::ELSEWHERE) {
-            prefetch_all(row(soon));
-        }
-        if rows[i] != GatheredRows::ELSEWHERE {
-            copy_row(dtype, row(rows[i]), out, streams);
-        }
+/// Rows that are stored end to end.
+#[derive(Clone, Copy)]
+struct StoredRows<'a> {
+    bytes: &'a [u8],
+    dtype: FeatureDtype,
+    dim: usize,
+}
+
+impl StoredRows<'_> {
+    fn row(&self, row: u32) -> &[u8] {
+        let row_bytes = self.dtype.row_bytes(self.dim);
+        &self.bytes[row as usize * row_bytes..][..row_bytes]
     }
-    streaming::finish();
+
+    /// Copies the first rows of `rows` to `out` as `f32`, as many as fit, and skips entries that are
+    /// [`GatheredRows::ELSEWHERE`]. Streaming stores bypass the caches if `streams` is true.
+    ///
+    /// # Panics
+    /// If a row is out of range.
+    fn copy(&self, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
+        for (i, out) in out.chunks_exact_mut(self.dim).enumerate() {
+            if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != GatheredRows::ELSEWHERE) {
+                prefetch_all(self.row(soon));
+            }
+            if rows[i] != GatheredRows::ELSEWHERE {
+                copy_row(self.dtype, self.row(rows[i]), out, streams);
+            }
+        }
+        streaming::finish();
+    }
 }
 
 /// Copies one stored row to `out` as `f32`. Only rows that are `f32` already are stored with streaming stores.

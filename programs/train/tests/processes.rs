@@ -70,9 +70,11 @@ fn a_cache_of_features_changes_the_traffic_alone() {
     };
     let number = |line: &Value, field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} of {line}"));
     let plain = lines(&[]);
-    for flags in
-        [["--cache-ratio", "0.3", "--stats"].as_slice(), &["--cache-bytes", "20KB", "--cache-ranking", "in-degree"]]
-    {
+    for flags in [
+        ["--cache-ratio", "0.3", "--stats"].as_slice(),
+        &["--cache-bytes", "20KB", "--cache-ranking", "in-degree"],
+        &["--cache-bytes", "20KB", "--cache-ranking", "look-ahead", "--look-ahead", "4"],
+    ] {
         let found = lines(flags);
         let mut received = 0;
         for (line, plain) in found.iter().zip(&plain).take(3) {

@@ -52,7 +52,11 @@ fn trainers_without_parts_learn_what_ranks_with_parts_learn() {
     let parts = fake_parts(2);
     let (servers, _graphs) = serve(&parts.path);
     let flags = ["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--num-epochs", "3"];
-    for more in [["--nproc-per-node", "2"].as_slice(), &["--nproc-per-node", "4", "--cache-ratio", "0.2", "--stats"]] {
+    for more in [
+        ["--nproc-per-node", "2"].as_slice(),
+        &["--nproc-per-node", "4", "--cache-ratio", "0.2", "--stats"],
+        &["--nproc-per-node", "2", "--cache-ratio", "0.2", "--cache-ranking", "look-ahead"],
+    ] {
         let flags = [&flags[..], more].concat();
         let expected = result(train("node", &parts.path), &flags);
         assert_eq!(result(client("node", &servers), &flags), expected);

@@ -54,6 +54,18 @@ const CASES: &[Case] = &[
         USAGE,
         &["--cache-ranking has no effect without a cache", "--cache-bytes"],
     ),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --cache-ratio 0.2 --look-ahead 4",
+        USAGE,
+        &["--look-ahead has no effect without --cache-ranking look-ahead"],
+    ),
+    Case(
+        "train",
+        "link --dataset-root-dir {}/parts --cache-ratio 0.2 --cache-ranking look-ahead --gpu-cache-bytes 1MB",
+        USAGE,
+        &["--cache-ranking look-ahead has no effect with --gpu-cache-bytes"],
+    ),
     Case("train", "predict --dataset-root-dir {}/parts --load-model m --out p --verbose", USAGE, &["--verbose"]),
     Case("train", "node --dataset-root-dir {}/parts --momentum 0.9", USAGE, &["--momentum", "--optimizer sgd"]),
     Case("train", "node --dataset-root-dir {}/parts --class-weights 1,-2", USAGE, &["--class-weights", "-2"]),

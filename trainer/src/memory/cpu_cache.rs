@@ -2,7 +2,7 @@
 
 use crate::error::TrainError;
 use edgecut_dist_loader::LoaderError;
-use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness};
+use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness, LookAhead};
 use edgecut_settings::words;
 use serde::Serialize;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const BATCHES_TO_COUNT: usize = 256;
 /// use edgecut_dist_sampler::CacheSize;
 /// use edgecut_trainer::{CpuCache, NodeRanking};
 /// // A fifth of the rows that other parts own.
-/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: Some(NodeRanking::Presample) };
+/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: Some(NodeRanking::Presample), num_ahead: 16 };
 /// # let _ = cache;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct CpuCache {
     /// The ranking by which nodes are chosen. `None` is the ranking that is stored with the part, which is made for
     /// batches of nodes, or else [`NodeRanking::Presample`].
     pub ranking: Option<NodeRanking>,
+    /// The number of batches that are sampled ahead for [`NodeRanking::LookAhead`].
+    pub num_ahead: usize,
 }
 
 /// The ranking by which nodes are chosen for a cache.
@@ -44,9 +46,19 @@ pub enum NodeRanking {
     Presample,
     /// The in-degree of a node in the whole graph. Needs no sampling, but knows nothing of seeds and fan-outs.
     InDegree,
+    /// The next use of a node. The cache changes from batch to batch: each process samples some batches ahead, and keeps the
+    /// rows whose next use is nearest.
+    LookAhead,
 }
 
-words!(NodeRanking, "ranking of nodes", Stored = "stored", Presample = "presample", InDegree = "in-degree");
+words!(
+    NodeRanking,
+    "ranking of nodes",
+    Stored = "stored",
+    Presample = "presample",
+    InDegree = "in-degree",
+    LookAhead = "look-ahead",
+);
 
 impl CpuCache {
     /// Fills the cache. `count` samples the given number of batches and counts their nodes. `has_node_seeds` is true if
@@ -64,6 +76,10 @@ impl CpuCache {
             return Ok(());
         }
         let hotness = match self.ranking {
+            Some(NodeRanking::LookAhead) => {
+                graph.look_ahead(LookAhead { size: self.size, num_batches: self.num_ahead })?;
+                return Ok(());
+            }
             Some(NodeRanking::Presample) => count(BATCHES_TO_COUNT)?,
             Some(NodeRanking::InDegree) => graph.in_degrees_elsewhere()?,
             Some(NodeRanking::Stored) => graph.stored_hotness().ok_or_else(|| TrainError::Config {

@@ -80,10 +80,14 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "R", value_parser = ratio)]
     pub(crate) cache_ratio: Option<f64>,
     /// Ranking of the nodes to cache: by `partition-graph --hotness` (stored), by their number of batches in the first
-    /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), or by their in-degree in
-    /// the whole graph (in-degree) [default: stored if the parts have a ranking, else presample]
-    #[arg(long, value_name = "stored|presample|in-degree")]
+    /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), by their in-degree in the
+    /// whole graph (in-degree), or by their next use in the batches that follow (look-ahead) [default: stored if the
+    /// parts have a ranking, else presample]
+    #[arg(long, value_name = "stored|presample|in-degree|look-ahead")]
     pub(crate) cache_ranking: Option<NodeRanking>,
+    /// Batches that --cache-ranking look-ahead samples ahead [default: 16]
+    #[arg(long, value_name = "BATCHES", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) look_ahead: Option<u32>,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
@@ -92,6 +96,8 @@ pub(crate) struct TrainingArgs {
 /// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
 /// aggregates some 20 million of them in a second.
 const MOST_EVALUATED_EDGES: u64 = 20_000_000;
+/// The batches that a cache looks ahead by default.
+const DEFAULT_LOOK_AHEAD: u32 = 16;
 /// The validations without improvement after which a run without `--num-epochs` ends.
 const DEFAULT_PATIENCE: u64 = 20;
 
@@ -149,6 +155,11 @@ impl TrainingArgs {
                         --graph-on-device out";
             bail!(UsageError(what.into()));
         }
+        if device_memory.cache_bytes > 0 && self.cache_ranking == Some(NodeRanking::LookAhead) {
+            let what = "--cache-ranking look-ahead has no effect with --gpu-cache-bytes, which keeps rows by another \
+                        ranking: leave one of them out";
+            bail!(UsageError(what.into()));
+        }
         let mut fit = self.fit.settings.clone();
         if !self.fit.is_given("num_epochs") {
             fit.patience.get_or_insert(DEFAULT_PATIENCE);
@@ -195,7 +206,8 @@ impl TrainingArgs {
     fn cpu_cache(&self) -> Option<CpuCache> {
         let ratio = self.cache_ratio.map(CacheSize::Ratio);
         let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
-        Some(CpuCache { size, ranking: self.cache_ranking })
+        let num_ahead = self.look_ahead.unwrap_or(DEFAULT_LOOK_AHEAD) as usize;
+        Some(CpuCache { size, ranking: self.cache_ranking, num_ahead })
     }
 
     /// Rejects flags that have no effect without another flag.
@@ -214,6 +226,11 @@ impl TrainingArgs {
         if self.cache_ranking.is_some() && self.cpu_cache().is_none() {
             let what =
                 "--cache-ranking has no effect without a cache: give --cache-bytes or --cache-ratio, or leave it out";
+            bail!(UsageError(what.into()));
+        }
+        let looks_ahead = self.cache_ranking == Some(NodeRanking::LookAhead);
+        if self.look_ahead.is_some() && !looks_ahead {
+            let what = "--look-ahead has no effect without --cache-ranking look-ahead: give both, or leave it out";
             bail!(UsageError(what.into()));
         }
         Ok(())

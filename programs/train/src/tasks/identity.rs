@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Flags outside of the [groups that may change](flags_that_may_change) that may change as well when a run continues.
-const MAY_CHANGE: [&str; 9] = [
+const MAY_CHANGE: [&str; 10] = [
     // The data itself is compared by its fingerprint.
     "dataset_root_dir",
     // They choose the initial values, which a run that continues does not read.
@@ -23,6 +23,7 @@ const MAY_CHANGE: [&str; 9] = [
     "cache_ranking",
     "cache_ratio",
     "concurrency",
+    "look_ahead",
     "prefetch_bytes",
 ];
 
