@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ class _Seen:
     def __init__(self, value: Any) -> None:
         try:
             # The graph does not keep a tensor that the program drops.
-            self._value = weakref.ref(value)
+            self._value: Callable[[], Any] = weakref.ref(value)
         except TypeError:
             self._value = lambda: value
         self._version, self._address = _version(value), _address(value)

@@ -435,6 +435,18 @@ def test_batches_of_a_loader_have_the_values_of_edges(graph, tmp_path):
         assert_close(found, expected)
 
 
+def test_probabilities_of_nodes_are_calibrated_as_in_predictions(graph, tmp_path):
+    file, out = tmp_path / "model.safetensors", tmp_path / "out"
+    train(graph, "--model", "sage", "--no-edge-features", "--num-epochs", 2, "--calibrate", "--save-model", file)
+    model = edgecut.torch.load_model(file, edgecut.open(graph)).eval()
+    assert model.decision.kind == "classes" and model.decision.temperature != 1.0 and model.decision.class_names is None
+    more = ("--load-model", file, "--output", "probability", "--format", "npy", "--out", out)
+    run("train", "predict", "--dataset-root-dir", graph, *more)
+    with torch.no_grad():
+        logits = model(array(graph, "x"), array(graph, "edge_index"))
+    assert_close(model.decision.probabilities(logits), np.load(next(out.glob("*.npy"))))
+
+
 def test_values_of_edges_that_are_missing_or_of_another_shape_are_named(graph, tmp_path):
     file = tmp_path / "model.safetensors"
     train(graph, "--model", "sage", "--edge-weights", "--num-epochs", 1, "--save-model", file)
