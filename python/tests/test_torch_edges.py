@@ -2,6 +2,7 @@
 backward."""
 
 import csv
+import shutil
 
 import numpy as np
 import pytest
@@ -318,6 +319,35 @@ def test_models_for_edges_compute_the_same(payments, tmp_path, num_parts, decode
             assert_close(list(found.values()), expected)
             if output == "class":
                 assert {ends: model.decision.class_names[int(of_edge[0])] for ends, of_edge in found.items()} == names
+
+
+def test_numbers_of_edges_of_one_type_compute_the_same(graph, tmp_path):
+    """The model reads features of nodes, and times and weights of the edges that carry messages."""
+    folder, file, again = tmp_path / "graph", tmp_path / "model.safetensors", tmp_path / "again.safetensors"
+    shutil.copytree(graph, folder)
+    random = np.random.default_rng(4)
+    write(folder, "edge_target", random.standard_normal((EDGES, 2)).astype(np.float32))
+    for at, name in enumerate(("edge_train_idx", "edge_val_idx", "edge_test_idx")):
+        write(folder, name, np.arange(EDGES)[at::3])
+    for name in ("y", "train_idx", "val_idx", "test_idx"):
+        (folder / f"{name}.npy").unlink()
+    train_edge(folder, file, "--loss", "huber", "--target-edges", "include", "--edge-weights", "--lr", 0.05)
+    with edgecut.open(folder) as store:
+        model = edgecut.torch.load_model(file, store).eval()
+    assert (model.decision.kind, model.decision.number, model.decision.loss) == ("numbers", 2, "huber")
+    edges, attr = array(folder, "edge_index"), array(folder, "edge_attr")
+    with torch.no_grad():
+        values = {"edge_attr": attr, "edge_weight": array(folder, "edge_weight")}
+        outputs = model(array(folder, "x"), edges, edges, edge_label_attr=attr, **values)
+    edgecut.torch.save_model(model, again)
+    for saved in (file, again):
+        out = tmp_path / f"{saved.stem}-out"
+        more = ("--edges", "all", "--output", "prediction", "--format", "csv", "--out", out)
+        run("train", "predict", "--dataset-root-dir", folder, "--load-model", saved, *more)
+        rows = [row for path in sorted(out.glob("*.csv")) for row in csv.DictReader(path.read_text().splitlines())]
+        found = sorted([int(row.pop("src_id")), int(row.pop("dst_id")), *map(float, row.values())] for row in rows)
+        expected = sorted([*pair, *values] for pair, values in zip(edges.T.tolist(), outputs.tolist()))
+        assert_close(found, expected)
 
 
 def test_batches_for_edges_leave_out_the_messages_of_their_edges(payments, tmp_path):
