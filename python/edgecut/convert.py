@@ -11,6 +11,7 @@ pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edg
 from __future__ import annotations
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -87,6 +88,19 @@ def _module(name: str, what: str) -> Any:
         raise ValueError(f"{what} need {package}: pip install {package} ({error})") from error
 
 
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Name what cannot be converted in errors, also if it lacks a key or has another form."""
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{what}: the key {error} is missing") from error
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{what} does not have the form of GraphStorm or DGL: {error}") from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
 class _Tables:
     """The tables of a configuration. `out` is the folder of the new ones at the end, `folder` meanwhile."""
 
@@ -97,16 +111,16 @@ class _Tables:
     def convert(self) -> str:
         for kind in ("nodes", "edges"):
             for number, table in enumerate(self.conf.get(kind) or []):
-                try:
+                with _errors_of(f"{self.path}: {kind}[{number}]"):
                     self._convert_table(table, f"{kind}-{number}")
-                except (ValueError, KeyError, OSError) as error:
-                    raise ValueError(f"{self.path}: {kind}[{number}]: {error}") from error
         (self.folder / "graph.json").write_text(json.dumps(self.conf, indent=2) + "\n")
         return "graph.json"
 
     def _convert_table(self, table: dict[str, Any], name: str) -> None:
         patterns = [self._found(pattern) for pattern in _list(table["files"])]
         files = [file for pattern in patterns for file in _matches(pattern)]
+        if not files:
+            raise ValueError(f"there is no file {', '.join(patterns)}")
         form = table.get("format") or {"name": _ENDINGS.get(pathlib.Path(files[0].removesuffix(".gz")).suffix, "csv")}
         kind = str(form["name"]).lower()
         self._split_by_masks(table, name, files, form)
@@ -348,13 +362,14 @@ class _Chunks:
         path = self.source / "metadata.json"
         if not path.exists():
             raise ValueError(f"{self.source} has no metadata.json: name a configuration of GraphStorm, or a folder in DGL's chunks")
-        metadata = json.loads(path.read_text())
-        for name, array in metadata["edges"].items():
-            self._convert_array(array, f"edges of {name}", 2)
-        for kind in ("node_data", "edge_data"):
-            for name, of_type in metadata.get(kind, {}).items():
-                for attribute, array in of_type.items():
-                    self._convert_array(array, f"{kind} {attribute!r} of {name}", 1)
+        with _errors_of(str(path)):
+            metadata = json.loads(path.read_text())
+            for name, array in metadata["edges"].items():
+                self._convert_array(array, f"edges of {name}", 2)
+            for kind in ("node_data", "edge_data"):
+                for name, of_type in metadata.get(kind, {}).items():
+                    for attribute, array in of_type.items():
+                        self._convert_array(array, f"{kind} {attribute!r} of {name}", 1)
         (self.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
         return ""
 
