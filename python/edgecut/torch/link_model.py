@@ -152,6 +152,8 @@ class EdgeModel(PairModel):
         The position of the type of the edges among those of the encoder.
     decision : Decision or None
         The way from outputs to probabilities and classes.
+    trained_on : str or None
+        As for :class:`RelationalNet`.
     config : dict
         The settings.
     """

@@ -55,6 +55,9 @@ class Network(torch.nn.Module):
         The layers, with the convolutions of PyG.
     decision : Decision or None
         The way from outputs to probabilities and classes, if the model was loaded from a file.
+    trained_on : str or None
+        The description of the training's data in the file, which :func:`save_model` keeps. Set it to None after training on other
+        data.
     config : dict
         The settings.
     """
