@@ -3,7 +3,7 @@
 ``python -m edgecut.convert CONF OUT`` converts the tables of a configuration of GraphStorm (``gconstruct-v0.1``): HDF5 and JSON
 become Parquet, and features named ``train_mask``, ``val_mask`` and ``test_mask`` become lists of ids. ``OUT/graph.json`` is the
 configuration of the new tables. ``python -m edgecut.convert FOLDER OUT`` converts the Parquet files of a graph in DGL's chunks,
-whose ``metadata.json`` is in the folder, into arrays of NumPy.
+whose ``metadata.json`` is in the folder, into arrays of NumPy. GSProcessing's output is such a folder.
 
 pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edgecut[convert]``.
 """
@@ -370,8 +370,28 @@ class _Chunks:
                 for name, of_type in metadata.get(kind, {}).items():
                     for attribute, array in of_type.items():
                         self._convert_array(array, f"{kind} {attribute!r} of {name}", 1)
+            if "graph_info" in metadata:
+                self._name_attributes(metadata)
         (self.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
         return ""
+
+    def _name_attributes(self, metadata: dict[str, Any]) -> None:
+        """Join the features of each type, and name features and labels as in DGL, by the notes that GSProcessing adds."""
+        info = metadata["graph_info"]
+        for name, label in zip(info.get("ntype_label", []), info.get("ntype_label_property", [])):
+            metadata["node_data"][name]["label"] = metadata["node_data"][name].pop(label)
+        for kind, sizes in (("node_data", "nfeat_size"), ("edge_data", "efeat_size")):
+            for number, (name, of_type) in enumerate(info.get(sizes, {}).items()):
+                arrays = [self._whole(metadata[kind][name].pop(feature)) for feature in of_type]
+                if arrays:
+                    written = f"{kind}-{number}.npy"
+                    np.save(self.folder / written, np.concatenate(arrays, axis=1).astype(np.float32))
+                    metadata[kind][name]["feat"] = {"format": {"name": "numpy"}, "data": [written]}
+
+    def _whole(self, array: dict[str, Any]) -> np.ndarray:
+        """Return all rows of a converted array as a matrix."""
+        rows = np.concatenate([np.load(self.folder / file) for file in array["data"]])
+        return rows.reshape(len(rows), -1)
 
     def _convert_array(self, array: dict[str, Any], what: str, num_columns: int) -> None:
         is_parquet = array["format"]["name"] == "parquet"

@@ -252,3 +252,45 @@ def test_chunks_in_parquet_are_those_of_numpy(data, tmp_path):
         run("partition-graph", "--dataset", "g", "--dataset-dir", source, "--num-partitions", 1, "--output-dir", out)
         found.append({str(path.relative_to(out)): np.load(path) for path in out.rglob("*.npy")})
     assert_equal(*found)
+
+
+def test_the_output_of_gsprocessing_has_features_and_labels(data, tmp_path):
+    """Its features have names of their own, and files of other lengths. `graph_info` tells their sizes and the label."""
+    folder = tmp_path / "gsprocessing"
+    folder.mkdir()
+
+    def write(name, num_files, **columns):
+        files = []
+        for number, rows in enumerate(np.array_split(np.arange(len(next(iter(columns.values())))), num_files)):
+            files.append(f"{name}/part-{number:05}.parquet")
+            (folder / files[-1]).parent.mkdir(parents=True, exist_ok=True)
+            pieces = {column: np.asarray(values)[rows].tolist() for column, values in columns.items()}
+            pyarrow.parquet.write_table(pyarrow.table(pieces), folder / files[-1])
+        return {"format": {"name": "parquet"}, "data": files}
+
+    attributes = {"vector": data["x"], "age": data["age"].astype(float), "no": data["no"], **masks_of(data)}
+    metadata = {
+        "node_type": ["n"],
+        "num_nodes_per_chunk": [[NODES]],
+        "edge_type": ["n:to:n"],
+        "num_edges_per_chunk": [[EDGES]],
+        "edges": {"n:to:n": write("edges", 3, src_int_id=data["src"], dst_int_id=data["dst"])},
+        "node_data": {"n": {name: write(name, at + 1, **{name: v}) for at, (name, v) in enumerate(attributes.items())}},
+        "edge_data": {"n:to:n": {"w": write("w", 2, w=data["w"])}},
+        "graph_info": {
+            "ntype_label": ["n"],
+            "ntype_label_property": ["no"],
+            "nfeat_size": {"n": {"vector": 3, "age": 1}},
+            "efeat_size": {"n:to:n": {"w": 1}},
+        },
+    }
+    (folder / "metadata.json").write_text(json.dumps(metadata))
+    written = convert.convert(folder, tmp_path / "converted")
+    out = tmp_path / "parts"
+    run("partition-graph", "--dataset", "g", "--dataset-dir", written, "--num-partitions", 1, "--output-dir", out)
+    nodes, edges = out / "part_0" / "nodes" / "n", out / "part_0" / "edges" / "n__to__n"
+    order = np.load(nodes / "original_ids.npy")
+    assert np.array_equal(np.load(nodes / "features.npy"), np.column_stack([data["x"], data["age"]])[order])
+    assert np.array_equal(np.load(nodes / "labels.npy"), data["no"][order])
+    assert len(np.load(nodes / "train.npy")) == (data["split"] == 0).sum()
+    assert np.load(edges / "features.npy").shape == (EDGES, 1)
