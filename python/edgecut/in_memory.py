@@ -16,7 +16,8 @@ def from_pyg(data: Any, *, is_sorted: bool = False) -> Any:
     Parameters
     ----------
     data : Data, HeteroData, or pair of FeatureStore and GraphStore
-        The graph. It must not change while loaders use it.
+        The graph. Loaders that are made after a change of its edges have the new ones, and earlier loaders raise an error.
+        PyG's stores are read once, and must not change.
     is_sorted : bool, default False
         Take the edges to be sorted by destination.
 

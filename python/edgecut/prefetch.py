@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import functools
 import os
 import queue
 import random
@@ -40,29 +41,28 @@ _Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """The threads that make the batches of a loader. Each has called `start` with its number.
+    """The threads that make the batches of a loader. Each first calls `start` with its number.
 
     They are daemons, so that a program can end while a transform waits for something that never comes.
+
+    Attributes
+    ----------
+    started : list of Future
+        The outcome of each call of `start`.
     """
 
     def __init__(self, number: int, start: Callable[[int], None] | None) -> None:
         self._tasks = _Tasks()
         self._number = number
         self._process = os.getpid()
+        self.started: list[Future[Any]] = []
         _queues.add(self._tasks)
-        if start is None:
-            self._start_all([[] for _ in range(number)])
-            return
-        with _same_random_numbers():
-            started: list[Future[Any]] = [Future() for _ in range(number)]
-            self._start_all([[(started[i], start, (i,))] for i in range(number)])
-            wait(started)
-        for of_thread in started:
-            # After an error the object is dropped.
-            of_thread.result()
-
-    def _start_all(self, first_tasks: list[list[_Task]]) -> None:
-        for i, first in enumerate(first_tasks):
+        for i in range(number):
+            first: list[_Task] = []
+            if start is not None:
+                started: Future[Any] = Future()
+                self.started.append(started)
+                first.append((started, _started, (start, i)))
             # The threads do not refer to this object, which ends them when it is dropped.
             thread = threading.Thread(target=_work, args=(self._tasks, first), name=f"edgecut batches {i}", daemon=True)
             _running.add(thread)
@@ -123,26 +123,51 @@ def _end_threads() -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-@contextlib.contextmanager
-def _same_random_numbers() -> Iterator[None]:
-    """Restore the random numbers of the program, and warn, if `worker_init_fn` has seeded them."""
-    states = _random_states()
-    yield
-    of_python, of_numpy, of_torch = _random_states()
-    is_numpy_same = all(map(np.array_equal, of_numpy, states[1]))
-    if of_python != states[0] or not is_numpy_same or not torch.equal(of_torch, states[2]):
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
+# The functions that set random numbers of the whole program.
+_SEEDING: list[tuple[Any, tuple[str, ...]]] = [
+    (random, ("seed", "setstate")),
+    (np.random, ("seed", "set_state")),
+    (torch, ("manual_seed", "seed", "set_rng_state")),
+    (torch.random, ("manual_seed", "seed", "set_rng_state")),
+]
+
+_starting = threading.local()
+
+
+def _started(start: Callable[[int], None], number: int) -> None:
+    """Call `worker_init_fn` on its thread, where it does not seed the random numbers that all threads share.
+
+    Other threads draw from these meanwhile, so that they could not be restored afterwards.
+    """
+    _ignore_seeds_of_starting_threads()
+    _starting.is_starting = True
+    try:
+        start(number)
+    finally:
+        _starting.is_starting = False
+
+
+@functools.cache
+def _ignore_seeds_of_starting_threads() -> None:
+    """Wrap the functions that seed, which other threads call as before."""
+    for module, names in _SEEDING:
+        for name in names:
+            setattr(module, name, _ignored_at_start(getattr(module, name)))
+
+
+def _ignored_at_start(seed: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(seed)
+    def call(*arguments: Any, **more: Any) -> Any:
+        if not getattr(_starting, "is_starting", False):
+            return seed(*arguments, **more)
         warnings.warn(
-            "`worker_init_fn` has seeded the random numbers of the whole program, since threads make the batches. They were "
-            "restored: use `seed` for the random choices of a loader, and a generator of your own in `transform`",
-            stacklevel=7,
+            "`worker_init_fn` cannot seed the random numbers of the whole program, since threads make the batches. The call has "
+            "no effect: use `seed` for the random choices of a loader, and a generator of your own in `transform`",
+            stacklevel=2,
         )
+        return None
 
-
-def _random_states() -> tuple[Any, Any, Any]:
-    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+    return call
 
 
 class Batches(Iterator[Any]):
@@ -172,11 +197,15 @@ class Batches(Iterator[Any]):
         if not self._pending:
             self.close()
             raise StopIteration
+        self._wait_for(self._threads.started, ": `worker_init_fn` has not returned")
+        for started in self._threads.started:
+            if started.exception() is not None:
+                # The next epoch starts threads again.
+                self._loader._threads = None
+            started.result()
         # A batch that is late or interrupted stays the next one.
         waiting = self._pending[0]
-        wait([waiting], self._loader.timeout or None)
-        if not waiting.done():
-            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds")
+        self._wait_for([waiting])
         self._pending.popleft()
         self._submit_next(self._threads)
         try:
@@ -186,6 +215,11 @@ class Batches(Iterator[Any]):
             # The error refers to this call.
             del waiting
         return self._loader._finished(made)
+
+    def _wait_for(self, futures: list[Future[Any]], what_is_late: str = "") -> None:
+        done = wait(futures, self._loader.timeout or None)
+        if done.not_done:
+            raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds{what_is_late}")
 
     def _submit_next(self, threads: Threads) -> None:
         try:
@@ -228,7 +262,8 @@ class ThreadedLoading:
     ``persistent_workers``, ``timeout``, ``pin_memory``, ``generator``, ``sampler``, ``batch_sampler`` and ``drop_last``.
 
     The threads also call ``transform``, in the program's mode of gradients. A ``transform`` that draws from a generator of
-    the whole program gets its numbers in any order, so its batches repeat with ``num_workers=0`` only.
+    the whole program gets its numbers in any order, so its batches repeat with ``num_workers=0`` only. For the same reason
+    ``random.seed``, ``numpy.random.seed`` and ``torch.manual_seed`` have no effect in ``worker_init_fn``, besides a warning.
     """
 
     # Attributes of DataLoader and of PyG's loaders.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, FeatureStore, GraphStore, HeteroData, remote_backend_utils
 from torch_geometric.data.graph_store import EdgeLayout
+from torch_geometric.data.storage import N_KEYS
 from torch_geometric.sampler.utils import sort_csc, to_csc
 from torch_geometric.utils.sparse import index2ptr, ptr2index
 
@@ -55,6 +58,34 @@ class Times:
     of_edges: dict[Any, Tensor] | None = None
 
 
+class _Seen:
+    """A tensor when it was read. Another tensor differs from it, and so does this one after a change in place."""
+
+    def __init__(self, value: Any) -> None:
+        try:
+            # The graph does not keep a tensor that the program drops.
+            self._value: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            self._value = lambda: value
+        self._version, self._address = _version(value), _address(value)
+
+    def is_same(self, value: Any) -> bool:
+        return self._value() is value and self._version == _version(value)
+
+    def is_overwritten_by(self, value: Any) -> bool:
+        """Return whether a tensor has other values in the memory of this one, which a structure may refer to."""
+        return self._version != _version(value) and self._address == _address(value)
+
+
+def _version(value: Any) -> int:
+    """Return the number of changes in place, which PyTorch counts for most tensors."""
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
+
+
+def _address(value: Any) -> int:
+    return value.data_ptr() if isinstance(value, Tensor) and value.layout == torch.strided else 0
+
+
 @dataclass
 class Structure:
     """The edges of a graph by destination, for Python and for the native sampler."""
@@ -62,7 +93,30 @@ class Structure:
     edges: dict[Any, Edges]
     times: Times
     weights: dict[Any, Tensor]
+    num_nodes: dict[Any, int]
+    seen: dict[Any, _Seen]
     native: Graph | None = None
+
+    def is_of(self, values: dict[Any, Any], num_nodes: dict[Any, int]) -> bool:
+        """Return whether the structure was made of these tensors, as they are now."""
+        is_same = values.keys() == self.seen.keys() and num_nodes == self.num_nodes
+        return is_same and all(self.seen[key].is_same(value) for key, value in values.items())
+
+    def equals(self, other: Structure, values: dict[Any, Any]) -> bool:
+        """Return whether another structure, which was made of these tensors, has the same edges, times and weights."""
+        if any(key in values and seen.is_overwritten_by(values[key]) for key, seen in self.seen.items()):
+            return False
+        if self.num_nodes != other.num_nodes or self.edges.keys() != other.edges.keys():
+            return False
+        for number, (ours, theirs) in enumerate(zip(self.edges.values(), other.edges.values())):
+            has_same_ends = np.array_equal(self._sources(number), other._sources(number))
+            if not (has_same_ends and torch.equal(ours.colptr, theirs.colptr) and _is_equal(ours.perm, theirs.perm)):
+                return False
+        of_types = [(each.times.of_nodes or {}, each.times.of_edges or {}, each.weights) for each in (self, other)]
+        return all(
+            ours.keys() == theirs.keys() and all(_is_equal(ours[key], theirs[key]) for key in ours)
+            for ours, theirs in zip(*of_types)
+        )
 
     @functools.cached_property
     def arrays(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -96,6 +150,14 @@ class PygGraph:
     def __init__(self, data: Any, is_sorted: bool = False) -> None:
         self.data = data
         self._is_sorted = is_sorted
+        self._lock = threading.Lock()
+        # By the names of the attributes of times and weights.
+        self._structures: dict[tuple[str | None, str | None], Structure] = {}
+        self._read()
+
+    def _read(self) -> None:
+        """Read the types and the numbers of nodes."""
+        data = self.data
         if isinstance(data, Data):
             self.node_types: list[Any] = [None]
             self.edge_types: list[Any] = [None]
@@ -111,8 +173,6 @@ class PygGraph:
         for name, number in self.num_nodes.items():
             if number is None:
                 raise ValueError(f"`data`: the number of nodes{_of(name)} is unknown: set `num_nodes`, or `size` of the EdgeAttr")
-        # By the names of the attributes of times and weights.
-        self._structures: dict[tuple[str | None, str | None], Structure] = {}
 
     def _read_stores(self, features: FeatureStore, graph: GraphStore) -> None:
         attrs = graph.get_all_edge_attrs()
@@ -140,13 +200,52 @@ class PygGraph:
         return [(0, 0) if name is None else (index(name[0]), index(name[-1])) for name in self.edge_types]
 
     def structure(self, time_attr: str | None = None, weight_attr: str | None = None) -> Structure:
-        """Return the edges by destination, with these attributes as times and weights."""
+        """Return the edges by destination, with these attributes as times and weights.
+
+        They are those of the data as it is now.
+        """
         key = (time_attr, weight_attr)
-        if key not in self._structures:
+        with self._lock:
+            values = self._values(*key)
+            found = self._structures.get(key)
+            if found is not None and found.is_of(values, self._num_nodes_now()):
+                return found
+            self._read()
             times = self.times(time_attr)
             edges = {name: self._by_destination(number, times) for number, name in enumerate(self.edge_types)}
-            self._structures[key] = Structure(edges, times, self._weights(weight_attr))
-        return self._structures[key]
+            seen = {name: _Seen(value) for name, value in values.items()}
+            made = Structure(edges, times, self._weights(weight_attr), self.num_nodes, seen)
+            if found is not None and found.equals(made, values):
+                # Other tensors with the same values, for example on another device.
+                found.seen = seen
+                return found
+            self._structures[key] = made
+            return made
+
+    def check(self, structure: Structure, time_attr: str | None, weight_attr: str | None) -> None:
+        """Check that the data still has the edges, times and weights of a structure."""
+        if structure.is_of(self._values(time_attr, weight_attr), self._num_nodes_now()):
+            return
+        if self.structure(time_attr, weight_attr) is not structure:
+            names = ", ".join(f"`{name}`" for name in ("edge_index", time_attr, weight_attr) if name is not None)
+            raise RuntimeError(f"`data` has changed (nodes, {names}) since the loader or sampler was made: make it again")
+
+    def _values(self, *names: str | None) -> dict[Any, Any]:
+        """Return the tensors that a structure is made of. PyG's stores have none: they are read once."""
+        if _is_store_pair(self.data):
+            return {}
+        wanted = [name for name in ("edge_index", "adj", "adj_t", *names) if name is not None]
+        stores = [*self.data.node_stores, *self.data.edge_stores]
+        return {(store._key, name): store[name] for store in stores for name in wanted if name in store}
+
+    def _num_nodes_now(self) -> dict[Any, Any]:
+        """Return the number of nodes of each type. Numbers that PyG infers from the edges do not change without these."""
+        if _is_store_pair(self.data):
+            return self.num_nodes
+        return {
+            store._key: store.num_nodes if "num_nodes" in store or N_KEYS & set(store.keys()) else self.num_nodes.get(store._key)
+            for store in self.data.node_stores
+        }
 
     def native(self, structure: Structure) -> Graph:
         """Return the native graph of a structure."""
@@ -307,7 +406,10 @@ class PygGraph:
 
     def __getstate__(self) -> dict[str, Any]:
         # A process that gets the graph makes the native one itself.
-        return {**self.__dict__, "_structures": {}}
+        return {**self.__dict__, "_structures": {}, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return f"PygGraph({self.data!r})"
@@ -320,6 +422,13 @@ def as_graph(data: Any, is_sorted: bool = False) -> PygGraph:
     if is_sorted:
         raise ValueError("`is_sorted` is a setting of `edgecut.from_pyg`: pass it there")
     return data
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Return whether two vectors have the same values, or both are None."""
+    if one is None or other is None:
+        return one is other
+    return torch.equal(torch.as_tensor(one).cpu(), torch.as_tensor(other).cpu())
 
 
 def is_pyg_data(data: object) -> bool:

@@ -15,7 +15,7 @@ from .neighborhood import Neighborhood, Nodes, induced, ranges
 from .prefetch import ThreadedLoading
 from .pyg_arguments import input_nodes as input_node_arguments
 from .pyg_data import as_graph, integers
-from .pyg_loaders import loader_arguments
+from .pyg_loaders import loader_arguments, refuse_own_arguments
 from .pyg_sampler import GraphSampler, to_sampler_output
 
 __all__ = ["HGTLoader", "HGTSampler"]
@@ -39,7 +39,8 @@ class HGTSampler(GraphSampler):
     """
 
     def __init__(self, data: Any, num_samples: Any, is_sorted: bool = False) -> None:
-        graph = as_graph(data, is_sorted)
+        super().__init__(as_graph(data, is_sorted))
+        graph = self.graph
         if not graph.is_heterogeneous:
             raise ValueError("`data` has no types of nodes, which HGT needs: pass HeteroData, or use NeighborLoader")
         if not isinstance(num_samples, Mapping):
@@ -51,7 +52,6 @@ class HGTSampler(GraphSampler):
             [whole_number(number, "num_samples") for number in num_samples.get(name, [])] for name in graph.node_types
         ]
         self.num_layers = max(map(len, self.num_samples))
-        super().__init__(graph)
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
         inputs = NodeSamplerInput.cast(inputs)
@@ -116,6 +116,7 @@ class HGTLoader(ThreadedLoading, NodeLoader):
         **kwargs: Any,
     ) -> None:
         sampler = HGTSampler(data, num_samples, is_sorted)
+        refuse_own_arguments(type(self).__name__, kwargs)
         arguments = loader_arguments(type(self).__name__, kwargs, seed)
         nodes = input_node_arguments(sampler.graph, input_nodes, arguments.pop("input_id", None))
         super().__init__(

@@ -11,12 +11,13 @@ import torch_geometric.loader
 from torch_geometric.sampler import NumNeighbors
 
 from . import pyg_arguments
+from .arguments import whole_number
 from .batch_keys import SeededGenerator
 from .prefetch import ThreadedLoading
 from .pyg_data import PygGraph, as_graph, integers
 from .pyg_sampler import NeighborSampler
 
-__all__ = ["LinkNeighborLoader", "NeighborLoader", "loader_arguments"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "loader_arguments", "refuse_own_arguments"]
 
 # Arguments of loaders of a Store, and what to do instead.
 _OF_STORES = {
@@ -191,7 +192,7 @@ def loader_arguments(loader: str, kwargs: Mapping[str, Any], seed: int | None = 
         if arguments.get("generator") is not None:
             raise ValueError("`seed` and `generator` exclude each other: both choose the random numbers")
         arguments["generator"] = SeededGenerator()
-        arguments["generator"].manual_seed(seed)
+        arguments["generator"].manual_seed(whole_number(seed, "seed"))
     return arguments
 
 
@@ -202,3 +203,10 @@ def _own_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
         own["sampler"] = kwargs.pop("sampler")
     own["batch_dependency"] = kwargs.pop("batch_dependency", None)
     return own
+
+
+def refuse_own_arguments(loader: str, kwargs: dict[str, Any]) -> None:
+    """Reject the arguments of a :class:`NeighborSampler` for a loader with another sampler."""
+    for name, value in _own_arguments(kwargs).items():
+        if value != _OWN[name]:
+            raise ValueError(f"`{name}` is {value!r}, but {loader} has no layer-neighbor sampling: use NeighborLoader")

@@ -47,7 +47,8 @@ class GraphSampler(BaseSampler):
         return perms if self.graph.is_heterogeneous else perms[None]
 
     def _check_seeds(self, seeds: list[np.ndarray]) -> None:
-        """Check that seeds, by node type, are nodes of the graph."""
+        """Check that seeds, by node type, are nodes of the graph, which has not changed."""
+        self.graph.check(self._structure, self.time_attr, self.weight_attr)
         for name, ids in zip(self.graph.node_types, seeds):
             num_nodes = self.graph.num_nodes[name]
             if len(ids) > 0 and not 0 <= ids.min() <= ids.max() < num_nodes:
@@ -156,6 +157,8 @@ class NeighborSampler(GraphSampler):
             raise ValueError("`subgraph_type='induced'` has edges of any time, so it excludes `time_attr`")
         self.exclude_seed_edges = bool(exclude_seed_edges)
         self.num_neighbors = num_neighbors if isinstance(num_neighbors, NumNeighbors) else NumNeighbors(num_neighbors)
+        if batch_dependency is not None:
+            batch_dependency = arguments.whole_number(batch_dependency, "batch_dependency", least=1)
         self._settings = {
             "num_neighbors": self._fan_outs(),
             "sampler": sampler,

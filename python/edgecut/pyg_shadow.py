@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data
 from .prefetch import ThreadedLoading
 from .pyg_arguments import input_nodes
 from .pyg_data import as_graph, integers
-from .pyg_loaders import loader_arguments
+from .pyg_loaders import loader_arguments, refuse_own_arguments
 from .pyg_sampler import NeighborSampler
 
 __all__ = ["ShaDowKHopSampler"]
@@ -54,6 +54,7 @@ class ShaDowKHopSampler(ThreadedLoading, torch.utils.data.DataLoader):  # type: 
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_own_arguments(type(self).__name__, kwargs)
         graph = as_graph(data)
         if not isinstance(graph.data, Data) or graph.data.edge_index is None:
             raise ValueError("`data` must be `Data` with an `edge_index`: convert typed graphs with `to_homogeneous()`")

@@ -71,7 +71,9 @@ class EdgecutFeatureStore(FeatureStore):
             return torch.from_numpy(fetch(None))
         if isinstance(attr.index, slice):
             return torch.from_numpy(fetch(np.arange(num_nodes)[attr.index].copy()))
-        index, _ = ids_of([attr.index] if isinstance(attr.index, int) else attr.index, num_nodes, "index")
+        # A single id, of any kind, is one row.
+        is_single = np.ndim(attr.index) == 0
+        index, _ = ids_of([attr.index] if is_single else attr.index, num_nodes, "index")
         # Each row is fetched once.
         ids, rows = np.unique(index.numpy(), return_inverse=True)
         return torch.from_numpy(fetch(ids)[rows])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,10 +91,11 @@ class Store(Membership):
         The edge types.
     """
 
-    def __init__(self, graph: Graph, reopen: Callable[[], Store]) -> None:
+    def __init__(self, graph: Graph, reopen: Callable[[], Store], folder: str | os.PathLike[str] | None = None) -> None:
         super().__init__(graph, reopen)
         self._graph = graph
         meta = json.loads(graph.meta())
+        self._transforms = pathlib.Path(folder, "transforms.json") if folder and meta.get("has_transforms") else None
         self.name: str = meta["dataset"]
         self.num_parts: int = graph.num_parts
         self.node_types = [
@@ -112,6 +114,12 @@ class Store(Membership):
             EdgeType((t["src_type"], t["relation"], t["dst_type"]), t["num_edges"], t.get("feature_dim", 0))
             for t in meta["edge_types"]
         ]
+
+        names = [(t["name"], t) for t in meta["node_types"]]
+        names += [("__".join(t.name), of_type) for t, of_type in zip(self.edge_types, meta["edge_types"])]
+        self._class_digests: dict[str, str] = {
+            name: t["digests"]["classes"] for name, t in names if "classes" in t.get("digests", {})
+        }
 
     @property
     def is_heterogeneous(self) -> bool:
@@ -173,6 +181,39 @@ class Store(Membership):
         if node_type not in names and (node_type is not None or len(names) > 1):
             raise ValueError(f"`node_type` is {node_type!r}: choose from {', '.join(names)}")
         return split_nodes(self._graph, 0 if node_type is None else names.index(node_type), name)
+
+    @checked
+    def class_names(self, name: str) -> list[str] | None:
+        """Return the names of the classes of a node type or edge type, in the order of their numbers.
+
+        Parameters
+        ----------
+        name : str
+            The node type, or the edge type as ``SRC__REL__DST``.
+
+        Returns
+        -------
+        list of str or None
+            None if the graph was not made of tables that name them, or if the parts are on other machines.
+
+        Raises
+        ------
+        ValueError
+            If there is no such type.
+
+        Examples
+        --------
+        >>> store.class_names("user__pays__shop")    # doctest: +SKIP
+        ['honest', 'fraud']
+        """
+        node_types, edge_types = [t.name for t in self.node_types], ["__".join(t.name) for t in self.edge_types]
+        if name not in [*node_types, *edge_types]:
+            raise ValueError(f"`name` is {name!r}: choose from {', '.join([*node_types, *edge_types])}")
+        if self._transforms is None or not self._transforms.exists():
+            return None
+        types = json.loads(self._transforms.read_text())["node_types" if name in node_types else "edge_types"]
+        names: list[str] | None = types.get(name, {}).get("classes")
+        return names
 
     def to_pyg(self) -> tuple[EdgecutFeatureStore, EdgecutGraphStore]:
         """Return the graph as PyG's feature store and graph store, which PyG's own loaders accept as their data.
@@ -253,7 +294,7 @@ def open(
     settings: dict[str, Any] = {"num_threads": num_threads, "to_undirected": to_undirected, "split": split}
     protection: dict[str, Any] = {"encrypt": encrypt, "check_traffic": check_traffic}
     reopen = functools.partial(open, os.path.abspath(path), **settings, **protection)
-    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen), **protection)
+    return distributed._open_in_job(lambda job: Store(Graph.open(os.fspath(path), settings, job), reopen, path), **protection)
 
 
 @checked

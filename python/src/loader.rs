@@ -39,7 +39,7 @@ struct LoaderSettings<'py> {
     seed: u64,
     concurrency: usize,
     sampler: String,
-    batch_dependency: Option<i64>,
+    batch_dependency: Option<u64>,
     replace: bool,
     weighted: bool,
     disjoint: bool,

@@ -25,7 +25,7 @@ use std::sync::Arc;
 struct SamplerSettings {
     num_neighbors: FanOuts,
     sampler: String,
-    batch_dependency: Option<i64>,
+    batch_dependency: Option<u64>,
     replace: bool,
     disjoint: bool,
     weighted: bool,
@@ -108,7 +108,7 @@ impl SamplerSettings {
 }
 
 /// Returns the settings of layer-neighbor sampling that the arguments `sampler` and `batch_dependency` describe.
-pub(crate) fn labor(sampler: &str, batch_dependency: Option<i64>) -> PyResult<Option<Labor>> {
+pub(crate) fn labor(sampler: &str, batch_dependency: Option<u64>) -> PyResult<Option<Labor>> {
     let method: SamplingMethod = parsed("sampler", sampler)?;
     let number = batch_dependency.and_then(|given| u32::try_from(given).ok()).and_then(NonZeroU32::new);
     if let (None, Some(given)) = (number, batch_dependency) {

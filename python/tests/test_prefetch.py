@@ -4,6 +4,7 @@ import gc
 import random
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -74,8 +75,6 @@ def test_the_timeout_of_a_transform_is_not_that_of_the_loader():
 
 
 def test_a_late_batch_stays_the_next_one():
-    import threading
-
     released = threading.Event()
     batches = iter(load(num_workers=1, timeout=0.01, transform=lambda batch: released.wait(PATIENCE) and batch))
     for _ in range(2):
@@ -138,22 +137,62 @@ def test_a_worker_that_does_not_start_fails_every_epoch(persistent_workers):
             list(loader)
 
 
-@pytest.mark.parametrize("seed", [random.seed, np.random.seed, torch.manual_seed])
-def test_workers_do_not_seed_the_program(seed):
-    def init(number):
-        seed(number)
+@pytest.mark.parametrize("module, name", [(random, "seed"), (np.random, "seed"), (torch, "manual_seed")])
+def test_workers_do_not_seed_the_program(module, name):
+    """The random numbers that the program draws while a worker starts are neither lost nor repeated."""
+    seeded, drawn_meanwhile = threading.Event(), threading.Event()
 
-    drawn = lambda: (random.random(), np.random.random(), torch.rand(1).item())
+    def init(number):
+        getattr(module, name)(number)
+        seeded.set()
+        assert drawn_meanwhile.wait(PATIENCE)
+
+    def draw():
+        return random.random(), np.random.random(), torch.rand(1).item()
+
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    loader = load(num_workers=2, worker_init_fn=init, generator=torch.Generator().manual_seed(1))
-    with pytest.warns(UserWarning, match="`worker_init_fn` has seeded the random numbers of the whole program") as warned:
-        list(loader)
-    assert warned[0].filename == __file__
-    found = drawn()
+    expected = [draw(), draw()]
     random.setstate(states[0])
     np.random.set_state(states[1])
     torch.set_rng_state(states[2])
-    assert found == drawn()
+    with pytest.warns(UserWarning, match="`worker_init_fn` cannot seed the random numbers of the whole program") as warned:
+        batches = iter(load(num_workers=1, worker_init_fn=init, generator=torch.Generator().manual_seed(1)))
+        assert seeded.wait(PATIENCE)
+        found = [draw()]
+        drawn_meanwhile.set()
+        assert len(list(batches)) == 6
+    assert warned[0].filename == __file__
+    assert [*found, draw()] == expected
+
+
+def test_seeds_have_their_effect_on_other_threads():
+    list(load(num_workers=1, worker_init_fn=lambda number: None))
+    drawn = []
+    for _ in range(2):
+        random.seed(3)
+        np.random.seed(3)
+        assert torch.manual_seed(3) is torch.default_generator
+        drawn.append((random.random(), np.random.random(), torch.rand(1).item()))
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_the_timeout_holds_for_the_start_of_workers(persistent_workers):
+    released, started = threading.Event(), []
+
+    def init(number):
+        assert released.wait(PATIENCE)
+        started.append(number)
+
+    loader = load(num_workers=2, worker_init_fn=init, timeout=0.01, persistent_workers=persistent_workers)
+    batches = iter(loader)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="timed out after 0.01 seconds: `worker_init_fn` has not returned"):
+            next(batches)
+    loader.timeout = 0
+    released.set()
+    assert [int(batch.input_id[0]) for batch in batches] == list(range(0, 60, 10))
+    assert sorted(started) == [0, 1]
 
 
 def test_a_dropped_loader_is_freed_at_once():

@@ -337,3 +337,143 @@ def test_the_neighborhoods_of_an_edge_have_its_number(amount):
         row, col = batch[edge_type].edge_label_index
         numbers = torch.arange(len(row)) % 10
         assert torch.equal(batch[edge_type[0]].batch[row], numbers) and torch.equal(batch["paper"].batch[col], numbers)
+
+
+CHANGED = r"`data` has changed \(nodes, `edge_index`.*\) since the loader or sampler was made: make it again"
+
+
+def in_place(data):
+    data.edge_index.copy_(data.edge_index.flip(0))
+
+
+def of_another_tensor(data):
+    data.edge_index = data.edge_index.flip(0)
+
+
+def of_fewer_edges(data):
+    data.edge_index = data.edge_index[:, :100]
+
+
+@pytest.mark.parametrize("change", [in_place, of_another_tensor, of_fewer_edges])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_loaders_have_the_edges_that_the_data_has_now(change, is_sorted):
+    data = random_data().sort(sort_by_row=False) if is_sorted else random_data()
+    graph = edgecut.from_pyg(data, is_sorted=is_sorted)
+    earlier = edgecut.NeighborLoader(graph, [-1], batch_size=60)
+    assert_edges(next(iter(earlier)), data)
+    change(data)
+    if is_sorted and change is not of_fewer_edges:
+        with pytest.raises(ValueError, match="`is_sorted`"):
+            edgecut.NeighborLoader(graph, [-1], batch_size=60)
+        return
+    for num_workers in (0, 2):
+        earlier.num_workers = num_workers
+        with pytest.raises(RuntimeError, match=CHANGED):
+            next(iter(earlier))
+    for load in (edgecut.NeighborLoader, lambda *arguments, **more: edgecut.NeighborLoader(data, *arguments[1:], **more)):
+        assert_edges(next(iter(load(graph, [-1], batch_size=60))), data)
+    shadow = edgecut.ShaDowKHopSampler(graph, 1, -1, batch_size=60)
+    data.edge_index = data.edge_index[:, :90]
+    with pytest.raises(RuntimeError, match=CHANGED):
+        next(iter(shadow))
+
+
+def assert_edges(batch, data):
+    """Check that a batch of all nodes with all neighbors has the edges of the data."""
+    found = batch.n_id[batch.edge_index]
+    assert torch.equal(found, data.edge_index[:, batch.e_id])
+    assert sorted(batch.e_id.tolist()) == list(range(data.num_edges))
+
+
+def test_loaders_have_the_nodes_times_and_weights_that_the_data_has_now():
+    def younger(data):
+        data.created = data.created - 1
+
+    def younger_in_place(data):
+        data.created.sub_(1)
+
+    def heavier(data):
+        data.weight.mul_(torch.rand(300))
+
+    def more_nodes(data):
+        data.num_nodes = 70
+        for name in ("x", "y", "train_mask", "position", "born"):
+            data[name] = data[name].repeat_interleave(2, dim=0)[:70]
+
+    for change, settings in (
+        (younger, {"time_attr": "created", "input_time": torch.full((60,), 50)}),
+        (younger_in_place, {"time_attr": "created", "input_time": torch.full((60,), 50)}),
+        (heavier, {"weight_attr": "weight"}),
+        (more_nodes, {}),
+    ):
+        data = random_data()
+        graph = edgecut.from_pyg(data)
+        loader = edgecut.NeighborLoader(graph, [2], batch_size=60, **settings)
+        assert next(iter(loader)).batch_size == 60
+        change(data)
+        with pytest.raises(RuntimeError, match=r"`data` has changed \(nodes, .*make it again"):
+            next(iter(loader))
+        if "input_time" not in settings:
+            assert next(iter(edgecut.NeighborLoader(graph, [2], batch_size=100, **settings))).batch_size == data.num_nodes
+
+
+def test_loaders_go_on_after_a_change_of_what_they_do_not_read():
+    data, typed = random_data(), random_hetero()
+    loader = edgecut.NeighborLoader(edgecut.from_pyg(data), [-1], batch_size=60)
+    of_types = edgecut.HGTLoader(edgecut.from_pyg(typed), [5], "paper", batch_size=40)
+    expected = next(iter(loader))
+    list(of_types)
+    # Features come from the data at the time of a batch. Copies of the edges, as on another device, are the same edges.
+    data.x = data.x + 1
+    data.edge_index = data.edge_index.clone()
+    typed["paper"].x.zero_()
+    typed["paper", "cites", "paper"].edge_index = typed["paper", "cites", "paper"].edge_index.clone()
+    found = next(iter(loader))
+    assert torch.equal(found.edge_index, expected.edge_index) and torch.equal(found.x, expected.x + 1)
+    assert all((batch["paper"].x == 0).all() for batch in of_types)
+    del data.x
+    assert torch.equal(next(iter(loader)).edge_index, expected.edge_index)
+
+
+def test_a_typed_graph_notices_other_edges_and_types():
+    typed = random_hetero()
+    graph = edgecut.from_pyg(typed)
+    loader = edgecut.HGTLoader(graph, [5], "paper", batch_size=40)
+    typed["paper", "cites", "paper"].edge_index = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=CHANGED):
+        list(loader)
+    typed["paper", "by", "lonely"].edge_index = torch.zeros(2, 3, dtype=torch.int64)
+    batch = next(iter(edgecut.NeighborLoader(graph, [-1], "lonely", batch_size=5)))
+    assert batch["paper", "by", "lonely"].edge_index.size(1) == 3
+
+
+def test_settings_of_layer_neighbor_sampling_have_a_meaning():
+    data, typed = random_data(), random_hetero()
+    own = [{"sampler": "labor"}, {"batch_dependency": 4}]
+    for settings in own:
+        (name,) = settings
+        for loader, load in (
+            ("HGTLoader", lambda **more: edgecut.HGTLoader(typed, [2], "paper", **more)),
+            ("ShaDowKHopSampler", lambda **more: edgecut.ShaDowKHopSampler(data, 1, 2, **more)),
+        ):
+            with pytest.raises(ValueError, match=f"`{name}` is .*, but {loader} has no layer-neighbor sampling"):
+                load(**settings)
+    order = torch.utils.data.SequentialSampler(range(40))
+    assert len(list(edgecut.HGTLoader(typed, [2], "paper", sampler=order, batch_size=10))) == 4
+    for wrong, error in ((2.5, TypeError), (0, ValueError), (2**70, ValueError), (2**40, ValueError), (2**63, ValueError)):
+        with pytest.raises(error, match="`batch_dependency`"):
+            edgecut.NeighborLoader(data, [2], sampler="labor", batch_dependency=wrong)
+
+
+def test_seeds_have_64_bits():
+    data, typed = random_data(), random_hetero()
+    for load in (
+        lambda seed: edgecut.NeighborLoader(data, [2], seed=seed),
+        lambda seed: edgecut.LinkNeighborLoader(data, [2], seed=seed),
+        lambda seed: edgecut.HGTLoader(typed, [2], "paper", seed=seed),
+        lambda seed: edgecut.ShaDowKHopSampler(data, 1, 2, seed=seed),
+    ):
+        assert len(list(load(2**64 - 1))) > 0
+        for wrong, error in ((2**70, ValueError), (-1, ValueError), (2.5, TypeError)):
+            with pytest.raises(error, match="`seed`"):
+                load(wrong)

@@ -49,6 +49,8 @@ def test_features_are_those_of_the_dataset(dataset):
                 assert features.get_tensor_size(group_name=None, attr_name=name) == arrays[name].shape
                 index = torch.tensor([7, 299, 7, 0])
                 assert np.array_equal(features[TensorAttr(None, name, index)], arrays[name][index])
+                for one in (7, np.int64(7), torch.tensor(7), np.array(7)):
+                    assert np.array_equal(features.get_tensor(None, name, one), arrays[name][[7]])
                 assert np.array_equal(features.get_tensor(None, name, slice(5, 50, 3)), arrays[name][5:50:3])
                 mask = torch.arange(300) % 7 == 0
                 assert np.array_equal(features.get_tensor(None, name, mask), arrays[name][mask.numpy()])

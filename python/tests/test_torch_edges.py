@@ -1,6 +1,9 @@
 """Models over features, weights and times of edges: `train` beside PyTorch, and the layers beside those of PyG, forward and
 backward."""
 
+import csv
+import shutil
+
 import numpy as np
 import pytest
 from conftest import run
@@ -222,6 +225,228 @@ def test_a_model_for_links_reads_features_and_weights(typed_graph, tmp_path):
         assert_close(model.encode(x, edges, **values)["item"], np.load(next(out.glob("*.npy"))))
 
 
+PAYS = ("payer", "pays", "shop")
+PAYERS, SHOPS, THEFT_AT = 50, 12, 0.7
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory):
+    """Parts of a table of payments by their number, and the columns of the table."""
+    folder, random = tmp_path_factory.mktemp("payments"), np.random.default_rng(7)
+    pairs = random.permutation(PAYERS * SHOPS)[:400]
+    columns = {
+        "payer": [f"p{pair // SHOPS}" for pair in pairs],
+        "shop": [f"s{pair % SHOPS}" for pair in pairs],
+        "amount": random.random(400).round(4).tolist(),
+        "hour": (random.integers(0, 24, 400) / 24).round(4).tolist(),
+    }
+    columns["kind"] = ["theft" if amount > THEFT_AT else "honest" for amount in columns["amount"]]
+    rows = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values()))]
+    (folder / "payments.csv").write_text("\n".join(rows))
+    (folder / "graph.yaml").write_text(
+        """
+edges:
+  - relation: [payer, pays, shop]
+    files: payments.csv
+    source_id_col: payer
+    dest_id_col: shop
+    features: [{feature_col: amount}, {feature_col: hour}]
+    labels: [{task_type: classification, label_col: kind, split_pct: [0.6, 0.2, 0.2]}]
+"""
+    )
+    parts = {}
+    for number in (1, 3):
+        parts[number] = folder / f"parts-{number}"
+        named = ("--conf", folder / "graph.yaml", "--dataset", "payments", "--num-partitions", number)
+        run("partition-graph", *named, "--output-dir", parts[number], "--add-reverse-edges")
+    return parts, columns
+
+
+def arrays_of(ids, columns):
+    """Return the payments as pairs of ids in the dataset, and the features of each of them."""
+    ends = np.array([[ids[name][text] for text in columns[name]] for name in ("payer", "shop")])
+    features = np.array([columns["amount"], columns["hour"]], np.float32).T
+    return torch.from_numpy(ends), torch.from_numpy(features)
+
+
+def train_edge(parts, file, *flags):
+    common = ("--num-neighbors=-1,-1", "--hidden-channels", 8, "--dropout", 0, "--batch-size", 1000, "--num-epochs", 1)
+    run("train", "edge", "--dataset-root-dir", parts, *common, "--save-model", file, *flags)
+
+
+def predicted(parts, file, out, output, *flags):
+    """Return the values of all payments by their ends, the names of their classes, and the ids of the dataset by table id."""
+    more = ("--edges", "all", "--output", output, "--format", "csv", "--out", out, *flags)
+    run("train", "predict", "--dataset-root-dir", parts, "--load-model", file, *more)
+    found, names, ids = {}, {}, {"payer": {}, "shop": {}}
+    for path in sorted(out.glob("*.csv")):
+        for row in csv.DictReader(path.read_text().splitlines()):
+            ends = row.pop("src"), row.pop("dst")
+            ids["payer"][ends[0]], ids["shop"][ends[1]] = int(row.pop("src_id")), int(row.pop("dst_id"))
+            names[ends] = row.pop("class_name", None)
+            found[ends] = [float(value) for value in row.values()]
+    return found, names, ids
+
+
+@pytest.mark.parametrize("num_parts", [1, 3])
+@pytest.mark.parametrize("decoder", ["mlp", "dot", "bilinear"])
+@pytest.mark.parametrize("features", [(), ("--no-edge-features",)], ids=["features", "none"])
+def test_models_for_edges_compute_the_same(payments, tmp_path, num_parts, decoder, features):
+    parts, columns = payments
+    file, again = tmp_path / "model.safetensors", tmp_path / "again.safetensors"
+    chosen = ("--threshold", "best-f1", "--calibrate", "--target-edges", "include")
+    train_edge(parts[num_parts], file, "--decoder", decoder, "--lr", 0.05, *chosen, *features)
+    store = edgecut.open(parts[num_parts])
+    model = edgecut.torch.load_model(file, store).eval()
+    assert model.decision.class_names == ["honest", "theft"] and len(model.decision.thresholds) == 1
+    _, _, ids = predicted(parts[num_parts], file, tmp_path / "ids", "logit")
+    edges, attr = arrays_of(ids, columns)
+    edge_index = {PAYS: edges, ("shop", "rev_pays", "payer"): edges.flip(0)}
+    edge_attr = dict.fromkeys(edge_index, attr)
+    rows = dict(zip(zip(columns["payer"], columns["shop"]), range(400)))
+    with torch.no_grad():
+        logits = model({}, edge_index, edges, edge_label_attr=attr, edge_attr=edge_attr)
+    edgecut.torch.save_model(model, again)
+    for saved in (file, again):
+        for output, values in {
+            "logit": logits,
+            "probability": model.decision.probabilities(logits),
+            "class": model.decision.predictions(logits),
+        }.items():
+            found, names, _ = predicted(parts[num_parts], saved, tmp_path / f"{saved.stem}-{output}", output)
+            assert found.keys() == rows.keys()
+            expected = values.view(400, -1)[[rows[ends] for ends in found]]
+            assert_close(list(found.values()), expected)
+            if output == "class":
+                assert {ends: model.decision.class_names[int(of_edge[0])] for ends, of_edge in found.items()} == names
+
+
+def test_numbers_of_edges_of_one_type_compute_the_same(graph, tmp_path):
+    """The model reads features of nodes, and times and weights of the edges that carry messages."""
+    folder, file, again = tmp_path / "graph", tmp_path / "model.safetensors", tmp_path / "again.safetensors"
+    shutil.copytree(graph, folder)
+    random = np.random.default_rng(4)
+    write(folder, "edge_target", random.standard_normal((EDGES, 2)).astype(np.float32))
+    for at, name in enumerate(("edge_train_idx", "edge_val_idx", "edge_test_idx")):
+        write(folder, name, np.arange(EDGES)[at::3])
+    for name in ("y", "train_idx", "val_idx", "test_idx"):
+        (folder / f"{name}.npy").unlink()
+    train_edge(folder, file, "--loss", "huber", "--target-edges", "include", "--edge-weights", "--lr", 0.05)
+    with edgecut.open(folder) as store:
+        model = edgecut.torch.load_model(file, store).eval()
+    assert (model.decision.kind, model.decision.number, model.decision.loss) == ("numbers", 2, "huber")
+    edges, attr = array(folder, "edge_index"), array(folder, "edge_attr")
+    with torch.no_grad():
+        values = {"edge_attr": attr, "edge_weight": array(folder, "edge_weight")}
+        outputs = model(array(folder, "x"), edges, edges, edge_label_attr=attr, **values)
+    edgecut.torch.save_model(model, again)
+    for saved in (file, again):
+        out = tmp_path / f"{saved.stem}-out"
+        more = ("--edges", "all", "--output", "prediction", "--format", "csv", "--out", out)
+        run("train", "predict", "--dataset-root-dir", folder, "--load-model", saved, *more)
+        rows = [row for path in sorted(out.glob("*.csv")) for row in csv.DictReader(path.read_text().splitlines())]
+        found = sorted([int(row.pop("src_id")), int(row.pop("dst_id")), *map(float, row.values())] for row in rows)
+        expected = sorted([*pair, *values] for pair, values in zip(edges.T.tolist(), outputs.tolist()))
+        assert_close(found, expected)
+
+
+def test_batches_for_edges_leave_out_the_messages_of_their_edges(payments, tmp_path):
+    parts, columns = payments
+    file = tmp_path / "model.safetensors"
+    train_edge(parts[3], file, "--lr", 0.05)
+    expected, _, ids = predicted(parts[3], file, tmp_path / "out", "logit", "--batch-size", 50)
+    edges, attr = arrays_of(ids, columns)
+    with edgecut.open(parts[1]) as store:
+        model = edgecut.torch.load_model(file, store).eval()
+        loader = edgecut.LinkNeighborLoader(store, [-1, -1], (PAYS, edges), disjoint=True, batch_size=50)
+        for batch in loader:
+            of_batch = {name: batch[name].edge_attr for name in batch.edge_types if "edge_attr" in batch[name]}
+            at = batch[PAYS].input_id
+            ids = {name: batch[name].n_id for name in batch.node_types}
+            with torch.no_grad():
+                found = model(
+                    {}, batch.edge_index_dict, batch[PAYS].edge_label_index, ids, edge_label_attr=attr[at], edge_attr=of_batch
+                )
+            assert_close(found, [expected[columns["payer"][i], columns["shop"][i]] for i in at])
+
+
+@pytest.mark.parametrize("decoder", ["mlp", "dot", "bilinear"])
+def test_steps_of_models_for_edges_are_those_of_pytorch(payments, tmp_path, decoder):
+    parts, columns = payments
+    file, stepped, again = (tmp_path / f"{name}.safetensors" for name in ("model", "stepped", "again"))
+    flags = ("--decoder", decoder, "--target-edges", "include", "--model", "gatv2", "--heads", 2)
+    train_edge(parts[1], file, *flags, "--lr", 0.05)
+    model = edgecut.torch.load_model(file, edgecut.open(parts[1]))
+    sgd = ("--optimizer", "sgd", "--momentum", 0, "--lr", 1, "--nproc-per-node", 2)
+    train_edge(parts[1], stepped, *flags, *sgd, "--init-from", file)
+    _, _, ids = predicted(parts[1], file, tmp_path / "ids", "logit")
+    edges, attr = arrays_of(ids, columns)
+    edge_index = {PAYS: edges, ("shop", "rev_pays", "payer"): edges.flip(0)}
+    logits = model({}, edge_index, edges, edge_label_attr=attr, edge_attr=dict.fromkeys(edge_index, attr))
+    labels = torch.tensor([int(kind == "theft") for kind in columns["kind"]])
+    of_part = parts[1] / "part_0"
+    splits = np.load(of_part / "edges" / "payer__pays__shop" / "splits.npy")
+    indptr, indices = (np.load(of_part / "edges" / "payer__pays__shop" / f"{name}.npy") for name in ("indptr", "indices"))
+    originals = {name: np.load(of_part / "nodes" / name / "original_ids.npy") for name in ("payer", "shop")}
+    src, dst = originals["payer"][indices], originals["shop"][np.repeat(np.arange(len(indptr) - 1), np.diff(indptr).astype(np.int64))]
+    numbers = {ends: number for number, ends in enumerate(map(tuple, edges.T.tolist()))}
+    rows = torch.tensor([numbers[ends] for ends in zip(src.tolist(), dst.tolist())])
+    training = rows[torch.from_numpy(splits == 0)]
+    assert 200 < len(training) < 300
+    F.cross_entropy(logits[training], labels[training]).backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter -= parameter.grad
+    edgecut.torch.save_model(model, again)
+    found, expected = load_file(stepped), load_file(again)
+    compared = [name for name in found if not name.startswith("embeddings.")]
+    assert compared == [name for name in expected if not name.startswith("embeddings.")]
+    for name in compared:
+        assert_close(found[name], expected[name])
+
+
+def test_thresholds_and_temperatures_decide():
+    logits = torch.tensor([[1.0, 2.0], [1.0, 1.2], [2.0, 1.0], [float("nan"), 1.0]])
+    two = edgecut.torch.Decision("node", kind="classes", number=2, temperature=2.0, thresholds=[0.2])
+    assert two.predictions(logits).tolist() == [1, 0, 0, -1]
+    assert edgecut.torch.Decision("node", number=2).predictions(logits).tolist() == [1, 1, 0, -1]
+    torch.testing.assert_close(two.probabilities(logits[:3]), (logits[:3] / 2).softmax(dim=1))
+    labels = edgecut.torch.Decision("node", kind="labels", number=2, temperature=0.5, thresholds=[3.0, 2.0])
+    assert labels.predictions(logits[:3]).tolist() == [[0, 1], [0, 1], [1, 0]]
+    torch.testing.assert_close(labels.probabilities(logits[:3]), (logits[:3] * 2).sigmoid())
+    for decision in (two, labels, edgecut.torch.Decision("link", kind=None)):
+        assert edgecut.torch.Decision.from_json(decision.to_json()) == decision
+    numbers = edgecut.torch.Decision("graph", loss="mse", kind="numbers", number=2)
+    assert numbers.predictions(logits) is logits
+    with pytest.raises(ValueError, match="have no probabilities"):
+        numbers.probabilities(logits)
+
+
+def test_classes_of_other_tables_are_refused(payments, tmp_path):
+    parts, _ = payments
+    file = tmp_path / "model.safetensors"
+    train_edge(parts[1], file, "--no-edge-features")
+    model = edgecut.torch.load_model(file)
+    assert model.decision.class_names is None
+    with pytest.raises(ValueError, match="the model reads the features of the edges|must have the shape"):
+        train_edge(parts[1], file)
+        edgecut.torch.load_model(file).decode(torch.zeros(2, 8), torch.zeros(2, 8))
+    other = tmp_path / "other"
+    other.mkdir()
+    table = (parts[1].parent / "payments.csv").read_text().replace("honest", "good")
+    (other / "payments.csv").write_text(table)
+    (other / "graph.yaml").write_text((parts[1].parent / "graph.yaml").read_text())
+    named = ("--conf", other / "graph.yaml", "--dataset", "payments", "--num-partitions", 1)
+    run("partition-graph", *named, "--output-dir", other / "parts", "--add-reverse-edges")
+    with edgecut.open(other / "parts") as store:
+        assert store.class_names("payer__pays__shop") == ["good", "theft"] and store.class_names("shop") is None
+        with pytest.raises(ValueError, match="`name` is 'cash': choose from payer, shop, payer__pays__shop"):
+            store.class_names("cash")
+        with pytest.raises(ValueError, match="the classes of payer__pays__shop are not those of its training"):
+            edgecut.torch.load_model(file, store)
+
+
 def test_batches_of_a_loader_have_the_values_of_edges(graph, tmp_path):
     file = tmp_path / "model.safetensors"
     flags = ("--model", "sage", "--edge-weights", *TIMES)
@@ -238,6 +463,18 @@ def test_batches_of_a_loader_have_the_values_of_edges(graph, tmp_path):
             found = model(batch.x, batch.edge_index, *numbers, **of_batch)
             expected = model(*arguments, **values)[batch.n_id[: batch.batch_size]]
         assert_close(found, expected)
+
+
+def test_probabilities_of_nodes_are_calibrated_as_in_predictions(graph, tmp_path):
+    file, out = tmp_path / "model.safetensors", tmp_path / "out"
+    train(graph, "--model", "sage", "--no-edge-features", "--num-epochs", 2, "--calibrate", "--save-model", file)
+    model = edgecut.torch.load_model(file, edgecut.open(graph)).eval()
+    assert model.decision.kind == "classes" and model.decision.temperature != 1.0 and model.decision.class_names is None
+    more = ("--load-model", file, "--output", "probability", "--format", "npy", "--out", out)
+    run("train", "predict", "--dataset-root-dir", graph, *more)
+    with torch.no_grad():
+        logits = model(array(graph, "x"), array(graph, "edge_index"))
+    assert_close(model.decision.probabilities(logits), np.load(next(out.glob("*.npy"))))
 
 
 def test_values_of_edges_that_are_missing_or_of_another_shape_are_named(graph, tmp_path):

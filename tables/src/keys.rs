@@ -4,6 +4,28 @@ use edgecut_graph::suggestion;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
+/// Keys of GSProcessing's configurations, and what this form has in their place.
+const GSPROCESSING: &[(&str, &str)] = &[
+    ("graph", "nodes and edges at the top"),
+    ("data", "files and format"),
+    ("column", "node_id_col, feature_col or label_col"),
+    ("type", "node_type, relation or task_type"),
+    ("source", "source_id_col"),
+    ("dest", "dest_id_col"),
+    ("transformation", "transform"),
+    ("kwargs", "its entries beside the name of the transform"),
+    ("split_rate", "split_pct"),
+];
+
+/// Returns what to write for each key of GSProcessing's configurations.
+pub(crate) fn gsprocessing_keys() -> String {
+    let mut texts = Vec::new();
+    for (theirs, ours) in GSPROCESSING {
+        texts.push(format!("{theirs} as {ours}"));
+    }
+    texts.join("; ")
+}
+
 /// A value and its path in the configuration, such as `nodes[1].features[0].transform`.
 pub(crate) struct Item<'a> {
     pub(crate) path: String,
@@ -75,11 +97,13 @@ impl<'a> Item<'a> {
         Item { path: format!("{}[{at}]", self.path), value }
     }
 
-    /// Returns the text, which is not empty.
+    /// Returns the text, which is not empty. A number or a truth value is its text, so that `label_col: 1` needs no quotes.
     pub(crate) fn text(&self) -> Result<String, String> {
         match self.value {
             Value::String(text) if text.is_empty() => self.wrong("it is empty"),
             Value::String(text) => Ok(text.clone()),
+            Value::Number(number) => Ok(number.to_string()),
+            Value::Bool(value) => Ok(value.to_string()),
             _ => self.expected("a text"),
         }
     }
@@ -171,8 +195,12 @@ impl<'a> Object<'a> {
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), String> {
         let Some(key) = self.fields.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
         let path = self.path_of(key);
+        let known_here = known.join(", ");
+        if let Some((_, ours)) = GSPROCESSING.iter().find(|(theirs, _)| theirs == key) {
+            return Err(format!("{path}: it is a key of GSProcessing: write {ours}. Known keys here: {known_here}"));
+        }
         let hint = suggestion(key, known.iter().copied());
-        Err(format!("{path}: unknown key{hint}. Known keys here: {}", known.join(", ")))
+        Err(format!("{path}: unknown key{hint}. Known keys here: {known_here}"))
     }
 
     fn path_of(&self, key: &str) -> String {

@@ -102,8 +102,8 @@ fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
         ("/nodes/0/files", json!("absent.csv"), Refused("nodes[0].files: there is no file")),
         ("/nodes/0/format", json!({"name": "csv", "separator": ","}), TrainingEdges(4)),
         ("/nodes/0/format", named("parquet"), Refused("n.csv")),
-        ("/nodes/0/format", named("hdf5"), Refused("HDF5 is not supported. Convert the file in Python")),
-        ("/nodes/0/format", named("json"), Refused("tables in JSON are not supported. Convert the file in Python")),
+        ("/nodes/0/format", named("hdf5"), Refused("hdf5 is not read. `python -m edgecut.convert CONF OUT` converts")),
+        ("/nodes/0/format", named("json"), Refused("json is not read. `python -m edgecut.convert CONF OUT` converts")),
         ("/edges/0/relation", json!(["n", "to"]), Refused("expected a source type, a relation and a destination type")),
         ("/edges/0/files", json!("more/*.csv"), TrainingEdges(4)),
         ("/edges/0/files", json!(["more/e-1.csv"]), TrainingEdges(2)),
@@ -177,7 +177,18 @@ fn each_key_of_gconstruct_is_accepted_or_refused_for_a_reason() {
         (HELD_OUT, json!([{"task_type": "classification", "label_col": "w"}]), TrainingEdges(4)),
         (HELD_OUT, json!([{"task_type": "regression", "label_col": "w"}]), TrainingEdges(4)),
         (HELD_OUT, json!([{"task_type": "reconstruct_edge_feat"}]), NotSupported("the task reconstruct_edge_feat")),
-        // Keys of other versions.
+        // Keys of other versions, and of GSProcessing.
+        (
+            "/version",
+            json!("gsprocessing-v1.0"),
+            Refused("Write the keys of GSProcessing in its form: graph as nodes and edges at the top; data as"),
+        ),
+        ("/graph", json!({}), Refused("graph: it is a key of GSProcessing: write nodes and edges at the top")),
+        ("/nodes/0/data", json!({}), Refused("nodes[0].data: it is a key of GSProcessing: write files and format")),
+        ("/edges/0/source", json!({}), Refused("it is a key of GSProcessing: write source_id_col")),
+        ("/edges/0/relation", json!({"type": "to"}), Refused("GSProcessing's form; write the source type")),
+        (NODES, json!([{"column": "x"}]), Refused("write node_id_col, feature_col or label_col")),
+        (LABELS, label(json!({"split_rate": {"train": 1}})), Refused("write split_pct")),
         ("/is_homogeneous", json!(true), Refused("is_homogeneous")),
         ("/nodes/0/nodes_id_col", json!("id"), Refused("node_id_col")),
     ];
@@ -219,4 +230,71 @@ fn check(folder: &Folder, conf: &Value, outcome: Outcome) -> Result<(), String> 
         Ok(graph) => Err(format!("no warning but {:?}", graph.warnings)),
         Err(error) => Err(format!("not skipped: {error}")),
     }
+}
+
+#[test]
+fn all_keys_that_are_refused_are_told_at_once() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id,x,y\na,1,0\nb,2,1\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let mut conf = base();
+    set(&mut conf, "/nodes/0/format", named("hdf5"));
+    set(
+        &mut conf,
+        "/nodes/0/features",
+        json!([{"feature_col": "x", "transform": {"name": "bert_hf"}}, {"feature_name": "x"}]),
+    );
+    set(&mut conf, "/edges/0/files", Value::Null);
+    for unsupported in [Unsupported::Error, Unsupported::Skip] {
+        let why = read(&folder, &conf, unsupported).err().expect("an error").to_string();
+        let lines: Vec<&str> = why.lines().collect();
+        assert!(lines[0].ends_with("4 keys cannot be used:"), "{why}");
+        for (line, words) in lines[1..].iter().zip([
+            "  nodes[0].features[1].feature_col: it is missing",
+            "  nodes[0].format.name: hdf5 is not read",
+            "  edges[0].files: it is missing",
+            "  nodes[0].features[0].transform: the transform bert_hf runs a language model",
+        ]) {
+            assert!(line.starts_with(words), "{why}");
+        }
+    }
+    let mut conf = base();
+    set(
+        &mut conf,
+        "/nodes/0/features",
+        json!([{"feature_col": "x", "feature_name": "train_mask"}, {"feature_col": "x", "transform": {"name": "tabular"}}]),
+    );
+    let why = read(&folder, &conf, Unsupported::Error).err().expect("an error").to_string();
+    assert!(
+        why.contains("2 keys cannot be used") && why.contains("masks as features") && why.contains("tabular"),
+        "{why}"
+    );
+}
+
+#[test]
+fn scalars_of_yaml_are_texts_where_texts_are_expected() {
+    let folder = Folder::new();
+    folder.write("n.csv", "no,y,1,007,on\na,1,2,red,4\nb,0,4,blue,5\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    folder.write(
+        "graph.yaml",
+        "nodes:
+  - node_type: n
+    files: n.csv
+    node_id_col: no
+    features:
+      - {feature_col: 1}
+      - {feature_col: [1, on], feature_name: true}
+      - {feature_col: 007, transform: {name: to_categorical}}
+    labels:
+      - {task_type: classification, label_col: y}
+edges:
+  - {relation: [n, to, n], files: e.csv, source_id_col: s, dest_id_col: d}
+",
+    );
+    let options = TableOptions::default();
+    let graph = read_tables(&folder.path("graph.yaml"), "g", &options).expect("a graph");
+    let nodes = &graph.dataset.node_types[0];
+    assert_eq!((nodes.num_nodes, nodes.num_classes), (2, 2));
+    assert_eq!(nodes.features.as_ref().map(|features| features.dim()), Some(5));
 }

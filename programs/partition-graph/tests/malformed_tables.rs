@@ -359,8 +359,8 @@ const CASES: &[(&str, Change, &str)] = &[
     ("unknown key", Replace("graph.json", "time_col", "tyme_col"), "graph.json: nodes[0].tyme_col: unknown key"),
     (
         "wrong type",
-        Replace("graph.json", "\"t\"", "7"),
-        "graph.json: nodes[0].time_col: expected a text, found the number 7",
+        Replace("graph.json", "\"t\"", "[7]"),
+        "graph.json: nodes[0].time_col: expected a text, found a list",
     ),
     (
         "missing key",
@@ -413,7 +413,7 @@ const CASES: &[(&str, Change, &str)] = &[
     (
         "HDF5",
         Replace("graph.json", "\"nodes.csv\"", "\"nodes.h5\", \"format\": {\"name\": \"hdf5\"}"),
-        "nodes[0].format.name: HDF5 is not supported. Convert the file in Python",
+        "nodes[0].format.name: hdf5 is not read. `python -m edgecut.convert CONF OUT` converts",
     ),
     (
         "version",

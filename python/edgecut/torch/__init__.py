@@ -20,8 +20,9 @@ except ImportError as error:
     raise ImportError(f"edgecut.torch needs PyTorch, PyG and safetensors: {install} ({error})") from error
 
 from .blocks import Block, blocks
-from .link_model import LinkModel
+from .decision import Decision
+from .link_model import EdgeModel, LinkModel
 from .model_file import load_model, save_model
 from .network import ConvStack, GraphNet, RelationalNet
 
-__all__ = ["Block", "ConvStack", "GraphNet", "LinkModel", "RelationalNet", "blocks", "load_model", "save_model"]
+__all__ = ["Block", "ConvStack", "Decision", "EdgeModel", "GraphNet", "LinkModel", "RelationalNet", "blocks", "load_model", "save_model"]

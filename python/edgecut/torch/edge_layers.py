@@ -105,12 +105,12 @@ class EdgeAggregation(torch.nn.Module):
 
 
 class EdgeRgcn(torch.nn.Module):
-    """An R-GCN whose means are over the rows of neighbors and the features of edges, with the weights of edges.
+    """An ``RGCNConv`` over the nodes of all types, whose means are also over the features of edges, with their weights.
 
     Parameters
     ----------
     conv : RGCNConv
-        The parameters without features of edges.
+        The parameters besides the weights of features of edges.
     ends : list of tuple of int
         The node types of the sources and the destinations of each edge type.
     edge_dims : list of int

@@ -119,9 +119,8 @@ class LayerFactory:
             known["block-diagonal"] = {"num_blocks": sizes.get("num_blocks")}
             if decomposition not in known:
                 raise ValueError(f"`decomposition` of an R-GCN is {decomposition!r}: choose from {', '.join(known)}")
-            made: torch.nn.Module = _Rgcn(channels, self.ends, known[decomposition])
-            if has_values:
-                made = EdgeRgcn(made.conv, self.ends, edge_dims)
+            conv = RGCNConv(channels, channels, len(self.ends), **known[decomposition])
+            made: torch.nn.Module = EdgeRgcn(conv, self.ends, edge_dims)
         else:
             ends = enumerate(self.ends)
             messages = [self._message(channels, src != dst, self.edges[relation]) for relation, (src, dst) in ends]
@@ -236,33 +235,3 @@ def _apply(conv: torch.nn.Module, x: Tensor | tuple[Tensor, Tensor], block: Bloc
     if block.edge_attr is None:
         return conv(x, block.edge_index)
     return conv(x, block.edge_index, block.edge_attr)
-
-
-class _Rgcn(torch.nn.Module):
-    """An ``RGCNConv`` over the nodes of all types, which are numbered type by type."""
-
-    def __init__(self, channels: int, ends: list[tuple[int, int]], sizes: dict[str, int]) -> None:
-        super().__init__()
-        self.conv = RGCNConv(channels, channels, len(ends), **sizes)
-        self.ends = ends
-
-    def forward(self, rows: list[Tensor], blocks: Blocks) -> dict[int, Tensor]:
-        starts = [0]
-        for of_type in rows:
-            starts.append(starts[-1] + len(of_type))
-        joined, types = [], []
-        for relation, ((src, dst), block) in enumerate(zip(self.ends, blocks)):
-            if block is not None:
-                edge_index = block.edge_index
-                joined.append(edge_index + edge_index.new_tensor([[starts[src]], [starts[dst]]]))
-                types.append(edge_index.new_full((edge_index.size(1),), relation))
-        if joined:
-            edge_index, edge_type = torch.cat(joined, dim=1), torch.cat(types)
-        else:
-            edge_index = torch.empty(2, 0, dtype=torch.long, device=rows[0].device)
-            edge_type = edge_index[0]
-        output = self.conv(torch.cat(rows), edge_index, edge_type)
-        return {number: output[starts[number] : starts[number + 1]] for number in sorted({dst for _, dst in self.ends})}
-
-    def named_tensors(self, before: str) -> NamedTensors:
-        yield from tensors_of(self.conv, f"{before}conv.rgcn.")

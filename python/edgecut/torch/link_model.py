@@ -1,4 +1,4 @@
-"""Models that score pairs of nodes."""
+"""Models for pairs of nodes: scores of possible edges, and outputs of edges."""
 
 from __future__ import annotations
 
@@ -6,16 +6,49 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from .convs import NamedTensors
+from .convs import NamedTensors, tensors_of
+from .decision import Decision
 from .network import RelationalNet
 from .settings import Settings
 
-__all__ = ["LinkModel"]
+__all__ = ["EdgeModel", "LinkModel", "PairModel"]
 
 
-class LinkModel(torch.nn.Module):
+class PairModel(torch.nn.Module):
+    """An encoder of nodes and a decoder of their pairs."""
+
+    def __init__(
+        self, config: dict[str, Any], num_nodes: Mapping[str, int] | None, pyg_layers: list[dict[str, Any]] | None, what: str
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.settings = Settings(config, what)
+        self.encoder = RelationalNet(self.settings["encoder"], num_nodes, pyg_layers)
+        self.pyg_layers = pyg_layers
+        self.decision: Decision | None = None
+        self.trained_on: str | None = None
+
+    def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
+        """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
+        return self.encoder(x, edge_index, n_id, **values)
+
+    def _ends(self, rows: Any, edge_label_index: Tensor, edge_type: int) -> tuple[Tensor, Tensor]:
+        """Return the rows of the sources and of the destinations of some edges."""
+        src, dst = rows, rows
+        if not self.encoder.is_homogeneous:
+            src_type, _, dst_type = self.encoder.edge_types[edge_type]
+            src, dst = rows[src_type], rows[dst_type]
+        return src[edge_label_index[0]], dst[edge_label_index[1]]
+
+    def named_embeddings(self) -> NamedTensors:
+        """Return the embeddings by their names in a file."""
+        yield from self.encoder.named_embeddings()
+
+
+class LinkModel(PairModel):
     """An encoder of nodes and a decoder of their pairs, as ``train link`` trains it.
 
     Parameters
@@ -48,11 +81,8 @@ class LinkModel(torch.nn.Module):
         num_nodes: Mapping[str, int] | None = None,
         pyg_layers: list[dict[str, Any]] | None = None,
     ) -> None:
-        super().__init__()
-        self.config = config
-        settings = Settings(config, "model for links")
-        self.encoder = RelationalNet(settings["encoder"], num_nodes, pyg_layers)
-        self.pyg_layers = pyg_layers
+        super().__init__(config, num_nodes, pyg_layers, "model for links")
+        settings = self.settings
         self.decoder, values = _decoder(settings["decoder"])
         self.decoder_settings = values
         settings.finish()
@@ -66,10 +96,6 @@ class LinkModel(torch.nn.Module):
             for name, columns in _MLP:
                 weight = torch.empty(channels, columns or channels)
                 self.register_parameter(name, torch.nn.Parameter(torch.nn.init.xavier_uniform_(weight)))
-
-    def encode(self, x: Any, edge_index: Any, n_id: Any = None, **values: Any) -> Any:
-        """Return the rows of the nodes. The arguments are those of :meth:`RelationalNet.forward`."""
-        return self.encoder(x, edge_index, n_id, **values)
 
     def decode(self, src: Tensor, dst: Tensor, edge_type: int = 0) -> Tensor:
         """Return the score of each pair, whose sigmoid is the probability of an edge.
@@ -90,12 +116,7 @@ class LinkModel(torch.nn.Module):
         """Return the scores of the edges ``edge_label_index`` of one edge type. See :meth:`encode` for ``x``,
         ``edge_index``, ``n_id`` and the values of edges."""
         rows = self.encode(x, edge_index, n_id, **values)
-        if self.encoder.is_homogeneous:
-            src, dst = rows, rows
-        else:
-            src_type, _, dst_type = self.encoder.edge_types[edge_type]
-            src, dst = rows[src_type], rows[dst_type]
-        return self.decode(src[edge_label_index[0]], dst[edge_label_index[1]], edge_type)
+        return self.decode(*self._ends(rows, edge_label_index, edge_type), edge_type)
 
     def named_tensors(self) -> NamedTensors:
         """Return the tensors of the model by their names in a file. They share memory with the parameters."""
@@ -106,9 +127,120 @@ class LinkModel(torch.nn.Module):
             for name, _ in _MLP:
                 yield f"decoder.{name}", getattr(self, name).detach().T
 
-    def named_embeddings(self) -> NamedTensors:
-        """Return the embeddings by their names in a file."""
-        yield from self.encoder.named_embeddings()
+
+class EdgeModel(PairModel):
+    """An encoder of nodes and a decoder of edges between them, as ``train edge`` trains it.
+
+    Parameters
+    ----------
+    config : dict
+        The settings, as the file of a model stores them: ``encoder``, the settings of a :class:`RelationalNet` without
+        outputs, ``edge_type``, ``edge_decoder``, ``edge_feature_dim``, ``num_outputs``, ``target_edges`` and
+        ``reverse_types``.
+    num_nodes : dict of str to int, optional
+        The number of nodes of each node type without features.
+    pyg_layers : list of dict, optional
+        The layers of the encoder, see :class:`RelationalNet`.
+
+    Attributes
+    ----------
+    encoder : RelationalNet
+        The encoder.
+    decoder : torch.nn.ModuleDict
+        The layers of the decoder by their names in a file.
+    edge_type : int
+        The position of the type of the edges among those of the encoder.
+    decision : Decision or None
+        The way from outputs to probabilities and classes.
+    trained_on : str or None
+        As for :class:`RelationalNet`.
+    config : dict
+        The settings.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        num_nodes: Mapping[str, int] | None = None,
+        pyg_layers: list[dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(config, num_nodes, pyg_layers, "model for edges")
+        settings = self.settings
+        self.edge_type: int = settings["edge_type"]
+        self.feature_dim: int = settings["edge_feature_dim"]
+        self.kind = settings.choice("edge_decoder", ("mlp", "dot", "bilinear"))
+        outputs = settings.positive("num_outputs")
+        # They choose the messages, which the program has chosen by the edges that it passes.
+        settings["target_edges"], settings["reverse_types"]
+        settings.finish()
+        channels = self.encoder.config["hidden_channels"]
+        self.decoder = torch.nn.ModuleDict()
+        if self.kind == "mlp":
+            self.decoder["hidden"] = torch.nn.Linear(3 * channels + self.feature_dim, channels)
+            self.decoder["output"] = torch.nn.Linear(channels, outputs)
+        elif self.kind == "dot":
+            self.decoder["output"] = torch.nn.Linear(channels + self.feature_dim, outputs)
+        else:
+            # The matrices of all outputs, one below the other.
+            self.decoder["pairs"] = torch.nn.Linear(channels, outputs * channels, bias=False)
+            self.bias = torch.nn.Parameter(torch.zeros(outputs))
+            if self.feature_dim > 0:
+                self.decoder["features"] = torch.nn.Linear(self.feature_dim, outputs)
+
+    def decode(self, src: Tensor, dst: Tensor, edge_label_attr: Tensor | None = None) -> Tensor:
+        """Return the outputs of each edge, with the shape [edges, outputs].
+
+        Parameters
+        ----------
+        src, dst : Tensor
+            The rows of the sources and of the destinations, with the shape [edges, channels].
+        edge_label_attr : Tensor, optional
+            The features of the edges themselves, for a model that reads them.
+        """
+        features = []
+        if self.feature_dim > 0:
+            shape = None if edge_label_attr is None else tuple(edge_label_attr.shape)
+            if shape != (len(src), self.feature_dim):
+                expected = [len(src), self.feature_dim]
+                raise ValueError(f"the model reads the features of the edges: `edge_label_attr` must have the shape {expected}, not {shape}")
+            features.append(edge_label_attr)
+        if self.kind == "bilinear":
+            queries = self.decoder["pairs"](src).unflatten(1, (len(self.bias), -1))
+            output = (queries * dst.unsqueeze(1)).sum(dim=2) + self.bias
+            return output + self.decoder["features"](*features) if features else output
+        both = [src * dst, *features]
+        if self.kind == "dot":
+            return self.decoder["output"](torch.cat(both, dim=1))
+        hidden = torch.relu(self.decoder["hidden"](torch.cat([src, dst, *both], dim=1)))
+        return self.decoder["output"](F.dropout(hidden, self.encoder.dropout, self.training))
+
+    def forward(
+        self,
+        x: Any,
+        edge_index: Any,
+        edge_label_index: Tensor,
+        n_id: Any = None,
+        *,
+        edge_label_attr: Tensor | None = None,
+        **values: Any,
+    ) -> Tensor:
+        """Return the outputs of the edges ``edge_label_index``, whose features are ``edge_label_attr``.
+
+        See :meth:`encode` for the other arguments. A model of ``--target-edges exclude`` was trained on messages over other
+        edges only, as a ``LinkNeighborLoader`` with ``exclude_seed_edges=True`` samples them.
+        """
+        rows = self.encode(x, edge_index, n_id, **values)
+        return self.decode(*self._ends(rows, edge_label_index, self.edge_type), edge_label_attr)
+
+    def named_tensors(self) -> NamedTensors:
+        """Return the tensors of the model by their names in a file. They share memory with the parameters."""
+        yield from self.encoder.named_tensors("encoder.")
+        for name, layer in self.decoder.items():
+            if name == "pairs":
+                yield "decoder.weight", layer.weight.detach()
+                yield "decoder.bias", self.bias.detach()
+            else:
+                yield from tensors_of(layer, f"decoder.{name}.")
 
 
 # The weights of the MLP, and their columns if these are not the channels.

@@ -15,15 +15,16 @@ from torch import Tensor
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 from ..store import Store
+from .decision import Decision, read_decision
 from .embeddings import PREFIX, check_nodes, read_embeddings
 from .from_pyg import from_pyg
-from .link_model import LinkModel
+from .link_model import EdgeModel, LinkModel, PairModel
 from .network import ConvStack, GraphNet, Network, RelationalNet
 from .settings import current
 
 __all__ = ["load_model", "save_model"]
 
-Model = Network | LinkModel
+Model = Network | PairModel
 
 _FORMAT = {"format": "edgecut-model", "version": "1"}
 _PYG_LAYERS = "pyg_layers"
@@ -32,8 +33,9 @@ _PYG_LAYERS = "pyg_layers"
 def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Model:
     """Return the model of a file that ``train --save-model`` or :func:`save_model` has written.
 
-    Its layers are those of PyG, and its outputs those of ``train predict --output logit``. It is in training mode like
-    every new module: call ``eval()`` before a prediction.
+    Its layers are those of PyG, and its outputs those of ``train predict --output logit``. Its ``decision`` computes
+    probabilities and classes, with the threshold and the temperature of the file. It is in training mode like every new
+    module: call ``eval()`` before a prediction.
 
     Parameters
     ----------
@@ -41,12 +43,13 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
         The file. The embeddings of node types without features are in a folder beside it.
     store : Store, optional
         The graph to use the model on. Embeddings are found by ``n_id``, so its nodes with embeddings must be those of the
-        training, in the same order.
+        training, in the same order. Its tables name the classes.
 
     Returns
     -------
-    ConvStack, RelationalNet, LinkModel or GraphNet
-        A model for nodes of a homogeneous graph, for nodes of typed or encoded graphs, for links, or for whole graphs.
+    ConvStack, RelationalNet, LinkModel, EdgeModel or GraphNet
+        A model for nodes of a homogeneous graph, for nodes of typed or encoded graphs, for links, for edges, or for whole
+        graphs.
 
     Raises
     ------
@@ -54,7 +57,7 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
         If the file, or one with embeddings, does not exist.
     ValueError
         If the file is damaged, or is not a model of this version, or if its embeddings belong to other nodes than those of
-        the store.
+        the store, or its classes to other ones.
 
     Examples
     --------
@@ -100,6 +103,8 @@ def load_model(path: str | os.PathLike[str], store: Store | None = None) -> Mode
     if tensors:
         raise ValueError(f"model {path}: tensor {min(tensors)} does not belong to this model")
     check_nodes(path, metadata, num_nodes, store)
+    model.decision = read_decision(path, metadata, _target(model), store)
+    model.trained_on = metadata.get("trained_on")
     return model
 
 
@@ -131,7 +136,7 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
         model = model.module
     if isinstance(model, (GraphSAGE, GCN, GAT)):
         model = from_pyg(model, normalize_features)
-    elif not isinstance(model, (Network, LinkModel)):
+    elif not isinstance(model, (Network, PairModel)):
         raise TypeError(
             f"a {type(model).__name__} cannot be saved: use a model of edgecut.torch, or GraphSAGE, GCN or GAT of PyG"
         )
@@ -149,6 +154,10 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
         metadata = {**_FORMAT, "config": json.dumps(model.config, separators=(",", ":"))}
         if model.pyg_layers:
             metadata[_PYG_LAYERS] = json.dumps(model.pyg_layers, separators=(",", ":"))
+        if isinstance(model.decision, Decision):
+            metadata["task"] = model.decision.to_json()
+        if model.trained_on is not None:
+            metadata["trained_on"] = model.trained_on
         save_file(tensors, partial, metadata)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
@@ -160,8 +169,7 @@ def save_model(model: torch.nn.Module, path: str | os.PathLike[str], *, normaliz
 
 def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[dict[str, Any]] | None) -> Model:
     if "edge_decoder" in config:
-        message = "it is a model of `train edge`, which has no module here: predict with `train predict --edges`"
-        raise ValueError(message)
+        return EdgeModel(config, num_nodes, pyg_layers)
     if "decoder" in config:
         return LinkModel(config, num_nodes, pyg_layers)
     config = current(config)
@@ -171,6 +179,16 @@ def _make(config: dict[str, Any], num_nodes: dict[str, int], pyg_layers: list[di
     elif config.get("encoders", True):
         made = RelationalNet
     return made(config, num_nodes, pyg_layers)
+
+
+def _target(model: Model) -> tuple[str, str] | None:
+    """Return the type whose classes a model predicts."""
+    if isinstance(model, EdgeModel):
+        return "edge_types", "__".join(model.encoder.edge_types[model.edge_type])
+    outputs = model.config.get("outputs", [])
+    if isinstance(model, GraphNet) or len(outputs) != 1:
+        return None
+    return "node_types", model.node_types[outputs[0]["node_type"]]
 
 
 def _tensors(model: Model) -> dict[str, Tensor]:

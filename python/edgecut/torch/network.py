@@ -12,6 +12,7 @@ from torch_geometric.nn import GraphNorm, global_add_pool, global_max_pool, glob
 
 from .blocks import Block, blocks_of
 from .convs import NamedTensors, tensors_of
+from .decision import Decision
 from .edge_layers import TimeEncoder
 from .embeddings import PREFIX
 from .layers import EdgeValues, LayerFactory
@@ -52,6 +53,11 @@ class Network(torch.nn.Module):
         The embeddings of nodes, by the number of the node type.
     layers : torch.nn.ModuleList
         The layers, with the convolutions of PyG.
+    decision : Decision or None
+        The way from outputs to probabilities and classes, if the model was loaded from a file.
+    trained_on : str or None
+        The description of the training's data in the file, which :func:`save_model` keeps. Set it to None after training on other
+        data.
     config : dict
         The settings.
     """
@@ -65,6 +71,8 @@ class Network(torch.nn.Module):
         super().__init__()
         self.config = current(config)
         self.pyg_layers = pyg_layers
+        self.decision: Decision | None = None
+        self.trained_on: str | None = None
         settings = Settings(self.config, "network")
         graph = settings["graph"]
         self.node_types: list[str] = [t["name"] for t in graph["node_types"]]

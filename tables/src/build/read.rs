@@ -3,7 +3,7 @@
 use super::edges::{Ends, collect_ids, read_edges};
 use super::nodes::{BuiltNodes, read_nodes};
 use super::{Context, DroppedRows};
-use crate::conf::{Conf, EdgeTable, NodeTable};
+use crate::conf::{Conf, EdgeTable, NodeTable, joined};
 use crate::ids::{IdMap, IdMaps};
 use crate::{TableError, TableOptions, Transforms, Unsupported};
 use edgecut_graph::part_writer::NodeTypeFacts;
@@ -144,10 +144,14 @@ fn position(dataset: &Dataset, node_type: &str) -> usize {
     found.expect("all types have been read")
 }
 
-/// Returns warnings of the unsupported parts of a configuration, or the first one as an error.
+/// Returns warnings of the unsupported parts of a configuration, or all of them as an error.
 pub(super) fn settle_unsupported(conf: &Conf, options: &TableOptions) -> Result<Vec<String>, TableError> {
-    if let (Unsupported::Error, Some(first)) = (options.unsupported, conf.unsupported.first()) {
-        let why = format!("{first}: it is not supported. `unsupported=skip` leaves out what is not supported");
+    if options.unsupported == Unsupported::Error && !conf.unsupported.is_empty() {
+        let mut reasons = Vec::new();
+        for left_out in &conf.unsupported {
+            reasons.push(format!("{left_out}: it is not supported"));
+        }
+        let why = format!("{}. `unsupported=skip` leaves out what is not supported", joined(&reasons));
         return Err(TableError::file(&conf.path, why));
     }
     Ok(conf.unsupported.iter().map(|left_out| format!("not supported, left out: {left_out}")).collect())

@@ -79,14 +79,18 @@ impl Feature {
         is_median || self.transform.keeps_values()
     }
 
-    /// Reads the key `features`. Adds what it leaves out to `unsupported`.
+    /// Reads the key `features`. Adds what it leaves out to `unsupported`. An error has a line for each wrong feature.
     pub(super) fn read_list(object: &Object, unsupported: &mut Vec<String>) -> Result<Vec<Self>, String> {
         let Some(list) = object.get("features") else { return Ok(Vec::new()) };
         let mut features = Vec::new();
+        let mut wrong = Vec::new();
         for item in list.list()? {
-            features.extend(Self::read(&item, unsupported)?);
+            match Self::read(&item, unsupported) {
+                Ok(feature) => features.extend(feature),
+                Err(why) => wrong.push(why),
+            }
         }
-        Ok(features)
+        if wrong.is_empty() { Ok(features) } else { Err(wrong.join("\n")) }
     }
 
     fn read(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<Self>, String> {
@@ -114,7 +118,10 @@ impl Feature {
             return columns.wrong(format!("{} takes one column: make a feature of each", transform.name()));
         }
         if ["train_mask", "val_mask", "test_mask"].contains(&name.as_str()) {
-            unsupported.push(format!("{}: masks as features; list the ids in custom_split_filenames", item.path));
+            unsupported.push(format!(
+                "{}: masks as features; list the ids in custom_split_filenames, as `python -m edgecut.convert CONF OUT` does",
+                item.path
+            ));
             return Ok(None);
         }
         let is_half = match object.get("out_dtype") {

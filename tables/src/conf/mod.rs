@@ -9,6 +9,7 @@ mod tables;
 
 pub(crate) use features::Feature;
 pub(crate) use labels::{Label, LabelColumn, SplitBy, SplitFiles, SplitRule};
+pub(crate) use read::joined;
 pub(crate) use tables::{EdgeTable, NodeTable, RemovedTable};
 
 use std::path::PathBuf;

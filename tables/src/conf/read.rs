@@ -2,7 +2,7 @@
 
 use super::{Conf, EdgeTable, NodeTable, RemovedTable};
 use crate::TableError;
-use crate::keys::{Item, Object};
+use crate::keys::{Item, Object, gsprocessing_keys};
 use crate::table::NaValues;
 use edgecut_graph::check_unique_keys;
 use serde_json::Value;
@@ -51,30 +51,46 @@ impl Conf {
                 return item.wrong("only `partition-graph update` removes nodes and edges");
             }
         }
+        if let Some(version) = root.get("version")
+            && version.text()? != VERSION
+        {
+            let found = version.text()?;
+            let remedy = if found.starts_with("gsprocessing") {
+                format!(". Write the keys of GSProcessing in its form: {}", gsprocessing_keys())
+            } else {
+                String::new()
+            };
+            return version.wrong(format!("{found:?} is not supported, only {VERSION:?} is{remedy}"));
+        }
         root.only(&["version", "na_values", "nodes", "edges", "removed_nodes", "removed_edges"])?;
         let na_values = match root.get("na_values") {
             Some(item) => NaValues::new(item.texts_and_numbers()?),
             None => NaValues::default(),
         };
-        if let Some(version) = root.get("version")
-            && version.text()? != VERSION
-        {
-            let remedy = "GSProcessing's configurations are converted by GraphStorm's convert_gconstruct_config.py";
-            return version.wrong(format!("{:?} is not supported, only {VERSION:?} is. {remedy}", version.text()?));
-        }
         let mut unsupported = Vec::new();
-        let nodes = match root.get("nodes") {
-            Some(nodes) => {
-                nodes.list()?.iter().map(|item| NodeTable::read(item, &na_values, &mut unsupported)).collect()
+        let mut wrong = Vec::new();
+        let mut nodes = Vec::new();
+        for item in list_of(&root, "nodes")? {
+            match NodeTable::read(&item, &na_values, &mut unsupported) {
+                Ok(table) => nodes.push(table),
+                Err(why) => wrong.extend(why.lines().map(str::to_owned)),
             }
-            None => Ok(Vec::new()),
-        }?;
-        let edges = if is_update { list_of(&root, "edges")? } else { root.required("edges")?.list()? };
-        if edges.is_empty() && !is_update {
+        }
+        let items = if is_update { list_of(&root, "edges")? } else { root.required("edges")?.list()? };
+        if items.is_empty() && !is_update {
             return root.required("edges")?.wrong("the list is empty, but a graph needs edges");
         }
-        let read = |item| EdgeTable::read(item, &na_values, &mut unsupported);
-        let edges = edges.iter().map(read).collect::<Result<_, _>>()?;
+        let mut edges = Vec::new();
+        for item in items {
+            match EdgeTable::read(&item, &na_values, &mut unsupported) {
+                Ok(table) => edges.push(table),
+                Err(why) => wrong.extend(why.lines().map(str::to_owned)),
+            }
+        }
+        if !wrong.is_empty() {
+            wrong.extend(unsupported.iter().map(|left_out| format!("{left_out}: it is not supported")));
+            return Err(joined(&wrong));
+        }
         let mut removed_nodes = Vec::new();
         for item in list_of(&root, "removed_nodes")? {
             removed_nodes.push(RemovedTable::of_nodes(&item, &na_values)?);
@@ -92,6 +108,20 @@ fn list_of<'a>(root: &Object<'a>, key: &str) -> Result<Vec<Item<'a>>, String> {
     root.get(key).map_or(Ok(Vec::new()), |item| item.list())
 }
 
+/// Returns one error for several reasons, of which the first ones are told.
+pub(crate) fn joined(reasons: &[String]) -> String {
+    const MOST: usize = 30;
+    if let [only] = reasons {
+        return only.clone();
+    }
+    let mut lines = vec![format!("{} keys cannot be used:", reasons.len())];
+    lines.extend(reasons.iter().take(MOST).map(|reason| format!("  {reason}")));
+    if reasons.len() > MOST {
+        lines.push(format!("  and {} more", reasons.len() - MOST));
+    }
+    lines.join("\n")
+}
+
 /// Parses JSON, or YAML, which also accepts the trailing commas and single quotes of GraphStorm's examples.
 fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
     let json = match serde_json::from_str(text) {
@@ -102,7 +132,9 @@ fn parse(path: &Path, text: &str) -> Result<Value, TableError> {
         Err(error) => error,
     };
     let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-    match serde_saphyr::from_str(text) {
+    // Names of columns such as y, no and 007 stay texts.
+    let options = serde_saphyr::options! { strict_booleans: true, leading_zero_numbers_as_strings: true };
+    match serde_saphyr::from_str_with_options(text, options) {
         Ok(value) => Ok(value),
         Err(_) if is_json => Err(TableError::file(path, format!("it is not valid JSON: {json}"))),
         Err(error) => Err(TableError::file(path, format!("it is neither valid JSON nor valid YAML: {error}"))),

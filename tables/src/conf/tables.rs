@@ -81,9 +81,21 @@ impl RemovedTable {
     }
 }
 
+/// Returns the errors of the parts of a table, each in a line of its own.
+fn check_all(errors: [Option<&String>; 3]) -> Result<(), String> {
+    let found: Vec<&str> = errors.into_iter().flatten().map(String::as_str).collect();
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n")) }
+}
+
 /// Reads the key `relation` of a table of edges.
 fn read_relation(object: &Object) -> Result<[String; 3], String> {
     let relation = object.required("relation")?;
+    if relation.is_object() {
+        return relation.wrong(
+            "an object with the type of the relation is GSProcessing's form; write the source type, the relation and the \
+             destination type in a list",
+        );
+    }
     let Ok(names) = <[String; 3]>::try_from(relation.texts()?) else {
         return relation.wrong("expected a source type, a relation and a destination type");
     };
@@ -95,9 +107,13 @@ impl NodeTable {
     pub(super) fn read(item: &Item, na_values: &NaValues, unsupported: &mut Vec<String>) -> Result<Self, String> {
         let object = item.object()?;
         object.only(&["node_type", "files", "format", "na_values", "node_id_col", "time_col", "features", "labels"])?;
-        let features = Feature::read_list(&object, unsupported)?;
-        let label = Label::of_nodes(&object, unsupported)?;
-        let mut source = read_source(&object, na_values)?;
+        let features = Feature::read_list(&object, unsupported);
+        let label = Label::of_nodes(&object, unsupported);
+        let source = read_source(&object, na_values);
+        check_all([features.as_ref().err(), label.as_ref().err(), source.as_ref().err()])?;
+        let features = features?;
+        let label = label?;
+        let mut source = source?;
         source.add_missing_values(&features, label.as_ref());
         Ok(Self {
             at: item.path.clone(),
@@ -133,7 +149,13 @@ impl EdgeTable {
             (None, None) => None,
             _ => return item.wrong("source_id_col and dest_id_col need each other"),
         };
-        let label = Label::of_edges(&object, unsupported)?;
+        let label = Label::of_edges(&object, unsupported);
+        let features = Feature::read_list(&object, unsupported);
+        let source = read_source(&object, na_values);
+        check_all([label.as_ref().err(), features.as_ref().err(), source.as_ref().err()])?;
+        let label = label?;
+        let features = features?;
+        let mut source = source?;
         if ends.is_none() && label.is_some() {
             return item.wrong("a table with labels needs source_id_col and dest_id_col");
         }
@@ -144,8 +166,6 @@ impl EdgeTable {
         {
             return item.wrong(format!("edges are held out by their time_col: set time_col to {}", column.name));
         }
-        let features = Feature::read_list(&object, unsupported)?;
-        let mut source = read_source(&object, na_values)?;
         source.add_missing_values(&features, label.as_ref());
         Ok(Self {
             at: item.path.clone(),
@@ -200,17 +220,11 @@ fn read_format(format: &Item) -> Result<Format, String> {
     let format = match name.text()?.to_lowercase().as_str() {
         "csv" => Format::Csv { separator: separator.as_ref().map_or(Ok(b','), separator_byte)? },
         "parquet" => Format::Parquet,
-        "hdf5" => {
-            return name.wrong(
-                "HDF5 is not supported. Convert the file in Python: h5py reads the array, and \
-                 pandas.DataFrame({\"COLUMN\": list(array)}).to_parquet(\"FILE.parquet\") writes it",
-            );
-        }
-        "json" => {
-            return name.wrong(
-                "tables in JSON are not supported. Convert the file in Python: pandas.read_json(\"FILE\", \
-                 lines=True).to_parquet(\"FILE.parquet\")",
-            );
+        format @ ("hdf5" | "json") => {
+            return name.wrong(format!(
+                "{format} is not read. `python -m edgecut.convert CONF OUT` converts the tables to Parquet, and writes the \
+                 configuration OUT/graph.json for them"
+            ));
         }
         other => return name.wrong(format!("{other:?} is not a format: choose csv or parquet")),
     };

@@ -19,7 +19,7 @@ pub(super) struct Ends {
 fn pieces(folder: &Path, chunks: &Chunks) -> Result<Vec<(PathBuf, usize)>, GraphError> {
     if chunks.format.name != "numpy" {
         let why = format!(
-            "the format of {:?} is {:?}, but attributes are read from numpy files; tables are read with --conf",
+            "the format of {:?} is {:?}, but attributes are read from numpy files: `python -m edgecut.convert FOLDER OUT` converts Parquet",
             chunks.data, chunks.format.name
         );
         return Err(GraphError::format(folder.join(super::METADATA_FILE), why));
@@ -122,7 +122,9 @@ pub(super) fn ends(folder: &Path, chunks: &Chunks, counts: [RowCount; 2]) -> Res
             "csv" => csv_ends(&path, chunks.format.delimiter.as_deref().unwrap_or(" "), counts),
             "numpy" => numpy_ends(&path, counts),
             other => {
-                let why = format!("the format {other:?} of edges is not read; tables in Parquet are read with --conf");
+                let why = format!(
+                    "the format {other:?} of edges is not read: `python -m edgecut.convert FOLDER OUT` converts Parquet"
+                );
                 Err(GraphError::format(&path, why))
             }
         }

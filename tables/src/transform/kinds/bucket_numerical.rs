@@ -50,8 +50,8 @@ impl BucketNumerical {
         let size = (max - min) / count as f64;
         let low = (number - window / 2.0).max(min) - min;
         let high = (number + window / 2.0).min(max) - min;
-        let first = (low / size).floor().max(0.0) as usize;
-        let end = ((high / size).floor() + 1.0).clamp(0.0, count as f64) as usize;
+        let first = floor_divided(low, size).max(0.0) as usize;
+        let end = (floor_divided(high, size) + 1.0).clamp(0.0, count as f64) as usize;
         let start = out.len();
         out.resize(start + count, 0.0);
         if first < end {
@@ -64,6 +64,12 @@ impl BucketNumerical {
             out[start] = 1.0;
         }
     }
+}
+
+/// Returns a quotient rounded down, like Python's `//`, which GraphStorm divides by: from the exact remainder. In binary, 0.1
+/// is above a tenth, so that it is 4 times in 0.5, while the rounded quotient is 5.
+fn floor_divided(number: f64, size: f64) -> f64 {
+    ((number - number.rem_euclid(size)) / size).round()
 }
 
 impl FittedKind for BucketNumerical {
@@ -104,6 +110,15 @@ mod tests {
         let plain = BucketNumerical { bucket_cnt: 2, range: [10.0, 30.0], slide_window_size: 0.0 };
         for (number, expected) in [(1.0, [1.0, 0.0]), (11.0, [1.0, 0.0]), (20.0, [0.0, 1.0]), (31.0, [0.0, 1.0])] {
             assert_eq!(features(&plain, number), expected, "{number}");
+        }
+        let tenths = BucketNumerical { bucket_cnt: 10, range: [0.0, 1.0], slide_window_size: 0.0 };
+        // The buckets of GraphStorm: `number // 0.1`.
+        for (number, bucket) in
+            [(0.1, 1), (0.2, 2), (0.3, 2), (0.5, 4), (0.6, 5), (0.7, 6), (0.8, 8), (0.9, 8), (1.0, 9)]
+        {
+            let found = features(&tenths, number);
+            let at: Vec<usize> = (0..10).filter(|&at| found[at] == 1.0).collect();
+            assert_eq!(at, [bucket], "{number}");
         }
         let window = BucketNumerical { bucket_cnt: 4, range: [0.0, 40.0], slide_window_size: 10.0 };
         for (number, expected) in [

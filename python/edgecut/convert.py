@@ -1,0 +1,444 @@
+"""Conversion of GraphStorm's tables and DGL's chunks into files that ``partition-graph`` reads.
+
+``python -m edgecut.convert CONF OUT`` converts the tables of a configuration of GraphStorm (``gconstruct-v0.1``): HDF5 and JSON
+become Parquet, and features named ``train_mask``, ``val_mask`` and ``test_mask`` become lists of ids. ``OUT/graph.json`` is the
+configuration of the new tables. ``python -m edgecut.convert FOLDER OUT`` converts the Parquet files of a graph in DGL's chunks,
+whose ``metadata.json`` is in the folder, into arrays of NumPy. GSProcessing's output is such a folder.
+
+pyarrow must be installed, h5py for HDF5, and PyYAML for YAML: ``pip install edgecut[convert]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import glob
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["convert"]
+
+# The most rows that are in memory at a time.
+_ROWS = 1 << 16
+# The features that are masks, and the keys of `custom_split_filenames`.
+_MASKS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
+# The formats of files without `format`.
+_ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".parq": "parquet", ".pq": "parquet"}
+
+# The values of some columns of successive rows: NumPy's arrays, or lists.
+_Rows = dict[str, Any]
+
+
+def convert(source: str | os.PathLike[str], out: str | os.PathLike[str]) -> pathlib.Path:
+    """Convert a graph of GraphStorm or DGL.
+
+    Parameters
+    ----------
+    source : path
+        A configuration of GraphStorm, or the folder of a ``metadata.json``.
+    out : path
+        The folder to write, which must not exist. It is complete or absent.
+
+    Returns
+    -------
+    path
+        The configuration or the folder to give to ``partition-graph``, as ``--conf`` or as ``--dataset-dir``.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be converted. The message names it.
+
+    Examples
+    --------
+    >>> edgecut.convert.convert("graphstorm/graph.json", "converted")    # doctest: +SKIP
+    PosixPath('converted/graph.json')
+    """
+    source, out = pathlib.Path(source), pathlib.Path(out)
+    if out.exists():
+        raise ValueError(f"{out} exists: name another folder, or remove it")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+    try:
+        if source.is_dir():
+            written = _Chunks(source, partial).convert()
+        else:
+            written = _Tables(source, partial, out.absolute()).convert()
+        partial.chmod(0o755)
+        partial.rename(out)
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+    return out / written
+
+
+def _module(name: str, what: str) -> Any:
+    try:
+        return __import__(name, fromlist=["x"])
+    except ImportError as error:
+        package = {"yaml": "pyyaml"}.get(name, name.partition(".")[0])
+        raise ValueError(f"{what} need {package}: pip install {package} ({error})") from error
+
+
+@contextlib.contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Name what cannot be converted in errors, also if it lacks a key or has another form."""
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{what}: the key {error} is missing") from error
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{what} does not have the form of GraphStorm or DGL: {error}") from error
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+class _Tables:
+    """The tables of a configuration. `out` is the folder of the new ones at the end, `folder` meanwhile."""
+
+    def __init__(self, path: pathlib.Path, folder: pathlib.Path, out: pathlib.Path) -> None:
+        self.path, self.folder, self.out = path, folder, out
+        self.conf = _read_conf(path)
+
+    def convert(self) -> str:
+        for kind in ("nodes", "edges"):
+            for number, table in enumerate(self.conf.get(kind) or []):
+                with _errors_of(f"{self.path}: {kind}[{number}]"):
+                    self._convert_table(table, f"{kind}-{number}")
+        (self.folder / "graph.json").write_text(json.dumps(self.conf, indent=2) + "\n")
+        return "graph.json"
+
+    def _convert_table(self, table: dict[str, Any], name: str) -> None:
+        patterns = [self._found(pattern) for pattern in _list(table["files"])]
+        files = [file for pattern in patterns for file in _matches(pattern)]
+        if not files:
+            raise ValueError(f"there is no file {', '.join(patterns)}")
+        form = table.get("format") or {"name": _ENDINGS.get(pathlib.Path(files[0].removesuffix(".gz")).suffix, "csv")}
+        kind = str(form["name"]).lower()
+        self._split_by_masks(table, name, files, form)
+        if kind in ("hdf5", "json"):
+            columns = _columns(table)
+            table["files"] = []
+            for number, file in enumerate(files):
+                written = f"{name}-{number:05}.parquet"
+                _write_parquet(self.folder / written, _read(file, form, columns), file)
+                table["files"].append(str(self.out / written))
+            table["format"] = {"name": "parquet"}
+        else:
+            table["files"] = patterns
+        for label in table.get("labels") or []:
+            lists = label.get("custom_split_filenames") or {}
+            for split in _MASKS.values():
+                if lists.get(split):
+                    lists[split] = [self._found(pattern) for pattern in _list(lists[split])]
+
+    def _found(self, pattern: str) -> str:
+        """Return a path or pattern as an absolute one: beside the configuration, or in the working directory."""
+        beside = os.path.join(os.path.abspath(self.path.parent), pattern)
+        return beside if _matches(beside) else os.path.abspath(pattern)
+
+    def _split_by_masks(self, table: dict[str, Any], name: str, files: list[str], form: dict[str, Any]) -> None:
+        """Write the ids that masks choose, and let the label name these files."""
+        features = table.get("features") or []
+        masks = {_MASKS[_name(feature)]: feature["feature_col"] for feature in features if _name(feature) in _MASKS}
+        if not masks:
+            return
+        labels = table.get("labels") or []
+        if len(labels) != 1 or "split_pct" in labels[0] or "custom_split_filenames" in labels[0]:
+            raise ValueError("features that are masks need one label, without `split_pct` and `custom_split_filenames`")
+        ids = [table[key] for key in ("node_id_col", "source_id_col", "dest_id_col") if key in table]
+        found: dict[str, list[str]] = {split: [] for split in masks}
+        split_of: dict[str, str] = {}
+        first = 0
+        for file in files:
+            for rows in _read(file, form, [*ids, *masks.values()], texts=ids):
+                number = len(rows[next(iter(masks.values()))])
+                keys = [_plain(rows[column]) for column in ids] or [list(range(first, first + number))]
+                first += number
+                for split, column in masks.items():
+                    for at in np.flatnonzero(np.asarray(rows[column]).astype(bool)):
+                        key = [values[at] for values in keys]
+                        line = json.dumps(key if len(key) > 1 else key[0])
+                        if split_of.setdefault(line, split) != split:
+                            raise ValueError(f"{file}: {line} is in the masks of {split_of[line]} and {split}")
+                        found[split].append(line)
+        lists = {}
+        for split, lines in found.items():
+            written = f"{name}-{split}.json"
+            (self.folder / written).write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+            lists[split] = [str(self.out / written)]
+        labels[0]["custom_split_filenames"] = lists
+        table["features"] = [feature for feature in features if _name(feature) not in _MASKS]
+        if not table["features"]:
+            del table["features"]
+
+
+def _read_conf(path: pathlib.Path) -> dict[str, Any]:
+    text = path.read_text()
+    try:
+        conf = json.loads(text)
+    except json.JSONDecodeError:
+        # YAML also has the trailing commas and single quotes of GraphStorm's examples.
+        yaml = _module("yaml", f"{path}: configurations in YAML")
+        try:
+            conf = yaml.load(text, _yaml_loader(yaml))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is neither JSON nor YAML: {error}") from error
+    if not isinstance(conf, dict):
+        raise ValueError(f"{path} is not an object with the keys `nodes` and `edges`")
+    return conf
+
+
+def _yaml_loader(yaml: Any) -> Any:
+    """Return a loader that keeps names of columns such as `no` as texts, as ``partition-graph`` does."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        pass
+
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers
+    boolean = "tag:yaml.org,2002:bool"
+    Loader.yaml_implicit_resolvers = {
+        letter: [entry for entry in entries if entry[0] != boolean or letter in "tTfF"] for letter, entries in resolvers.items()
+    }
+    return Loader
+
+
+def _list(value: Any) -> list[str]:
+    return [str(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _name(feature: dict[str, Any]) -> str:
+    return str(feature.get("feature_name", feature.get("feature_col")))
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return the files of a path, a pattern or a folder, in the order of ``partition-graph``."""
+    if os.path.isdir(pattern):
+        pattern = os.path.join(glob.escape(pattern), "**", "*")
+    paths = sorted(glob.glob(pattern, recursive=True))
+    return [path for path in paths if os.path.isfile(path) and not os.path.basename(path).startswith(("_", "."))]
+
+
+def _columns(table: dict[str, Any]) -> list[str]:
+    """Return the columns that a table names."""
+    keys = ("node_id_col", "source_id_col", "dest_id_col", "weight_col", "time_col")
+    found = [table.get(key) for key in keys]
+    for feature in table.get("features") or []:
+        found += _list(feature["feature_col"])
+    for label in table.get("labels") or []:
+        found += [label.get(key) for key in ("label_col", "split_by", "split_by_group")]
+    names = [column["name"] if isinstance(column, dict) else column for column in found if column is not None]
+    return list(dict.fromkeys(map(str, names)))
+
+
+def _read(file: str, form: dict[str, Any], columns: list[str], texts: list[str] | None = None) -> Iterator[_Rows]:
+    """Return some columns of a file, some rows at a time. `texts` are columns of texts in CSV."""
+    readers: dict[str, Callable[..., Iterator[_Rows]]] = {"hdf5": _read_hdf5, "json": _read_json, "parquet": _read_parquet}
+    kind = str(form["name"]).lower()
+    if kind == "csv":
+        return _read_csv(file, columns, str(form.get("separator", ",")), texts or [])
+    if kind not in readers:
+        raise ValueError(f"the format {kind!r} is not known: it is csv, parquet, hdf5 or json")
+    return readers[kind](file, columns)
+
+
+def _read_hdf5(file: str, columns: list[str]) -> Iterator[_Rows]:
+    h5py = _module("h5py", "files in HDF5")
+    with h5py.File(file, "r") as opened:
+        for name in columns:
+            if name not in opened:
+                raise ValueError(f"{file} has no dataset {name!r}: it has {', '.join(sorted(opened))}")
+        sizes = {name: opened[name].shape[0] for name in columns}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"{file} has datasets of different lengths: {sizes}")
+        for start in range(0, max(sizes.values(), default=0), _ROWS):
+            yield {name: opened[name][start : start + _ROWS] for name in columns}
+
+
+def _read_json(file: str, columns: list[str]) -> Iterator[_Rows]:
+    """Read a record per line, as GraphStorm does, or a list of records."""
+    with open(file, encoding="utf8") as opened:
+        is_list = opened.read(1) == "["
+        opened.seek(0)
+        records = enumerate(json.load(opened)) if is_list else _lines(opened, file)
+        rows: _Rows = {name: [] for name in columns}
+        number = -1
+        for number, record in records:
+            for name in columns:
+                if name not in record:
+                    raise ValueError(f"{file}: record {number + 1} has no field {name!r}")
+                rows[name].append(record[name])
+            if number % _ROWS == _ROWS - 1:
+                yield rows
+                rows = {name: [] for name in columns}
+        if number < 0:
+            raise ValueError(f"{file} has no records")
+        if len(rows[columns[0]]) > 0:
+            yield rows
+
+
+def _lines(opened: Any, file: str) -> Iterator[tuple[int, Any]]:
+    number = 0
+    for at, line in enumerate(opened):
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{file}: line {at + 1} is not JSON: {error}") from error
+            number += 1
+
+
+def _read_parquet(file: str, columns: list[str]) -> Iterator[_Rows]:
+    parquet = _module("pyarrow.parquet", "files in Parquet")
+    with parquet.ParquetFile(file) as opened:
+        for batch in opened.iter_batches(_ROWS, columns=columns):
+            yield {name: batch.column(name).to_pylist() for name in columns}
+
+
+def _read_csv(file: str, columns: list[str], separator: str, texts: list[str]) -> Iterator[_Rows]:
+    csv, pyarrow = _module("pyarrow.csv", "files in CSV"), _module("pyarrow", "files in CSV")
+    more = csv.ConvertOptions(include_columns=columns, column_types={name: pyarrow.string() for name in texts})
+    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter=separator), convert_options=more) as opened:
+        for batch in opened:
+            yield {name: batch.column(name).to_pylist() for name in columns}
+
+
+def _plain(values: Any) -> list[Any]:
+    """Return values as JSON has them."""
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    return [value.decode() if isinstance(value, bytes) else value for value in plain]
+
+
+def _write_parquet(path: pathlib.Path, batches: Iterator[_Rows], source: str) -> None:
+    parquet = _module("pyarrow.parquet", "tables")
+    pyarrow = _module("pyarrow", "tables")
+    writer = None
+    try:
+        for rows in batches:
+            arrays = {name: _arrow(pyarrow, values, f"{source}: column {name!r}") for name, values in rows.items()}
+            table = pyarrow.table(arrays)
+            if writer is None:
+                writer = parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table.cast(writer.schema))
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{source}: its rows have columns of different types: {error}") from error
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        raise ValueError(f"{source} has no rows")
+
+
+def _arrow(pyarrow: Any, values: Any, what: str) -> Any:
+    """Return the values of a column for Parquet. Rows of a matrix become lists."""
+    try:
+        if not isinstance(values, np.ndarray) or values.dtype.kind in "OSU":
+            return pyarrow.array(_plain(values))
+        if values.dtype.kind not in "biuf" or values.ndim > 2:
+            raise ValueError(f"{what} has the type {values.dtype} and {values.ndim} dimensions: numbers and texts in 1 or 2 are read")
+        values = values.astype(np.float32 if values.dtype == np.float16 else values.dtype.newbyteorder("="))
+        if values.ndim == 1:
+            return pyarrow.array(values)
+        return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), values.shape[1])
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{what} has values of different types: {error}") from error
+
+
+class _Chunks:
+    """The arrays of a graph in DGL's chunks, and the folder for those that become NumPy's."""
+
+    def __init__(self, source: pathlib.Path, folder: pathlib.Path) -> None:
+        self.source, self.folder = source, folder
+
+    def convert(self) -> str:
+        path = self.source / "metadata.json"
+        if not path.exists():
+            raise ValueError(f"{self.source} has no metadata.json: name a configuration of GraphStorm, or a folder in DGL's chunks")
+        with _errors_of(str(path)):
+            metadata = json.loads(path.read_text())
+            for name, array in metadata["edges"].items():
+                self._convert_array(array, f"edges of {name}", 2)
+            for kind in ("node_data", "edge_data"):
+                for name, of_type in metadata.get(kind, {}).items():
+                    for attribute, array in of_type.items():
+                        self._convert_array(array, f"{kind} {attribute!r} of {name}", 1)
+            if "graph_info" in metadata:
+                self._name_attributes(metadata)
+        (self.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
+        return ""
+
+    def _name_attributes(self, metadata: dict[str, Any]) -> None:
+        """Join the features of each type, and name features and labels as in DGL, by the notes that GSProcessing adds."""
+        info = metadata["graph_info"]
+        for name, label in zip(info.get("ntype_label", []), info.get("ntype_label_property", [])):
+            metadata["node_data"][name]["label"] = metadata["node_data"][name].pop(label)
+        for kind, sizes in (("node_data", "nfeat_size"), ("edge_data", "efeat_size")):
+            for number, (name, of_type) in enumerate(info.get(sizes, {}).items()):
+                arrays = [self._whole(metadata[kind][name].pop(feature)) for feature in of_type]
+                if arrays:
+                    written = f"{kind}-{number}.npy"
+                    np.save(self.folder / written, np.concatenate(arrays, axis=1).astype(np.float32))
+                    metadata[kind][name]["feat"] = {"format": {"name": "numpy"}, "data": [written]}
+
+    def _whole(self, array: dict[str, Any]) -> np.ndarray:
+        """Return all rows of a converted array as a matrix."""
+        rows = np.concatenate([np.load(self.folder / file) for file in array["data"]])
+        return rows.reshape(len(rows), -1)
+
+    def _convert_array(self, array: dict[str, Any], what: str, num_columns: int) -> None:
+        is_parquet = array["format"]["name"] == "parquet"
+        written = []
+        for file in array["data"]:
+            path = self.source / file
+            if not is_parquet:
+                written.append(os.path.abspath(path))
+                continue
+            # Names that lead out of the folder stay in it.
+            name = f"{len(list(self.folder.iterdir())):06}-{path.stem}.npy"
+            np.save(self.folder / name, _matrix(path, what, num_columns))
+            written.append(name)
+        if is_parquet:
+            array["format"] = {"name": "numpy"}
+        array["data"] = written
+
+
+def _matrix(path: pathlib.Path, what: str, num_columns: int) -> np.ndarray:
+    """Return the columns of a Parquet file side by side, or the rows of its only column."""
+    table = _module("pyarrow.parquet", "chunks in Parquet").read_table(path)
+    if table.num_columns != num_columns:
+        raise ValueError(f"{path}: the {what} have {table.num_columns} columns, expected {num_columns}: {table.column_names}")
+    columns = [column.to_numpy() for column in table.columns]
+    if num_columns == 2:
+        return np.stack(columns, axis=1).astype(np.int64)
+    values = columns[0]
+    if values.dtype == object:
+        if len({np.shape(row) for row in values}) != 1:
+            raise ValueError(f"{path}: the lists of {what} have different lengths")
+        values = np.stack(values.tolist())
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: the {what} are {values.dtype}, and not numbers")
+    return values
+
+
+def main() -> None:
+    """Convert the graph that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m edgecut.convert", description="Converts graphs of GraphStorm and DGL.")
+    parser.add_argument("source", help="configuration of GraphStorm, or folder with the metadata.json of DGL's chunks")
+    parser.add_argument("out", help="folder to write")
+    given = parser.parse_args()
+    try:
+        print(convert(given.source, given.out))
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""The meaning of a model's outputs: probabilities, classes and their names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..store import Store
+
+__all__ = ["Decision", "read_decision"]
+
+
+@dataclass
+class Decision:
+    """The way from a model's outputs to probabilities and classes, as ``train predict`` goes it.
+
+    Attributes
+    ----------
+    task : str
+        ``"node"``, ``"edge"``, ``"link"`` or ``"graph"``.
+    loss : str or None
+        The name of the loss.
+    kind : str or None
+        The meaning of the outputs: ``"classes"``, ``"labels"`` or ``"numbers"``. None for links.
+    number : int
+        The number of outputs.
+    temperature : float
+        The number that logits are divided by, from ``--calibrate``.
+    thresholds : list of float
+        The divided logits above which a label applies, or the second of two classes, from ``--threshold``. Empty for the
+        greatest logit, and for labels above 0.
+    class_names : list of str or None
+        The names of the classes in the tables of the store that the model was loaded for.
+    """
+
+    task: str
+    loss: str | None = None
+    kind: str | None = "classes"
+    number: int = 0
+    temperature: float = 1.0
+    thresholds: list[float] = field(default_factory=list)
+    class_names: list[str] | None = None
+
+    @classmethod
+    def from_json(cls, text: str) -> Decision:
+        """Parse the metadata ``task`` of a model file."""
+        entries = json.loads(text)
+        ((kind, number),) = (entries.get("outputs") or {None: 0}).items()
+        chosen = entries.get("decision") or {}
+        rule = chosen.get("temperature", 1.0), list(chosen.get("logit_thresholds", []))
+        return cls(entries["task"], entries.get("loss"), kind, number, *rule)
+
+    def to_json(self) -> str:
+        """Return the metadata ``task`` of a model file."""
+        entries: dict[str, Any] = {"task": self.task, "loss": self.loss}
+        if self.kind is not None:
+            entries["outputs"] = {self.kind: self.number}
+        if self.temperature != 1.0 or self.thresholds:
+            entries["decision"] = {"temperature": self.temperature, "logit_thresholds": self.thresholds}
+        return json.dumps({name: value for name, value in entries.items() if value is not None}, separators=(",", ":"))
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return the probability of each class or label, as ``--output probability``."""
+        if self.kind not in ("classes", "labels"):
+            raise ValueError("the outputs of the model are not classes or labels, so they have no probabilities")
+        divided = (logits.double() / self.temperature).to(logits.dtype)
+        return divided.softmax(dim=-1) if self.kind == "classes" else divided.sigmoid()
+
+    def predictions(self, logits: Tensor) -> Tensor:
+        """Return the class of each row (-1 if a logit is NaN), 1 for each label that applies and 0 for others, or the numbers
+        themselves, as ``--output prediction``."""
+        if self.kind == "labels":
+            thresholds = logits.new_tensor(self.thresholds or [0.0], dtype=torch.float64)
+            applies = (logits.double() / self.temperature > thresholds).to(logits.dtype)
+            return torch.where(logits.isnan(), logits, applies)
+        if self.kind != "classes":
+            return logits
+        classes = logits.argmax(dim=-1)
+        if self.thresholds:
+            score = logits[..., 1] - logits[..., 0]
+            decided = (score.double() / self.temperature > self.thresholds[0]).long()
+            classes = torch.where(score.isnan(), classes, decided)
+        return classes.masked_fill(logits.isnan().any(dim=-1), -1)
+
+
+def read_decision(path: str, metadata: dict[str, str], target: tuple[str, str] | None, store: Store | None) -> Decision | None:
+    """Return the decision of a model file, or None for files of versions without one.
+
+    Its class names come from the tables of a store. ``target`` is ``"node_types"`` or ``"edge_types"`` and the name of the
+    type that the model predicts.
+
+    Raises
+    ------
+    ValueError
+        If the classes of the store are not those of the training.
+    """
+    if "task" not in metadata:
+        return None
+    decision = Decision.from_json(metadata["task"])
+    if store is None or target is None or decision.kind != "classes":
+        return decision
+    types, name = target
+    trained = json.loads(metadata.get("trained_on", "{}")).get(types, {}).get(name, {}).get("classes")
+    found = store._class_digests.get(name)
+    if trained is not None and found is not None and trained != {"digest": found}:
+        raise ValueError(
+            f"model {path}: the classes of {name} are not those of its training: make the parts with partition-graph "
+            "--transforms and the parts of the training"
+        )
+    decision.class_names = store.class_names(name)
+    return decision
