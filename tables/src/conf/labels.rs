@@ -5,6 +5,7 @@ use super::tables::read_time_column;
 use crate::keys::{Item, Object};
 use crate::table::{NaValues, TimeColumn};
 use edgecut_graph::Share;
+use serde::{Deserialize, Serialize};
 
 /// A label of nodes or edges, or the edges to hold out.
 #[derive(Clone, Debug)]
@@ -15,6 +16,17 @@ pub(crate) struct Label {
     pub(crate) column: Option<LabelColumn>,
     /// The rule that divides nodes or edges over the splits.
     pub(crate) split: SplitRule,
+    /// The keys of the rule that are given. Defaults are in place of the others.
+    pub(crate) given: GivenKeys,
+}
+
+/// The keys of a rule of splits that a configuration has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenKeys {
+    /// True if `split_pct` is given.
+    pub(crate) shares: bool,
+    /// True if `split_by` or `split_by_group` is given.
+    pub(crate) by: bool,
 }
 
 /// A column of labels.
@@ -39,7 +51,8 @@ pub(crate) enum SplitRule {
 }
 
 /// The order in which nodes or edges are divided.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum SplitBy {
     /// At random.
     Random,
@@ -50,7 +63,7 @@ pub(crate) enum SplitBy {
 }
 
 /// The files with the ids of each split.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SplitFiles {
     /// Paths or patterns for training, validation and test.
     pub(crate) files: [Vec<String>; 3],
@@ -161,7 +174,11 @@ impl Label {
             (None, Some(shares)) => SplitRule::Shares { shares: read_shares(&shares)?, by },
             (None, None) => SplitRule::Shares { shares: exact([0.8, 0.1, 0.1])?, by },
         };
-        Ok(Self { at: item.path.clone(), column, split })
+        let given = GivenKeys {
+            shares: object.get("split_pct").is_some(),
+            by: object.get("split_by").is_some() || object.get("split_by_group").is_some(),
+        };
+        Ok(Self { at: item.path.clone(), column, split, given })
     }
 }
 
