@@ -3,7 +3,8 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::unreachable, clippy::panic))]
 
 use super::known::KnownEdges;
-use crate::conf::{Conf, Label, SavedSplit, SplitRule};
+use crate::conf::{Conf, Label, SplitRule};
+use crate::saved_split::SavedSplit;
 use crate::{TableError, Transforms};
 
 /// Gives each table of an update the rule of splits that `recorded` has for its type. The rule of a relation whose edges are held

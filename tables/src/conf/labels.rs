@@ -3,9 +3,9 @@
 use super::features::missing_values;
 use super::tables::read_time_column;
 use crate::keys::{Item, Object};
-use crate::table::{NaValues, TimeColumn};
+use crate::saved_split::SplitBy;
+use crate::table::NaValues;
 use edgecut_graph::Share;
-use serde::{Deserialize, Serialize};
 
 /// A label of nodes or edges, or the edges to hold out.
 #[derive(Clone, Debug)]
@@ -48,18 +48,6 @@ pub(crate) enum SplitRule {
     Shares { shares: [Share; 3], by: SplitBy },
     /// Files with the ids of each split.
     Files(SplitFiles),
-}
-
-/// The order in which nodes or edges are divided.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum SplitBy {
-    /// At random.
-    Random,
-    /// By times: the earliest are in the training split.
-    Time(TimeColumn),
-    /// At random, with all rows of a group in one split.
-    Group(String),
 }
 
 /// The files with the ids of each split.

@@ -5,12 +5,11 @@
 mod features;
 mod labels;
 mod read;
-mod saved_split;
+mod settle_split;
 mod tables;
 
 pub(crate) use features::Feature;
-pub(crate) use labels::{GivenKeys, Label, LabelColumn, SplitBy, SplitFiles, SplitRule};
-pub(crate) use saved_split::SavedSplit;
+pub(crate) use labels::{GivenKeys, Label, LabelColumn, SplitFiles, SplitRule};
 pub(crate) use tables::{EdgeTable, NodeTable, RemovedTable};
 
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use super::Fitted;
 use super::feature::FittedFeature;
 use super::impute::FittedImpute;
 use crate::TableError;
-use crate::conf::SavedSplit;
+use crate::saved_split::SavedSplit;
 use edgecut_graph::{GroupLimits, META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
