@@ -146,7 +146,7 @@ impl Changes {
                 in_parts = (0..meta.edge_types.len()).collect();
             }
             let in_parts: Vec<EdgeTypeId> = in_parts.into_iter().map(|at| EdgeTypeId(at as u16)).collect();
-            known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts)?
+            known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts, space)?
         };
         Ok(rows.hold_out_edges_in(space, &edge_types, rule, keys, &pairs)?)
     }
