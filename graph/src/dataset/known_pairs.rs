@@ -55,13 +55,15 @@ impl JoinedNodes {
 
     /// Returns the key of a pair, the same for both directions; `None` if a node is not numbered.
     pub(crate) fn key(&self, ends: [End; 2], list: Split) -> Option<PairKey> {
-        let [a, b] = ends.map(|(node_type, node)| {
-            let start = self.starts.get(node_type.index())?;
-            let number = start + u64::from(node);
-            self.starts.get(node_type.index() + 1).is_some_and(|&end| number < end).then_some(number)
-        });
-        let (a, b) = (a?, b?);
+        let a = self.number(ends[0])?;
+        let b = self.number(ends[1])?;
         Some((a.min(b) as u32, a.max(b) << LIST_BITS | u64::from(list.code())))
+    }
+
+    fn number(&self, end: End) -> Option<u64> {
+        let (node_type, node) = end;
+        let number = self.starts.get(node_type.index())? + u64::from(node);
+        self.starts.get(node_type.index() + 1).is_some_and(|&end| number < end).then_some(number)
     }
 }
 

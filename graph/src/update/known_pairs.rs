@@ -28,16 +28,16 @@ pub fn known_pairs(
     in_parts: &[EdgeTypeId],
     space: &Workspace,
 ) -> Result<KnownPairs, GraphError> {
-    let wrong = |why| GraphError::Dataset { dataset: added.name.clone(), why };
     let mut numberings = Vec::with_capacity(removed.len());
     for (t, is_removed) in (0..).map(NodeTypeId).zip(removed) {
-        numberings.push(Numbering::new(parts, t, is_removed).map_err(wrong)?);
+        numberings.push(Numbering::new(parts, t, is_removed).map_err(|why| wrong(added, why))?);
     }
-    let nodes = JoinedNodes::new(numberings.iter().map(|of_type| of_type.globals.len())).map_err(wrong)?;
+    let nodes =
+        JoinedNodes::new(numberings.iter().map(|of_type| of_type.globals.len())).map_err(|why| wrong(added, why))?;
     let edges = edge_types.iter().map(|edge_type| &added.edge_types[edge_type.index()]).collect();
-    let added = AddedPairs { edges, nodes: &nodes };
-    let is_end = added.ends(&numberings);
-    let wanted = KnownPairs::new(space, nodes.clone(), &added)?;
+    let pairs = AddedPairs { edges, nodes: &nodes };
+    let is_end = pairs.ends(&numberings);
+    let wanted = KnownPairs::new(space, nodes.clone(), &pairs)?;
     let search = Search { numberings: &numberings, is_end, wanted: &wanted };
     let mut found = FoundPairs { keys: space.growing()? };
     for part in parts {
@@ -52,6 +52,10 @@ pub fn known_pairs(
         }
     }
     KnownPairs::new(space, nodes, &found.keys.finish()?)
+}
+
+fn wrong(dataset: &Dataset, why: String) -> GraphError {
+    GraphError::Dataset { dataset: dataset.name.clone(), why }
 }
 
 /// The pairs that added edges join.

@@ -385,12 +385,14 @@ fn open_shards(
     size: &EmbeddingSize,
     ids: Option<IdKind>,
 ) -> Result<Vec<ShardRows>, ModelFileError> {
-    let wrong = |what| ModelFileError::Shard { path: model.to_owned(), what };
     let node_type = &size.node_type;
-    let number =
-        index.table(node_type).ok_or_else(|| wrong(format!("it has no embedding of node type {node_type}")))?;
+    let Some(number) = index.table(node_type) else {
+        let what = format!("it has no embedding of node type {node_type}");
+        return Err(ModelFileError::Shard { path: model.to_owned(), what });
+    };
     if let Some(kind) = ids {
-        check_kinds(index, number, size, kind).map_err(wrong)?;
+        check_kinds(index, number, size, kind)
+            .map_err(|what| ModelFileError::Shard { path: model.to_owned(), what })?;
     }
     if index.save.is_empty() {
         return Ok(vec![ShardRows::of_model(model, size)?]);

@@ -82,8 +82,8 @@ impl<'a> TableBlocks<'a> {
     /// [`ModelFileError`] if a row is missing or in two files, or if a file is damaged.
     pub fn next_block(&mut self, num_rows: usize) -> Result<Option<TableBlock>, ModelFileError> {
         let EmbeddingSize { node_type, num_nodes, dim } = &self.size;
-        let (dim, num_nodes) = (*dim, *num_nodes as u32);
-        let nodes = self.next..num_nodes.min(self.next.saturating_add(num_rows as u32));
+        let dim = *dim;
+        let nodes = self.next..(*num_nodes as u32).min(self.next.saturating_add(num_rows as u32));
         if nodes.is_empty() {
             return self.check_end().map(|()| None);
         }
