@@ -463,7 +463,11 @@ fn check_edges(more: &[&str]) {
     let mut changes = conf;
     changes["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
     folder.write("new.json", changes.to_string());
+    let [scratch, in_files] = ["", "in-files"].map(|name| folder.path(name));
+    let of_files = ["--scratch-dir", scratch.to_str().unwrap(), "--output-dir", in_files.to_str().unwrap()];
+    updated(&folder, "parts", "new.json", &of_files);
     let results = updated(&folder, "parts", "new.json", &[]);
+    assert!(contents(&in_files) == contents(&folder.path("parts")), "in scratch files: {more:?}");
     assert_eq!(results["nodes"][0]["new"], 0, "all numbers occur among the first edges");
     folder.write("e.csv", table(&[first, later].concat()));
     write_assignment(&folder, "parts", "assignment");
