@@ -9,7 +9,7 @@ items, and 3 % of the purchases. Ids are texts. A line of JSON per day has the s
 tables that were read and that the parts have, the cut and the balance of the update and, on the days of --again-days (all by
 default), of partitioning all tables so far by METIS. On the days of --train-days, three models are trained on the updated parts: one
 continues the model of the day before it for an epoch, and two start from nothing, for one epoch and for as many epochs as the first
-model had. Needs NumPy, pyarrow and GNU time.
+model had. Needs NumPy and pyarrow.
 """
 
 import argparse
@@ -80,16 +80,29 @@ class Shop:
         return path
 
 
+# A process starts with the peak memory of the one that starts it, so a small one starts the measured program.
+MEASURE = """
+import json, resource, subprocess, sys, time
+start = time.perf_counter()
+status = subprocess.run(sys.argv[1:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+costs = {
+    "seconds": round(time.perf_counter() - start, 2),
+    "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+    "peak_mb": round(used.ru_maxrss / 1000),
+}
+print(json.dumps(costs), file=sys.stderr)
+sys.exit(status)
+"""
+
+
 def run(command):
     """Runs a program, and returns its JSON, and its seconds and peak memory."""
-    # A process that this one starts would count the memory of this one as its own, so `time` starts the program.
-    measured = ["/usr/bin/time", "-f", "%e %U %S %M", "-o", "/dev/stderr", *command]
-    done = subprocess.run([str(word) for word in measured], capture_output=True, text=True)
+    measured = [sys.executable, "-c", MEASURE, *map(str, command)]
+    done = subprocess.run(measured, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
-    seconds, user, system, kilobytes = map(float, done.stderr.splitlines()[-1].split())
-    costs = {"seconds": seconds, "cpu_seconds": round(user + system, 2), "peak_mb": round(kilobytes / 1000)}
-    return json.loads(done.stdout), costs
+    return json.loads(done.stdout), json.loads(done.stderr.splitlines()[-1])
 
 
 def bytes_of(folder):
