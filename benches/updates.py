@@ -2,20 +2,21 @@
 """Updates parts day by day, beside partitioning all tables again, and trains a model with warm starts beside new models.
 
     benches/updates.py WORK [--bin target/release] [--users 70000] [--items 30000] [--purchases 500000] [--days 10]
-                       [--train-days 1,10] [--partitions 2]
+                       [--again-days 1,10] [--train-days 1,10] [--partitions 2] [--scratch-dir DIR]
 
 A shop has users and items in 50 communities. 80 % of the purchases are within a community. Each day adds 1 % of the users and of the
-items, and 3 % of the purchases. Ids are texts. A line of JSON per day has the seconds, the bytes of tables that were read, the
-cut and the balance of the update and of partitioning all tables so far by METIS. On the days of --train-days, three models are
-trained on the updated parts: one continues the model of the day before it for an epoch, and two start from nothing, for one epoch
-and for as many epochs as the first model had. Needs NumPy and pyarrow.
+items, and 3 % of the purchases. Ids are texts. A line of JSON per day has the seconds, the CPU seconds, the peak memory, the bytes of
+tables that were read and that the parts have, the cut and the balance of the update and, on the days of --again-days (all by
+default), of partitioning all tables so far by METIS. On the days of --train-days, three models are trained on the updated parts: one
+continues the model of the day before it for an epoch, and two start from nothing, for one epoch and for as many epochs as the first
+model had. Needs NumPy and pyarrow.
 """
 
 import argparse
 import json
 import pathlib
 import subprocess
-import time
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -79,11 +80,33 @@ class Shop:
         return path
 
 
+# A process starts with the peak memory of the one that starts it, so a small one starts the measured program.
+MEASURE = """
+import json, resource, subprocess, sys, time
+start = time.perf_counter()
+status = subprocess.run(sys.argv[1:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+costs = {
+    "seconds": round(time.perf_counter() - start, 2),
+    "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+    "peak_mb": round(used.ru_maxrss / 1000),
+}
+print(json.dumps(costs), file=sys.stderr)
+sys.exit(status)
+"""
+
+
 def run(command):
-    """Runs a program, and returns its JSON and its seconds."""
-    start = time.perf_counter()
-    output = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE).stdout
-    return json.loads(output), round(time.perf_counter() - start, 2)
+    """Runs a program, and returns its JSON, and its seconds and peak memory."""
+    measured = [sys.executable, "-c", MEASURE, *map(str, command)]
+    done = subprocess.run(measured, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout), json.loads(done.stderr.splitlines()[-1])
+
+
+def bytes_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main():
@@ -92,7 +115,9 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default="target/release")
     for flag, default in (("users", 70000), ("items", 30000), ("purchases", 500000), ("days", 10), ("partitions", 2)):
         parser.add_argument(f"--{flag}", type=int, default=default)
+    parser.add_argument("--again-days", help="days of partitioning all tables (default: all)")
     parser.add_argument("--train-days", default="1,10")
+    parser.add_argument("--scratch-dir", help="the folder of scratch files of updates")
     parser.add_argument("--epochs", type=int, default=3, help="epochs of the first model (default 3)")
     args = parser.parse_args()
     args.work.mkdir(parents=True)
@@ -107,13 +132,18 @@ def main():
     def train(save, more):
         command = [args.bin / "train", "link", "--dataset-root-dir", parts, "--num-neighbors", "5,3", "--json"]
         command += ["--hidden-channels", 32, "--batch-size", 2048, "--lr", "0.005", "--dropout", 0, "--save-model", save]
-        result, seconds = run([*command, *more])
-        return {"seconds": seconds, "test": result.get("test")}
+        result, costs = run([*command, *more])
+        return {"seconds": costs["seconds"], "test": result.get("test")}
 
+    again_days = set(range(1, args.days + 1))
+    if args.again_days is not None:
+        again_days = {int(day) for day in args.again_days.split(",") if day}
+    scratch = ["--scratch-dir", args.scratch_dir] if args.scratch_dir else []
     train_days = {int(day) for day in args.train_days.split(",") if day}
     num_bytes = shop.write(0, args.users, args.items, args.purchases)
-    made, seconds = partition(shop.conf("day-00", [0]), parts)
-    line = {"day": 0, "bytes": num_bytes, "partition_s": seconds, "cut": made["report"]["cut_fraction"]}
+    made, costs = partition(shop.conf("day-00", [0]), parts)
+    line = {"day": 0, "table_bytes": num_bytes, "part_bytes": bytes_of(parts), "partition": costs}
+    line["cut"] = made["report"]["cut_fraction"]
     model = args.work / "model-0.safetensors"
     if train_days:
         line["first_model"] = train(model, ["--num-epochs", args.epochs])
@@ -122,20 +152,22 @@ def main():
     for day in range(1, args.days + 1):
         num_bytes = shop.write(day, args.users // 100, args.items // 100, args.purchases * 3 // 100)
         total += num_bytes
-        updated, update_s = run([program, "update", parts, "--conf", shop.conf(f"day-{day:02}", [day]), "--json"])
-        again, again_s = partition(shop.conf("all", range(day + 1)), args.work / "again")
+        conf = shop.conf(f"day-{day:02}", [day])
+        updated, costs = run([program, "update", parts, "--conf", conf, "--json", *scratch])
         line = {
             "day": day,
-            "update": {"seconds": update_s, "table_bytes": num_bytes, **updated["quality"]["after"]},
-            "again": {
-                "seconds": again_s,
+            "update": {**costs, "table_bytes": num_bytes, "part_bytes": bytes_of(parts), **updated["quality"]["after"]},
+            "reasons": updated["quality"]["reasons"],
+        }
+        if day in again_days:
+            again, costs = partition(shop.conf("all", range(day + 1)), args.work / "again")
+            line["again"] = {
+                **costs,
                 "table_bytes": total,
                 "cut_fraction": again["report"]["cut_fraction"],
                 "node_balance": again["balance"]["nodes"],
                 "edge_balance": again["balance"]["edges"],
-            },
-            "reasons": updated["quality"]["reasons"],
-        }
+            }
         if day in train_days:
             warm = args.work / f"model-{day}.safetensors"
             line["warm"] = train(warm, ["--num-epochs", 1, "--init-from", model])

@@ -98,9 +98,17 @@ def start(program, world_size, *arguments, only=None):
     return ranks
 
 
-# Reasons to skip a test although EDGECUT_REQUIRE is set: packages that are large, or have no wheels for CPUs alone, and what
-# Debian's PyTorch cannot do.
-MAY_LACK = ["'dgl'", "pyg-lib", "PyTorch 1 ", "PyTorch 2 only", "ray is missing", "lightning is missing"]
+# Reasons to skip a test although EDGECUT_REQUIRE is set: packages that are large, that have no wheels for CPUs alone or that only
+# an optional step needs, and what Debian's PyTorch cannot do.
+MAY_LACK = [
+    "'dgl'",
+    "'transformers'",
+    "pyg-lib",
+    "PyTorch 1 ",
+    "PyTorch 2 only",
+    "ray is missing",
+    "lightning is missing",
+]
 
 
 def fail_if_required(report):

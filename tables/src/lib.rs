@@ -20,6 +20,7 @@ mod id_list;
 mod ids;
 mod keys;
 mod options;
+mod saved_split;
 mod table;
 mod transform;
 

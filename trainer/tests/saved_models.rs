@@ -239,6 +239,52 @@ fn damaged_files_are_named() {
 }
 
 #[test]
+fn rows_that_are_in_two_files_or_in_none_are_errors() {
+    let scratch = Scratch::new();
+    scratch.save(2, 2, &Save::of(0, "a", 1, 0.5));
+    let model = scratch.model();
+    // A file of an earlier version has no checksums.
+    let text = std::fs::read(&model).expect("the model");
+    let mut without = text.clone();
+    for at in 0..text.len() - 4 {
+        if &text[at..at + 4] == b"xxh3" {
+            without[at..at + 4].copy_from_slice(b"none");
+        }
+    }
+    std::fs::write(&model, without).expect("the model");
+    let shard = scratch.shards().remove(1);
+    let whole = std::fs::read(&shard).expect("a shard");
+    let file = SafeTensors::deserialize(&whole).expect("safetensors");
+    let view = file.tensor("original_ids.v2").expect("the nodes");
+    let first = view.data().as_ptr() as usize - whole.as_ptr() as usize;
+    let (words, _) = view.data().as_chunks::<4>();
+    let ids: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let gap = ids.windows(2).position(|pair| pair[1] > pair[0] + 1).expect("nodes of the other part");
+    // The row of a node becomes a second one of the node before it, which the other file has.
+    let mut damaged = whole.clone();
+    damaged[first + 4 * (gap + 1)..][..4].copy_from_slice(&(ids[gap + 1] - 1).to_le_bytes());
+    std::fs::write(&shard, damaged).expect("a shard");
+    let load = || load_model::<Cpu, NetworkConfig>(&model, &Default::default()).map(|_| ());
+    let error = load().expect_err("a row in two files").to_string();
+    let expected = format!("the row of node {} of type v2, which another file holds as well", ids[gap + 1] - 1);
+    assert!(error.contains(shard.to_str().expect("a path")) && error.contains(&expected), "{error}");
+    // The last row of all becomes one of a node that does not exist, so its node has none.
+    let last = scratch.shards().into_iter().find(|path| {
+        let bytes = std::fs::read(path).expect("a shard");
+        let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+        file.tensor("original_ids.v2").expect("the nodes").data().ends_with(&199_u32.to_le_bytes())
+    });
+    std::fs::write(&shard, &whole).expect("a shard");
+    let shard = last.unwrap_or(shard);
+    let mut damaged = std::fs::read(&shard).expect("a shard");
+    let at = damaged.windows(4).rposition(|word| word == 199_u32.to_le_bytes()).expect("the last node");
+    damaged[at..at + 4].copy_from_slice(&200_u32.to_le_bytes());
+    std::fs::write(&shard, damaged).expect("a shard");
+    let error = load().expect_err("a node without a row").to_string();
+    assert!(error.contains("its files lack the row of node 199 of type v2"), "{error}");
+}
+
+#[test]
 fn a_failed_save_leaves_the_old_model_whole() {
     let scratch = Scratch::new();
     let tables = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0).1;

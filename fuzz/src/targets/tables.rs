@@ -112,8 +112,8 @@ impl IdFiles {
         let splits = vec![KnownSplit::Open; ids.len()];
         let nodes = KnownNodes { name: "n".into(), ids, splits, has_table: true, lacks_transforms: false };
         let names = ["n", "to", "n"].map(String::from);
-        let edges = KnownEdges { names, reverse_of: None, lacks_transforms: false };
-        let known = KnownGraph { node_types: vec![nodes], edge_types: vec![edges] };
+        let edges = KnownEdges { names, reverse_of: None, lacks_transforms: false, has_held_out: false };
+        let known = KnownGraph { node_types: vec![nodes], edge_types: vec![edges], has_transforms: true };
         let options = TableOptions { transforms: Some(Transforms::default()), ..TableOptions::default() };
         let update = read_update(&dir.join("new.json"), "graph", &options, known)?;
         update.graph.dataset.validate_structure()?;

@@ -32,6 +32,7 @@ pub use held_out::{HoldOut, HoldOutChoice, NodeKeys, OriginalIds};
 pub(crate) use held_out_index::Candidate;
 pub use in_memory::Dataset;
 pub use known_pairs::KnownPairs;
+pub(crate) use known_pairs::{JoinedNodes, PairKey};
 pub use nodes::NodeData;
 pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 pub(crate) use overlap::{TypedEdges, count_edge_overlaps};

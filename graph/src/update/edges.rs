@@ -7,7 +7,7 @@ use crate::GraphError;
 use crate::dataset::{
     EdgeAttributes, EdgeData, EdgeLabelKind, EdgeLabelValues, EdgeLabels, EdgeList, HeldOutEdges, NO_SPLIT, Targets,
 };
-use crate::memory::{Buffer, Features, GrowingArray, Workspace};
+use crate::memory::{Features, GrowingArray, Workspace};
 use crate::part::PartEdges;
 use crate::{EdgeTypeId, NodeTypeId, Part};
 use std::collections::HashMap;
@@ -28,9 +28,18 @@ pub(super) fn updated(
     let mut removals = Removals::new(&removed, removes_both_directions);
     let meta = &parts[0].meta().edge_types[edge_type.index()];
     let mut kept = of_type.kept(&mut removals, space)?;
-    let mut held_out = HeldOutEdges {
-        valid: of_type.held_out(|edges| &edges.held_out.valid, &mut removals),
-        test: of_type.held_out(|edges| &edges.held_out.test, &mut removals),
+    let of_added = added.as_ref().map(|added| &added.held_out);
+    let valid = HeldOutLists {
+        in_parts: of_type.edges.iter().map(|edges| &edges.held_out.valid).collect(),
+        added: of_added.map(|held_out| &held_out.valid),
+    };
+    let test = HeldOutLists {
+        in_parts: of_type.edges.iter().map(|edges| &edges.held_out.test).collect(),
+        added: of_added.map(|held_out| &held_out.test),
+    };
+    let held_out = HeldOutEdges {
+        valid: of_type.held_out(&valid, &mut removals, space)?,
+        test: of_type.held_out(&test, &mut removals, space)?,
     };
     let num_added = added.as_ref().map_or(0, |added| added.src.len());
     let num_known = of_type.num_edges();
@@ -39,8 +48,6 @@ pub(super) fn updated(
         kept.src.append(added.src.to_vec())?;
         kept.dst.append(added.dst.to_vec())?;
         kept.positions.append((num_known..num_known + num_added as u64).collect())?;
-        held_out.valid = joined(&held_out.valid, &added.held_out.valid);
-        held_out.test = joined(&held_out.test, &added.held_out.test);
     }
     let positions = kept.positions.finish()?;
     let of_added = added.as_ref().map(|added| &added.attributes);
@@ -77,6 +84,14 @@ struct TypeInParts<'a> {
     starts: Vec<u64>,
     src: &'a Numbering,
     dst: &'a Numbering,
+}
+
+/// The held-out edges of a split.
+struct HeldOutLists<'a> {
+    /// The edges of each part.
+    in_parts: Vec<&'a EdgeList>,
+    /// The edges that are added.
+    added: Option<&'a EdgeList>,
 }
 
 /// Edges that stay.
@@ -161,23 +176,46 @@ impl<'a> TypeInParts<'a> {
         self.edges.iter().filter_map(|edges| edges.attributes.labels.as_ref())
     }
 
-    /// Returns the held-out edges of a split that stay, in the order of the parts.
-    fn held_out(&self, list: impl Fn(&PartEdges) -> &EdgeList, removals: &mut Removals) -> EdgeList {
-        let lists = self.edges.iter().map(|edges| list(edges));
-        let has_times = lists.clone().any(|list| list.times.is_some());
-        let mut kept = Vec::new();
-        for list in lists {
-            for (at, (&source, &destination)) in list.src.iter().zip(&list.dst[..]).enumerate() {
-                let ends = [self.src.of_global[source as usize], self.dst.of_global[destination as usize]];
-                if !removals.removes(self, [source, destination], ends) {
-                    kept.push((ends, list.times.as_ref().map_or(0, |times| times[at])));
+    /// Returns the held-out edges of a split that stay, in the order of the parts, then those that are added.
+    fn held_out(
+        &self,
+        lists: &HeldOutLists,
+        removals: &mut Removals,
+        space: &Workspace,
+    ) -> Result<EdgeList, GraphError> {
+        let HeldOutLists { in_parts, added } = lists;
+        let has_times = in_parts.iter().chain(added).any(|list| list.times.is_some());
+        let [mut src, mut dst] = [space.growing()?, space.growing()?];
+        let mut times = space.growing()?;
+        for list in in_parts {
+            for start in (0..list.len()).step_by(PIECE) {
+                let [mut sources, mut destinations] = [Vec::new(), Vec::new()];
+                let mut times_of_piece = Vec::new();
+                for at in start..list.len().min(start + PIECE) {
+                    let globals = [list.src[at], list.dst[at]];
+                    let source = self.src.of_global[globals[0] as usize];
+                    let destination = self.dst.of_global[globals[1] as usize];
+                    if !removals.removes(self, globals, [source, destination]) {
+                        sources.push(source);
+                        destinations.push(destination);
+                        times_of_piece.push(list.times.as_ref().map_or(0, |times| times[at]));
+                    }
                 }
+                src.append(sources)?;
+                dst.append(destinations)?;
+                times.append(times_of_piece)?;
             }
         }
-        let src: Vec<u32> = kept.iter().map(|([src, _], _)| *src).collect();
-        let dst: Vec<u32> = kept.iter().map(|([_, dst], _)| *dst).collect();
-        let times = has_times.then(|| kept.iter().map(|(_, time)| *time).collect::<Vec<i64>>().into());
-        EdgeList { times, ..EdgeList::new(src.into(), dst.into()) }
+        if let Some(added) = added {
+            src.append(added.src.to_vec())?;
+            dst.append(added.dst.to_vec())?;
+            times.append(added.times.as_deref().unwrap_or_default().to_vec())?;
+        }
+        let mut all = EdgeList::new(src.finish()?, dst.finish()?);
+        if has_times {
+            all.times = Some(times.finish()?);
+        }
+        Ok(all)
     }
 
     /// Returns the labels of the edges at `positions`. Added edges without labels have none, and are in no split.
@@ -278,19 +316,4 @@ impl Removals {
         let num_unmatched = self.listed.values().filter(|is_met| !**is_met).count() as u64;
         RemovedCounts { first_unmatched, num_unmatched, ..self.counts }
     }
-}
-
-/// Joins two lists of held-out edges.
-fn joined(known: &EdgeList, added: &EdgeList) -> EdgeList {
-    let has_times = known.times.is_some() || added.times.is_some();
-    let times = has_times.then(|| {
-        let known = known.times.as_deref().unwrap_or_default();
-        let added = added.times.as_deref().unwrap_or_default();
-        [known, added].concat().into()
-    });
-    EdgeList { times, ..EdgeList::new(end_to_end(&known.src, &added.src), end_to_end(&known.dst, &added.dst)) }
-}
-
-fn end_to_end(known: &[u32], added: &[u32]) -> Buffer<u32> {
-    [known, added].concat().into()
 }

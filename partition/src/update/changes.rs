@@ -62,8 +62,7 @@ impl Changes {
             self.hold_out(known, Some(EdgeTypeId(edge_type as u16)), &rule, &mut holds_out_latest)?;
         }
         if made.to_undirected {
-            // In memory, since scratch files are divided by the number of nodes, of which the rows are a part.
-            self.rows.to_undirected_in(&Workspace::default())?;
+            self.add_reverses(space)?;
         }
         if let Some([valid_fraction, test_fraction]) = made.hold_out_edges
             && self.rows.num_edges() > 0
@@ -117,6 +116,20 @@ impl Changes {
         Ok(ChangesOfParts { update, direct_removals: direct, holds_out_latest })
     }
 
+    /// Makes the new edges undirected.
+    fn add_reverses(&mut self, space: &Workspace) -> Result<(), PartitionError> {
+        // Ends are numbers of all nodes, of which the rows are a part.
+        let mut nums_rows = Vec::with_capacity(self.rows.node_types.len());
+        for ((rows, numbers), removed) in self.rows.node_types.iter_mut().zip(&self.numbers).zip(&self.removed_nodes) {
+            let num_kept = removed.iter().filter(|is_removed| !**is_removed).count();
+            let num_new = numbers.iter().filter(|&&number| number as usize >= num_kept).count();
+            nums_rows.push(std::mem::replace(&mut rows.num_nodes, num_kept + num_new));
+        }
+        let made = self.rows.to_undirected_in(space);
+        self.rows.node_types.iter_mut().zip(nums_rows).for_each(|(rows, num_rows)| rows.num_nodes = num_rows);
+        Ok(made?)
+    }
+
     /// Holds out new edges of a type, or of all types by the rule of the parts. A pair of nodes that the parts have stays in its
     /// list, so that no training edge becomes a test edge. Sets `holds_out_latest` for edge types of the parts whose latest
     /// edges are held out.
@@ -146,7 +159,7 @@ impl Changes {
                 in_parts = (0..meta.edge_types.len()).collect();
             }
             let in_parts: Vec<EdgeTypeId> = in_parts.into_iter().map(|at| EdgeTypeId(at as u16)).collect();
-            known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts)?
+            known_pairs(parts, removed_nodes, rows, &edge_types, &in_parts, space)?
         };
         Ok(rows.hold_out_edges_in(space, &edge_types, rule, keys, &pairs)?)
     }

@@ -165,9 +165,10 @@ fn known_graph(dir: &Path, meta: &Meta, parts: &[Part]) -> anyhow::Result<KnownG
             names: names_of_type.clone(),
             reverse_of: forward.filter(|forward| meta.provenance.add_reverse_edges && names.contains(forward)),
             lacks_transforms: of_type.feature_dim > 0 && !meta.has_transforms,
+            has_held_out: meta.provenance.hold_out_edges.is_none() && of_type.held_out.iter().any(|&number| number > 0),
         });
     }
-    Ok(KnownGraph { node_types, edge_types })
+    Ok(KnownGraph { node_types, edge_types, has_transforms: meta.has_transforms })
 }
 
 /// Sets the splits of the nodes of a part that have a label or are in a split, by original id.

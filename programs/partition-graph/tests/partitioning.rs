@@ -19,4 +19,6 @@ mod table_forms;
 mod table_splits;
 mod table_values;
 mod tables;
+mod update_rules;
+mod update_splits;
 mod updates;

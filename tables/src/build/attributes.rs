@@ -68,6 +68,8 @@ pub(super) struct Attributes {
     pub(super) weights: Buffer<f32>,
     /// The times or groups that decide about splits.
     pub(super) split_keys: Buffer<i64>,
+    /// The unit of these times.
+    pub(super) split_unit: Option<TimeUnit>,
     /// The number of used rows.
     pub(super) num_rows: u64,
 }
@@ -392,6 +394,7 @@ impl GrowingRows<'_> {
             time_unit: self.time_unit,
             weights: self.weights.finish()?,
             split_keys: self.split_keys.finish()?,
+            split_unit: self.split_unit,
             num_rows: self.num_rows,
         })
     }

@@ -6,11 +6,12 @@ use super::kept::Dropped;
 use super::labels::LabelRule;
 use super::spec::Spec;
 use super::{Context, TimesOfColumn};
-use crate::conf::Feature;
+use crate::conf::{Feature, Label};
+use crate::saved_split::SavedSplit;
 use crate::table::{Source, Table};
 use crate::transform::{FittedFeature, SavedFeature, SavedType};
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, RowNumber, Targets, Workspace};
+use edgecut_graph::{Buffer, FeatureDtype, Features, GraphError, RowNumber, Targets, TimeUnit, Workspace};
 use std::path::Path;
 
 /// A table and the columns that become attributes.
@@ -61,6 +62,8 @@ pub(super) struct TypeColumns {
     pub(super) weights: Option<Buffer<f32>>,
     /// The times or groups that decide about splits.
     pub(super) split_keys: Option<Buffer<i64>>,
+    /// The unit of the times that decide about splits.
+    split_unit: Option<TimeUnit>,
     /// The number of used rows, if a table has attributes.
     pub(super) num_rows: Option<u64>,
     /// The transforms and classes.
@@ -116,13 +119,15 @@ pub(super) fn compute(
         time_column: None,
         weights: None,
         split_keys: None,
+        split_unit: None,
         num_rows,
-        saved: SavedType {
-            group_limits: saved.filter(|_| context.is_update).and_then(|saved| saved.group_limits),
-            ..SavedType::default()
-        },
+        saved: SavedType::default(),
         deferred: None,
     };
+    if let Some(saved) = saved.filter(|_| context.is_update) {
+        columns.saved.split.clone_from(&saved.split);
+        columns.saved.group_limits = saved.group_limits;
+    }
     let mut parts = Vec::new();
     for SpecTable { table, spec, starts } in tables {
         let spec = &spec.only(rules.columns);
@@ -299,6 +304,18 @@ impl TypeColumns {
         }
     }
 
+    /// Records the rule of the splits of a label, or checks the times of an update by the recorded rule.
+    ///
+    /// # Errors
+    /// Fails for times of an update that have another unit than the times of the parts.
+    pub(super) fn record_split(&mut self, context: &Context, label: &Label) -> Result<(), TableError> {
+        let rule = SavedSplit::new(label, context.options.seed, self.split_unit);
+        let recorded = self.saved.split.get_or_insert(rule);
+        recorded
+            .check_unit(self.split_unit)
+            .map_err(|why| TableError::file(context.conf, format!("{}.{why}", label.at)))
+    }
+
     /// Takes the features of other columns of the same type.
     pub(super) fn set_features(&mut self, of_features: Self) {
         self.features = of_features.features;
@@ -344,6 +361,7 @@ impl TypeColumns {
             }
             if spec.split.is_some() {
                 self.split_keys = Some(part.split_keys);
+                self.split_unit = part.split_unit;
             }
         }
         if let Some(values) = values.filter(|_| dim > 0) {

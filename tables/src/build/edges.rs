@@ -11,14 +11,15 @@ use super::nodes::{MISSING_ID, check_classes};
 use super::spec::Spec;
 use super::split_files::read_split;
 use super::splits::{self, ByShares, bad_entry, listed_twice};
-use crate::conf::{Conf, EdgeTable, Label, SplitBy, SplitFiles, SplitRule};
+use crate::conf::{Conf, EdgeTable, Label, SplitFiles, SplitRule};
 use crate::ids::{Id, IdMap, Inserted};
+use crate::saved_split::{SavedSplit, SplitBy};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
 use edgecut_graph::{
     Buffer, EdgeAttributes, EdgeData, EdgeLabelValues, EdgeLabels, Features, GraphError, HoldOut, NO_SPLIT, NodeTypeId,
-    Split, SplitOrder, Targets,
+    Split, Targets,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -100,10 +101,12 @@ pub(super) fn read_edges(
     if let (Some(labels), false) = (columns.labels.as_deref(), context.is_update) {
         check_classes(name, labels, opened[with_ends].table.first_path())?;
     }
+    if let Some(label) = label {
+        columns.record_split(context, label)?;
+    }
     let values = label_values(columns.labels.take(), columns.targets.take(), named_classes);
     let mut labels = None;
     if let (Some(label), Some(values)) = (label, values) {
-        let order = SplitOrder { seed: context.options.seed, name };
         let splits = match &label.split {
             SplitRule::Shares { shares, by } => {
                 let num_edges = data.src.len();
@@ -111,8 +114,8 @@ pub(super) fn read_edges(
                 if context.is_update {
                     context.warnings.extend(splits::divided_by_time(label, by, labeled.len()));
                 }
-                let rule = ByShares { label, order, shares: *shares, by, keys: columns.split_keys.as_deref() };
-                rule.divide(context, labeled, &mut columns.saved.group_limits)?.codes(num_edges)
+                let rule = ByShares { label, name, shares: *shares, by, keys: columns.split_keys.as_deref() };
+                rule.divide(context, labeled, &mut columns.saved)?.codes(num_edges)
             }
             SplitRule::Files(files) => listed_splits(context, label, files, ends, &data)?,
         };
@@ -129,14 +132,19 @@ pub(super) fn read_edges(
     data.attributes = EdgeAttributes { features, weights, times, labels };
     let mut held_out = None;
     if let Some(label) = label.filter(|label| label.column.is_none()) {
-        held_out = hold_out(context, label, ends, &mut data)?;
+        let seed = saved.split.as_ref().map_or(context.options.seed, |rule| rule.seed);
+        held_out = hold_out(context, label, ends, seed, &mut data)?;
     }
     Ok(BuiltEdges { data, saved, held_out })
 }
 
 /// Returns a relation without edges. Its features are those of saved transforms, or none.
 fn without_edges(context: &Context, name: &str, tables: &[&EdgeTable], ends: &Ends) -> BuiltEdges {
-    let saved = context.saved_edges(name).cloned().unwrap_or_default();
+    let mut saved = context.saved_edges(name).cloned().unwrap_or_default();
+    if !context.is_update {
+        let label = tables.iter().find_map(|table| table.label.as_ref());
+        saved.split = label.map(|label| SavedSplit::new(label, context.options.seed, None));
+    }
     let dim = saved.features.last().map_or(0, |last| last.columns[1]);
     let features = tables.iter().flat_map(|table| &table.features);
     let [src, dst] = [Buffer::from(Vec::new()), Buffer::from(Vec::new())];
@@ -396,13 +404,13 @@ fn hold_out(
     context: &mut Context,
     label: &Label,
     ends: &Ends,
+    seed: u64,
     edges: &mut EdgeData,
 ) -> Result<Option<HoldOut>, TableError> {
     match &label.split {
         SplitRule::Files(files) => hold_out_listed(context, label, files, ends, edges).map(|()| None),
         SplitRule::Shares { shares: [_, valid, test], by } => {
             let [valid, test] = [valid, test].map(|share| share.to_f64());
-            let seed = context.options.seed;
             let rule = match by {
                 SplitBy::Time(_) => HoldOut::latest(valid, test, seed),
                 SplitBy::Random | SplitBy::Group(_) => HoldOut::random(valid, test, seed),

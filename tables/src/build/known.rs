@@ -26,6 +26,8 @@ pub struct KnownEdges {
     pub reverse_of: Option<[String; 3]>,
     /// True for features that are not from tables.
     pub lacks_transforms: bool,
+    /// True for held-out edges that were not chosen by `hold_out_edges`.
+    pub has_held_out: bool,
 }
 
 /// The split of a node of existing parts.

@@ -15,6 +15,7 @@ mod spec;
 mod split_files;
 mod splits;
 mod update;
+mod update_splits;
 
 pub(crate) use bad_rows::DropCounts;
 pub use bad_rows::DroppedRows;

@@ -13,7 +13,7 @@ use crate::ids::{Id, IdMap, Inserted, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
 use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{FeatureDtype, GroupLimits, NodeData, SplitOrder, Splits, count_distinct_labels, max_classes};
+use edgecut_graph::{FeatureDtype, NodeData, Splits, count_distinct_labels, max_classes};
 use std::path::Path;
 
 /// The reason why a row without an id is bad.
@@ -145,13 +145,14 @@ pub(super) fn read_nodes(
         ..NodeData::default()
     };
     if let Some(label) = label.and_then(|at| tables[at].label.as_ref()) {
+        columns.record_split(context, label)?;
         data.splits = node_splits(
             context,
             label,
             NumberedIds { ids: &ids, known: rows.as_ref() },
             &data,
             columns.split_keys.as_deref(),
-            &mut columns.saved.group_limits,
+            &mut columns.saved,
         )?;
     }
     if needs_splits {
@@ -292,11 +293,10 @@ fn node_splits(
     NumberedIds { ids, known }: NumberedIds,
     data: &NodeData,
     keys: Option<&[i64]>,
-    limits: &mut Option<GroupLimits>,
+    saved: &mut SavedType,
 ) -> Result<Splits, TableError> {
     match &label.split {
         SplitRule::Shares { shares, by } => {
-            let order = SplitOrder { seed: context.options.seed, name: &data.name };
             let mut rows: Vec<u32> = (0..data.num_nodes as u32).filter(|&row| data.is_labeled(row)).collect();
             if let Some(known) = known {
                 rows.retain(|&row| known.split(known.numbers[row as usize]) == KnownSplit::Open);
@@ -304,7 +304,7 @@ fn node_splits(
                     context.warnings.extend(splits::divided_by_time(label, by, rows.len()));
                 }
             }
-            Ok(ByShares { label, order, shares: *shares, by, keys }.divide(context, rows, limits)?.into())
+            Ok(ByShares { label, name: &data.name, shares: *shares, by, keys }.divide(context, rows, saved)?.into())
         }
         SplitRule::Files(files) => splits::by_files(context, label, files, NumberedIds { ids, known }),
     }

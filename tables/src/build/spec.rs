@@ -4,7 +4,8 @@ use super::bad_rows::BadKind;
 use super::columns::Columns;
 use super::labels::is_missing_text;
 use crate::TableError;
-use crate::conf::{EdgeTable, Feature, Label, LabelColumn, NodeTable, SplitBy};
+use crate::conf::{EdgeTable, Feature, Label, LabelColumn, NodeTable};
+use crate::saved_split::SplitBy;
 use crate::table::{
     BadCell, Batch, NumberForm, Numbers, Table, TimeCells, TimeColumn, is_text, number_form, numbers, seconds,
     text_cells, time_cells, whole_numbers,

@@ -4,14 +4,17 @@ use super::Context;
 use super::bad_rows::BadKind;
 use super::known::{KnownSplit, NumberedIds, RowNumbers};
 use super::split_files::{SplitRow, read_split};
-use crate::conf::{Label, SplitBy, SplitFiles};
+use crate::conf::{Label, SplitFiles};
+use crate::saved_split::SplitBy;
+use crate::transform::SavedType;
 use crate::{OnBadRows, TableError};
-use edgecut_graph::{Division, GroupLimits, RowNumber, Share, Split, SplitOrder, Splits};
+use edgecut_graph::{Division, RowNumber, Share, Split, SplitOrder, Splits};
 
 /// The division of labeled rows of a type by shares.
 pub(super) struct ByShares<'a> {
     pub(super) label: &'a Label,
-    pub(super) order: SplitOrder<'a>,
+    /// The name of the type.
+    pub(super) name: &'a str,
     pub(super) shares: [Share; 3],
     pub(super) by: &'a SplitBy,
     /// The times or the groups of all rows.
@@ -19,7 +22,8 @@ pub(super) struct ByShares<'a> {
 }
 
 impl ByShares<'_> {
-    /// Divides the rows. An update puts groups into the splits of `limits`, which other tables set.
+    /// Divides the rows by the seed of the recorded rule. An update puts groups into the splits of the recorded limits, which
+    /// other tables set.
     ///
     /// # Errors
     /// Fails for an update with groups of parts that do not record the limits.
@@ -27,18 +31,20 @@ impl ByShares<'_> {
         &self,
         context: &Context,
         labeled: Vec<T>,
-        limits: &mut Option<GroupLimits>,
+        saved: &mut SavedType,
     ) -> Result<Division<T>, TableError> {
-        let Self { label, order, shares, by, keys } = self;
+        let Self { label, name, shares, by, keys } = self;
+        let seed = saved.split.as_ref().map_or(context.options.seed, |rule| rule.seed);
+        let order = SplitOrder { seed, name };
         Ok(match (by, keys) {
             (SplitBy::Time(_), Some(times)) => order.by_times(labeled, times, *shares),
             (SplitBy::Group(_), Some(groups)) if !context.is_update => {
                 let (division, found) = order.by_groups(labeled, groups, *shares);
-                *limits = Some(found);
+                saved.group_limits = Some(found);
                 division
             }
             (SplitBy::Group(_), Some(groups)) => {
-                let Some(limits) = *limits else {
+                let Some(limits) = saved.group_limits else {
                     let why = format!(
                         "{}: the parts do not record how groups were divided, so a group could be in two splits: partition \
                          all tables together",

@@ -8,6 +8,7 @@ use super::edges::{collect_ids, show};
 use super::known::{KnownEdges, KnownNodes, RowNumbers};
 use super::nodes::{BuiltNodes, Known, MISSING_ID, read_nodes};
 use super::read::{ReadGraph, TableGraph, read_graph, settle_unsupported, tables_of_nodes};
+use super::update_splits::settle_splits;
 use crate::conf::{Conf, RemovedTable};
 use crate::ids::{Id, IdMap, UserIds};
 use crate::table::{Results, Rows, id_cells, scan_in_steps};
@@ -21,6 +22,8 @@ pub struct KnownGraph {
     pub node_types: Vec<KnownNodes>,
     /// The edge types.
     pub edge_types: Vec<KnownEdges>,
+    /// True if the parts have `transforms.json`.
+    pub has_transforms: bool,
 }
 
 /// The changes that tables make to the graph of existing parts.
@@ -54,7 +57,7 @@ pub struct RemovedEdges {
 
 /// Reads the changes that the configuration file `path` describes to the graph `known`. A row with the id of a known node
 /// changes all attributes of this node; a known node stays in its split. Removals come first, so that the id of a removed node
-/// may come again for a new one. The transforms and classes of the parts are those of `options`.
+/// may come again for a new one. The transforms, the classes and the rules of splits of the parts are those of `options`.
 ///
 /// # Errors
 /// As for [`read_tables`](crate::read_tables), and for types, features and ids that do not fit the parts.
@@ -64,10 +67,12 @@ pub fn read_update(
     options: &TableOptions,
     known: KnownGraph,
 ) -> Result<TableUpdate, TableError> {
-    let conf = Conf::read_update(path)?;
+    let mut conf = Conf::read_update(path)?;
     let mut warnings = settle_unsupported(&conf, options)?;
-    let KnownGraph { node_types: known, edge_types } = known;
+    let KnownGraph { node_types: known, edge_types, has_transforms } = known;
     check_types(&conf, &known, &edge_types)?;
+    let recorded = options.transforms.as_ref().filter(|_| has_transforms);
+    warnings.extend(settle_splits(&mut conf, recorded, &edge_types)?);
     let mut context = Context { is_update: true, ..Context::new(path, options) };
     let removed_edges = removed_edges(&mut context, &conf, &known)?;
     let removed_nodes = removed_nodes(&mut context, &conf, &known)?;

@@ -167,8 +167,9 @@ fn read_transform(item: &Item, unsupported: &mut Vec<String>) -> Result<Option<T
     let object = item.object()?;
     match object.required("name")?.text()?.as_str() {
         name @ ("tokenize_hf" | "bert_hf") => unsupported.push(format!(
-            "{}: the transform {name} runs a language model; compute its vectors first, and store them in a \
-             column of lists",
+            "{}: the transform {name} runs a language model: compute its vectors first by `python3 -m \
+             edgecut.language_models CONFIGURATION`, which writes a configuration that reads them, or store vectors in a column \
+             of lists",
             item.path
         )),
         name @ ("tabular" | "edge_dst_hard_negative") => {

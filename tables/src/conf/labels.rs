@@ -3,7 +3,8 @@
 use super::features::missing_values;
 use super::tables::read_time_column;
 use crate::keys::{Item, Object};
-use crate::table::{NaValues, TimeColumn};
+use crate::saved_split::SplitBy;
+use crate::table::NaValues;
 use edgecut_graph::Share;
 
 /// A label of nodes or edges, or the edges to hold out.
@@ -15,6 +16,17 @@ pub(crate) struct Label {
     pub(crate) column: Option<LabelColumn>,
     /// The rule that divides nodes or edges over the splits.
     pub(crate) split: SplitRule,
+    /// The keys of the rule that are given. Defaults are in place of the others.
+    pub(crate) given: GivenKeys,
+}
+
+/// The keys of a rule of splits that a configuration has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenKeys {
+    /// True if `split_pct` is given.
+    pub(crate) shares: bool,
+    /// True if `split_by` or `split_by_group` is given.
+    pub(crate) by: bool,
 }
 
 /// A column of labels.
@@ -38,19 +50,8 @@ pub(crate) enum SplitRule {
     Files(SplitFiles),
 }
 
-/// The order in which nodes or edges are divided.
-#[derive(Clone, Debug)]
-pub(crate) enum SplitBy {
-    /// At random.
-    Random,
-    /// By times: the earliest are in the training split.
-    Time(TimeColumn),
-    /// At random, with all rows of a group in one split.
-    Group(String),
-}
-
 /// The files with the ids of each split.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SplitFiles {
     /// Paths or patterns for training, validation and test.
     pub(crate) files: [Vec<String>; 3],
@@ -161,7 +162,11 @@ impl Label {
             (None, Some(shares)) => SplitRule::Shares { shares: read_shares(&shares)?, by },
             (None, None) => SplitRule::Shares { shares: exact([0.8, 0.1, 0.1])?, by },
         };
-        Ok(Self { at: item.path.clone(), column, split })
+        let given = GivenKeys {
+            shares: object.get("split_pct").is_some(),
+            by: object.get("split_by").is_some() || object.get("split_by_group").is_some(),
+        };
+        Ok(Self { at: item.path.clone(), column, split, given })
     }
 }
 

@@ -5,10 +5,11 @@
 mod features;
 mod labels;
 mod read;
+mod settle_split;
 mod tables;
 
 pub(crate) use features::Feature;
-pub(crate) use labels::{Label, LabelColumn, SplitBy, SplitFiles, SplitRule};
+pub(crate) use labels::{GivenKeys, Label, LabelColumn, SplitFiles, SplitRule};
 pub(crate) use read::joined;
 pub(crate) use tables::{EdgeTable, NodeTable, RemovedTable};
 

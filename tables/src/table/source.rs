@@ -1,6 +1,7 @@
 //! The files of a table, its missing values and its columns of times, as configured.
 
 use super::{NaValues, TimeForm};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The files of a table.
@@ -16,11 +17,13 @@ pub(crate) struct Source {
     pub(crate) na_of_columns: BTreeMap<String, NaValues>,
 }
 
-/// A column of creation times.
-#[derive(Clone, Debug)]
+/// A column of times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct TimeColumn {
     pub(crate) name: String,
     /// The form of the times.
+    #[serde(default)]
     pub(crate) form: TimeForm,
 }
 

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, TimeUnit as ArrowUnit};
 use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use edgecut_graph::TimeUnit;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 const NANOS_PER_DAY: i128 = 86_400 * 1_000_000_000;
@@ -29,16 +30,41 @@ pub(crate) struct TimeCells {
 }
 
 /// The form of times, if it is not ISO 8601, a timestamp or a whole number of an own unit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct TimeForm {
     /// The form of texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<TimeFormat>,
-    /// The nanoseconds that numbers count since 1970.
-    epoch: Option<i64>,
+    /// The unit of numbers since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epoch: Option<Epoch>,
+}
+
+/// A unit of numbers since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Epoch {
+    S,
+    Ms,
+    Us,
+    Ns,
+}
+
+impl Epoch {
+    fn nanoseconds(self) -> i64 {
+        match self {
+            Self::S => 1_000_000_000,
+            Self::Ms => 1_000_000,
+            Self::Us => 1000,
+            Self::Ns => 1,
+        }
+    }
 }
 
 /// The form of times in texts, in the notation of `strftime`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) struct TimeFormat {
     text: String,
     items: Vec<Item<'static>>,
@@ -56,15 +82,29 @@ impl TimeForm {
             return item.wrong("numbers since 1970 have no format: give one of epoch and format");
         }
         let epoch = match item.text()?.as_str() {
-            "s" => 1_000_000_000,
-            "ms" => 1_000_000,
-            "us" => 1000,
-            "ns" => 1,
+            "s" => Epoch::S,
+            "ms" => Epoch::Ms,
+            "us" => Epoch::Us,
+            "ns" => Epoch::Ns,
             other => {
                 return item.wrong(format!("{other:?} is not a unit of numbers since 1970: choose s, ms, us or ns"));
             }
         };
         Ok(Self { format: None, epoch: Some(epoch) })
+    }
+}
+
+impl TryFrom<String> for TimeFormat {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::new(&text)
+    }
+}
+
+impl From<TimeFormat> for String {
+    fn from(format: TimeFormat) -> Self {
+        format.text
     }
 }
 
@@ -168,7 +208,7 @@ pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells,
         }
         _ if data_type.is_floating() && form.epoch.is_some() => {
             let floats = cast_to(array, &DataType::Float64)?;
-            let factor = form.epoch.unwrap_or(1);
+            let factor = form.epoch.map_or(1, Epoch::nanoseconds);
             for float in floats.as_primitive::<Float64Type>().iter() {
                 cells.add(float.ok_or_else(missing).and_then(|float| since_epoch(float, factor)));
             }
@@ -176,7 +216,7 @@ pub(crate) fn time_cells(array: &ArrayRef, form: &TimeForm) -> Result<TimeCells,
         _ => {
             let (values, bad) = whole_numbers(array, None)?;
             for &number in &values {
-                cells.add(match (form.epoch, &form.format) {
+                cells.add(match (form.epoch.map(Epoch::nanoseconds), &form.format) {
                     (Some(factor), _) => typed(i128::from(number) * i128::from(factor), &number.to_string()),
                     // Such as 20200131, which may be a float because other rows are missing.
                     (None, Some(format)) => {
@@ -297,7 +337,7 @@ fn time_of_text(text: &str, form: &TimeForm) -> Result<(i64, TimeUnit), String> 
     if let Some(format) = &form.format {
         return typed(format.nanoseconds(text)?, text);
     }
-    if let Some(factor) = form.epoch {
+    if let Some(factor) = form.epoch.map(Epoch::nanoseconds) {
         return match (decimal_since_epoch(text, factor), text.parse::<f64>()) {
             (Some(nanoseconds), _) => typed(nanoseconds, text),
             (None, Ok(number)) => since_epoch(number, factor),

@@ -4,6 +4,7 @@ use super::Fitted;
 use super::feature::FittedFeature;
 use super::impute::FittedImpute;
 use crate::TableError;
+use crate::saved_split::SavedSplit;
 use edgecut_graph::{GroupLimits, META_FILE, Meta, TRANSFORMS_FILE, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,15 +12,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The version of the file. Files of version 1 do not have the unit of times.
-const VERSION: u32 = 2;
+/// The version of the file. Files of version 1 do not have the unit of times, and files of version 2 do not have the rules
+/// of splits.
+const VERSION: u32 = 3;
 
 /// The fitted transforms and the classes of a graph, as `transforms.json` stores them.
 ///
 /// ```
 /// use edgecut_tables::Transforms;
 /// let text = Transforms::default().to_json();
-/// assert!(text.contains("\"version\": 2"));
+/// assert!(text.contains("\"version\": 3"));
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +45,9 @@ pub(crate) struct SavedType {
     /// The name of each class, if labels are texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classes: Option<Vec<String>>,
+    /// The rule that divides rows with labels, or that holds out edges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) split: Option<SavedSplit>,
     /// The division of groups into splits, if groups decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) group_limits: Option<GroupLimits>,
@@ -108,6 +113,9 @@ impl Transforms {
                     .check()
                     .map_err(|why| TableError::file(path, format!("feature {} of {name}: {why}", feature.name)))?;
             }
+            if let Some(Err(why)) = of_type.split.as_ref().map(SavedSplit::check) {
+                return Err(TableError::file(path, format!("split of {name}: {why}")));
+            }
         }
         Ok(read)
     }
@@ -133,7 +141,12 @@ impl Transforms {
 
     /// Returns true for a file of a version that does not have the unit of times.
     pub(crate) fn is_without_unit(&self) -> bool {
-        self.version < VERSION
+        self.version < 2
+    }
+
+    /// Returns true for a file of a version that has the rules of splits.
+    pub(crate) fn has_splits(&self) -> bool {
+        self.version >= 3
     }
 
     /// Returns the content of the file.
@@ -152,7 +165,7 @@ impl Transforms {
 
 impl SavedType {
     /// The transforms of a type without features.
-    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None, group_limits: None };
+    pub(crate) const NONE: &Self = &Self { features: Vec::new(), classes: None, split: None, group_limits: None };
 
     /// Returns the names of all columns.
     fn column_names(&self) -> Vec<String> {

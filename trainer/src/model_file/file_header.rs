@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The number of bytes of the length field before the header.
@@ -19,20 +19,20 @@ const PIECE_BYTES: usize = 1 << 20;
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// An open safetensors file whose header was read and checked: the tensors lie within the file and fill it.
-pub(super) struct FileHeader<'a> {
-    pub(super) path: &'a Path,
+pub(super) struct FileHeader {
+    pub(super) path: PathBuf,
     pub(super) file: File,
     header: Metadata,
     /// The offset of the first tensor.
     data_start: u64,
 }
 
-impl<'a> FileHeader<'a> {
+impl FileHeader {
     /// Opens a file and reads its header.
     ///
     /// # Errors
     /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
-    pub(super) fn read(path: &'a Path) -> Result<Self, ModelFileError> {
+    pub(super) fn read(path: &Path) -> Result<Self, ModelFileError> {
         let read_error = |source| ModelFileError::Read { path: path.to_owned(), source };
         let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
         let file = File::open(path).map_err(read_error)?;
@@ -57,7 +57,7 @@ impl<'a> FileHeader<'a> {
         if header.data_len() as u64 != held - data_start {
             return Err(format_error(SafeTensorError::MetadataIncompleteBuffer));
         }
-        Ok(Self { path, file, header, data_start })
+        Ok(Self { path: path.to_owned(), file, header, data_start })
     }
 
     /// Returns the metadata, which is empty if the file has none.
@@ -79,7 +79,7 @@ impl<'a> FileHeader<'a> {
     /// # Errors
     /// [`ModelFileError::MissingTensor`], or [`ModelFileError::Shard`] if it has another type or shape.
     pub(super) fn expect(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<TensorInfo, ModelFileError> {
-        let path = self.path.to_owned();
+        let path = self.path.clone();
         match self.tensor(name) {
             None => Err(ModelFileError::MissingTensor { path, tensor: name.to_owned() }),
             Some(info) if info.dtype != dtype || info.shape != shape => {
@@ -114,9 +114,7 @@ impl<'a> FileHeader<'a> {
     /// [`ModelFileError::Read`] if the file cannot be read.
     pub(super) fn read_at(&self, info: &TensorInfo, offset: usize, bytes: &mut [u8]) -> Result<(), ModelFileError> {
         let start = self.data_start + info.data_offsets.0 as u64 + offset as u64;
-        self.file
-            .read_exact_at(bytes, start)
-            .map_err(|source| ModelFileError::Read { path: self.path.to_owned(), source })
+        self.file.read_exact_at(bytes, start).map_err(|source| ModelFileError::Read { path: self.path.clone(), source })
     }
 
     /// Compares the bytes of the file with their checksum.
@@ -131,7 +129,7 @@ impl<'a> FileHeader<'a> {
         while start < num_bytes {
             let count = (num_bytes - start).min(piece.len() as u64) as usize;
             let read = self.file.read_exact_at(&mut piece[..count], start);
-            read.map_err(|source| ModelFileError::Read { path: self.path.to_owned(), source })?;
+            read.map_err(|source| ModelFileError::Read { path: self.path.clone(), source })?;
             hash.update(&piece[..count]);
             start += count as u64;
         }
@@ -142,7 +140,7 @@ impl<'a> FileHeader<'a> {
         let what = format!(
             "its checksum is {found}, but the model file lists {expected}: the file was changed, copy it again"
         );
-        Err(ModelFileError::Shard { path: self.path.to_owned(), what })
+        Err(ModelFileError::Shard { path: self.path.clone(), what })
     }
 
     /// Makes the bytes of a safetensors file with the tensors whose names `wanted` accepts, and with other metadata.
@@ -162,7 +160,7 @@ impl<'a> FileHeader<'a> {
             self.read_at(info, 0, &mut bytes)?;
             tensors.push((name, info.clone(), bytes));
         }
-        let format_error = |source| ModelFileError::Format { path: self.path.to_owned(), source };
+        let format_error = |source| ModelFileError::Format { path: self.path.clone(), source };
         let views = tensors.iter().map(|(name, info, bytes)| {
             let view = TensorView::new(info.dtype, info.shape.clone(), bytes)?;
             Ok((name, view))

@@ -90,7 +90,7 @@ impl SavedIds {
     /// # Errors
     /// [`ModelFileError`] if a tensor is missing or has another type or shape.
     pub(super) fn open(
-        header: &FileHeader<'_>,
+        header: &FileHeader,
         kind: IdKind,
         node_type: &str,
         num_rows: usize,
@@ -115,7 +115,7 @@ impl SavedIds {
     ///
     /// # Errors
     /// [`ModelFileError`] if the file cannot be read, or if the texts do not follow each other.
-    pub(super) fn hashes(&mut self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<Vec<u128>, ModelFileError> {
+    pub(super) fn hashes(&mut self, header: &FileHeader, rows: &Range<usize>) -> Result<Vec<u128>, ModelFileError> {
         Ok(match self.read(header, rows)? {
             TableIds::Numbers(numbers) => numbers.into_iter().map(|number| self.hasher.of_number(number)).collect(),
             TableIds::Texts(texts) => (0..texts.num_texts()).map(|at| xxh3_128(texts.get(at))).collect(),
@@ -126,7 +126,7 @@ impl SavedIds {
     ///
     /// # Errors
     /// As for [`hashes`](Self::hashes).
-    pub(super) fn read(&self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<TableIds, ModelFileError> {
+    pub(super) fn read(&self, header: &FileHeader, rows: &Range<usize>) -> Result<TableIds, ModelFileError> {
         match self.kind {
             IdKind::Unknown | IdKind::Rows | IdKind::TableRows => {
                 let words = header.words::<4>(&self.ids, rows)?;
@@ -140,7 +140,7 @@ impl SavedIds {
         }
     }
 
-    fn read_texts(&self, header: &FileHeader<'_>, rows: &Range<usize>) -> Result<TextIds, ModelFileError> {
+    fn read_texts(&self, header: &FileHeader, rows: &Range<usize>) -> Result<TextIds, ModelFileError> {
         let mut texts = TextIds::default();
         let Some(ends) = &self.ends else { return Ok(texts) };
         let num_bytes = self.ids.shape.first().map_or(0, |&bytes| bytes as u64);
@@ -151,7 +151,7 @@ impl SavedIds {
         let last = ends.last().copied().unwrap_or(start);
         if ends.first().is_some_and(|&first| first < start) || !ends.is_sorted() || last > num_bytes {
             let what = format!("the ids of rows {rows:?} do not follow each other: the file is damaged, copy it again");
-            return Err(ModelFileError::Shard { path: header.path.to_owned(), what });
+            return Err(ModelFileError::Shard { path: header.path.clone(), what });
         }
         let mut bytes = vec![0; (last - start) as usize];
         header.read_at(&self.ids, start as usize, &mut bytes)?;

@@ -6,9 +6,10 @@ use super::file_header::FileHeader;
 use super::new_embeddings::{MatchedRows, NewEmbeddings};
 use super::row_ids::{IdKind, PositionsById, SavedIds};
 use super::shard_writer::SHARD_FORMAT;
+use super::table_blocks::{BlockRows, ShardRows, TableBlocks, check_kinds};
 use super::{ModelFileError, ReadData, TrainedOn, embedding_name, original_ids_name};
 use edgecut_dist_sampler::SetRow;
-use edgecut_graph::{Meta, TableIds, TextIds};
+use edgecut_graph::Meta;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 use std::collections::BTreeSet;
@@ -21,8 +22,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The maximum number of unneeded bytes between two wanted rows that are read in one system call instead of two.
 const GAP_BYTES: usize = 16 << 10;
 
-/// The number of ids that are read at once.
-const IDS_AT_ONCE: usize = 1 << 16;
+/// The rows of a block when a whole table is read.
+const ROWS_AT_ONCE: usize = 1 << 12;
 
 /// The embeddings of a saved model, in memory or in their files. Each process reads only the rows that it needs, so
 /// that no process holds a whole table.
@@ -258,29 +259,17 @@ impl SavedEmbeddings {
     /// # Errors
     /// [`ModelFileError`] if a file is missing or damaged.
     pub fn into_tables(self) -> Result<Vec<EmbeddingTable>, ModelFileError> {
-        let entries = match &self.contents {
-            Contents::InFiles { index, .. } => index.tables.clone(),
-            Contents::InMemory(_) => Vec::new(),
-        };
         if let Contents::InMemory(tables) = self.contents {
             return Ok(tables);
         }
-        let mut tables = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let nodes: Vec<u32> = (0..entry.num_nodes as u32).collect();
-            let dim = entry.dim;
-            let wanted = WantedRows {
-                node_type: &entry.node_type,
-                dim,
-                num_nodes: entry.num_nodes,
-                nodes: &nodes,
-                first_shard: 0,
-                ids: None,
-                may_differ: false,
-            };
-            let mut values = vec![0.0; entry.num_nodes * dim];
-            self.read_rows(&wanted, &mut |row, found| values[row * dim..][..dim].copy_from_slice(found))?;
-            tables.push(EmbeddingTable { node_type: entry.node_type.clone(), dim, values });
+        let mut tables = Vec::new();
+        for size in self.sizes() {
+            let mut values = Vec::with_capacity(size.num_nodes * size.dim);
+            let mut blocks = self.blocks(&size, false)?;
+            while let Some(block) = blocks.next_block(ROWS_AT_ONCE)? {
+                values.extend(block.values);
+            }
+            tables.push(EmbeddingTable { node_type: size.node_type, dim: size.dim, values });
         }
         Ok(tables)
     }
@@ -307,42 +296,23 @@ impl SavedEmbeddings {
         }
     }
 
-    /// Reads the rows of nodes of a type, which are original ids in ascending order.
+    /// Reads a table in blocks, in the order of the original ids. `with_ids` also reads the ids that the nodes had in the table of
+    /// the training, unless they were row numbers.
     ///
     /// # Errors
-    /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
-    pub fn rows(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Vec<f32>, ModelFileError> {
-        let EmbeddingSize { node_type, num_nodes, dim } = size;
-        let dim = *dim;
-        let wanted =
-            WantedRows { node_type, dim, num_nodes: *num_nodes, nodes, first_shard: 0, ids: None, may_differ: false };
-        let mut values = vec![0.0; nodes.len() * dim];
-        self.read_rows(&wanted, &mut |row, found| values[row * dim..][..dim].copy_from_slice(found))?;
-        Ok(values)
-    }
-
-    /// Reads the ids that nodes of a type had in the table of the training. `nodes` are original ids in ascending order. Returns
-    /// `None` if the ids were row numbers, or if the file does not say them.
-    ///
-    /// # Errors
-    /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
-    pub fn table_ids(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Option<TableIds>, ModelFileError> {
-        let kind = self.id_kind(&size.node_type);
-        let Contents::InFiles { model, index, checked } = &self.contents else { return Ok(None) };
-        if !matches!(kind, IdKind::Numbers | IdKind::Texts) {
-            return Ok(None);
-        }
-        let EmbeddingSize { node_type, num_nodes, dim } = size;
-        let wanted = WantedRows {
-            node_type,
-            dim: *dim,
-            num_nodes: *num_nodes,
-            nodes,
-            first_shard: 0,
-            ids: None,
-            may_differ: false,
+    /// [`ModelFileError`] if there is no such table, or a file is missing or damaged.
+    pub fn blocks(&self, size: &EmbeddingSize, with_ids: bool) -> Result<TableBlocks<'_>, ModelFileError> {
+        let rows = match &self.contents {
+            Contents::InMemory(tables) => {
+                BlockRows::Memory(values_of(tables, &size.node_type, size.num_nodes, size.dim)?)
+            }
+            Contents::InFiles { model, index, checked } => {
+                let kind = self.id_kind(&size.node_type);
+                let ids = Some(kind).filter(|kind| with_ids && matches!(kind, IdKind::Numbers | IdKind::Texts));
+                BlockRows::Files { shards: open_shards(model, index, checked, size, ids)?, ids }
+            }
         };
-        Files { model, index, wanted: &wanted, checked }.read_table_ids(kind).map(Some)
+        Ok(TableBlocks::new(self.path(), size.clone(), rows))
     }
 
     /// Calls `set` once for each wanted row that is saved, with its position in `wanted.nodes` and its values. Returns the
@@ -361,19 +331,111 @@ impl SavedEmbeddings {
 
 fn read_from_memory(tables: &[EmbeddingTable], wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<(), ModelFileError> {
     let WantedRows { node_type, dim, num_nodes, nodes, .. } = *wanted;
-    let table = tables.iter().find(|table| table.node_type == node_type);
-    let held = table.map_or(0, |table| table.values.len());
-    let Some(table) = table.filter(|_| held == num_nodes * dim) else {
-        let what = format!(
-            "its embedding of node type {node_type} has {held} values, but the graph needs {num_nodes} nodes of {dim} \
-             values"
-        );
-        return Err(ModelFileError::Shard { path: PathBuf::from("model"), what });
-    };
+    let values = values_of(tables, node_type, num_nodes, dim)?;
     for (row, &node) in nodes.iter().enumerate() {
-        set(row, &table.values[node as usize * dim..][..dim]);
+        set(row, &values[node as usize * dim..][..dim]);
     }
     Ok(())
+}
+
+/// Returns the values of a table in memory.
+///
+/// # Errors
+/// [`ModelFileError::Shard`] for a table of another size.
+fn values_of<'a>(
+    tables: &'a [EmbeddingTable],
+    node_type: &str,
+    num_nodes: usize,
+    dim: usize,
+) -> Result<&'a [f32], ModelFileError> {
+    let values = tables.iter().find(|table| table.node_type == node_type).map_or(&[][..], |table| &table.values);
+    if values.len() == num_nodes * dim {
+        return Ok(values);
+    }
+    let held = values.len();
+    let what = format!(
+        "its embedding of node type {node_type} has {held} values, but the graph needs {num_nodes} nodes of {dim} values"
+    );
+    Err(ModelFileError::Shard { path: PathBuf::from("model"), what })
+}
+
+/// Compares a shard with its checksum, if the index lists one and this was not done before.
+fn check_once(
+    checked: &Mutex<BTreeSet<String>>,
+    header: &FileHeader,
+    shard: &ShardEntry,
+) -> Result<(), ModelFileError> {
+    let Some(expected) = &shard.xxh3 else { return Ok(()) };
+    let mut checked = checked.lock().unwrap_or_else(PoisonError::into_inner);
+    if !checked.contains(&shard.file) {
+        header.check(expected)?;
+        checked.insert(shard.file.clone());
+    }
+    Ok(())
+}
+
+/// Opens all files with rows of a table, whose ids are of a kind; `None` if ids are not read.
+///
+/// # Errors
+/// [`ModelFileError::MissingShards`] if files are missing, and others if a file is damaged.
+fn open_shards(
+    model: &Path,
+    index: &EmbeddingIndex,
+    checked: &Mutex<BTreeSet<String>>,
+    size: &EmbeddingSize,
+    ids: Option<IdKind>,
+) -> Result<Vec<ShardRows>, ModelFileError> {
+    let node_type = &size.node_type;
+    let Some(number) = index.table(node_type) else {
+        let what = format!("it has no embedding of node type {node_type}");
+        return Err(ModelFileError::Shard { path: model.to_owned(), what });
+    };
+    if let Some(kind) = ids {
+        check_kinds(index, number, size, kind)
+            .map_err(|what| ModelFileError::Shard { path: model.to_owned(), what })?;
+    }
+    if index.save.is_empty() {
+        return Ok(vec![ShardRows::of_model(model, size)?]);
+    }
+    let folder = shard_folder(model)?;
+    let mut shards = Vec::with_capacity(index.shards.len());
+    let mut missing = Vec::new();
+    let mut num_missing = 0;
+    for shard in index.shards.iter().filter(|shard| shard.rows[number] > 0) {
+        let path = folder.join(&shard.file);
+        match FileHeader::read(&path) {
+            Ok(header) => {
+                check_save(&header, index)?;
+                check_once(checked, &header, shard)?;
+                shards.push(ShardRows::open(header, size, shard.rows[number], ids)?);
+            }
+            Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                num_missing += shard.rows[number];
+                missing.push(path);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(shards);
+    }
+    Err(ModelFileError::MissingShards {
+        path: model.to_owned(),
+        node_type: node_type.clone(),
+        rows: num_missing,
+        files: missing,
+    })
+}
+
+/// Checks that a file has embeddings of the model.
+fn check_save(header: &FileHeader, index: &EmbeddingIndex) -> Result<(), ModelFileError> {
+    let metadata = header.metadata();
+    let entry = |key: &str| metadata.get(key).map(String::as_str);
+    if entry("format") == Some(SHARD_FORMAT) && entry("save") == Some(index.save.as_str()) {
+        return Ok(());
+    }
+    let what = "it does not hold embeddings of this model".into();
+    Err(ModelFileError::Shard { path: header.path.clone(), what })
 }
 
 /// The files of a model, and the rows to read from them.
@@ -459,72 +521,6 @@ impl Files<'_> {
         })
     }
 
-    /// Compares a shard with its checksum, if the index lists one and this was not done before.
-    fn check(&self, header: &FileHeader<'_>, shard: &ShardEntry) -> Result<(), ModelFileError> {
-        let Some(expected) = &shard.xxh3 else { return Ok(()) };
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        if !checked.contains(&shard.file) {
-            header.check(expected)?;
-            checked.insert(shard.file.clone());
-        }
-        Ok(())
-    }
-
-    /// Reads the ids of the wanted nodes in their table, which are of this kind.
-    fn read_table_ids(&self, kind: IdKind) -> Result<TableIds, ModelFileError> {
-        let WantedRows { node_type, nodes, .. } = *self.wanted;
-        let Some(number) = self.index.table(node_type) else {
-            return Err(self.wrong(format!("it has no embedding of node type {node_type}")));
-        };
-        let mut numbers = vec![0; nodes.len()];
-        let mut texts = vec![Vec::new(); nodes.len()];
-        let mut left = nodes.len();
-        let folder = shard_folder(self.model)?;
-        for shard in &self.index.shards {
-            let num_rows = shard.rows[number];
-            if left == 0 || num_rows == 0 {
-                continue;
-            }
-            if shard.id_kind(number) != kind {
-                return Err(
-                    self.wrong(format!("the ids of node type {node_type} are numbers in some files, texts in others"))
-                );
-            }
-            let path = folder.join(&shard.file);
-            let header = FileHeader::read(&path)?;
-            self.check(&header, shard)?;
-            let originals = header.expect(&original_ids_name(node_type), Dtype::U32, &[num_rows])?;
-            let ids = SavedIds::open(&header, kind, node_type, num_rows)?;
-            for start in (0..num_rows).step_by(IDS_AT_ONCE) {
-                let piece = start..num_rows.min(start + IDS_AT_ONCE);
-                let originals = header.words::<4>(&originals, &piece)?.into_iter().map(u32::from_le_bytes);
-                let mut wanted = Vec::new();
-                for (row, original) in originals.enumerate() {
-                    wanted.extend(nodes.binary_search(&original).ok().map(|position| (row, position)));
-                }
-                if wanted.is_empty() {
-                    continue;
-                }
-                match ids.read(&header, &piece)? {
-                    TableIds::Numbers(found) => wanted.iter().for_each(|&(row, at)| numbers[at] = found[row]),
-                    TableIds::Texts(found) => wanted.iter().for_each(|&(row, at)| texts[at] = found.get(row).to_vec()),
-                }
-                left = left.saturating_sub(wanted.len());
-            }
-        }
-        if left > 0 {
-            return Err(
-                self.wrong(format!("it is incomplete: its files lack the ids of {left} nodes of type {node_type}"))
-            );
-        }
-        if kind == IdKind::Numbers {
-            return Ok(TableIds::Numbers(numbers));
-        }
-        let mut joined = TextIds::default();
-        texts.iter().for_each(|text| joined.push(text));
-        Ok(TableIds::Texts(joined))
-    }
-
     /// Reads the wanted rows of one file.
     fn read_shard(
         &self,
@@ -539,14 +535,10 @@ impl Files<'_> {
         let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
         let is_whole = self.index.save.is_empty();
         if !is_whole {
-            let metadata = header.metadata();
-            let entry = |key: &str| metadata.get(key).map(String::as_str);
-            if entry("format") != Some(SHARD_FORMAT) || entry("save") != Some(self.index.save.as_str()) {
-                return Err(wrong("it does not hold embeddings of this model".into()));
-            }
+            check_save(&header, self.index)?;
         }
         if let Some(shard) = held.shard {
-            self.check(&header, shard)?;
+            check_once(self.checked, &header, shard)?;
         }
         let values = header.expect(&embedding_name(node_type), Dtype::F32, &[num_rows, dim])?;
         let ids_name = original_ids_name(node_type);
@@ -555,7 +547,7 @@ impl Files<'_> {
             Lookup::OriginalIds(_) => None,
             Lookup::TableIds(_) => Some(SavedIds::open(&header, held.ids, node_type, num_rows)?),
         };
-        let mut shard = Shard { header: &header, dim, values, bytes: Vec::new(), row: vec![0.0; dim] };
+        let mut reader = RowReader::new(&header, values, dim);
         let rows_per_piece = (PIECE_BYTES / (dim * size_of::<f32>())).max(1);
         let mut last = None;
         for start in (0..num_rows).step_by(rows_per_piece) {
@@ -576,7 +568,7 @@ impl Files<'_> {
             let taken = rows.take(&nodes, &hashes).map_err(|node| {
                 wrong(format!("it holds the row of node {node} of type {node_type}, which another file holds as well"))
             })?;
-            shard.read(start, &taken, set)?;
+            reader.read(start, &taken, set)?;
             if rows.left == 0 {
                 break;
             }
@@ -610,9 +602,9 @@ enum Lookup<'a> {
 }
 
 /// The position of a row in a piece of a file, and its position among the wanted rows.
-struct Taken {
-    in_piece: usize,
-    wanted: usize,
+pub(super) struct Taken {
+    pub(super) in_piece: usize,
+    pub(super) wanted: usize,
 }
 
 impl Rows<'_> {
@@ -654,19 +646,23 @@ impl Rows<'_> {
     }
 }
 
-/// A table in an open file.
-struct Shard<'a> {
-    header: &'a FileHeader<'a>,
+/// A reader of the rows of a table in an open file.
+pub(super) struct RowReader<'a> {
+    header: &'a FileHeader,
     dim: usize,
     values: TensorInfo,
     bytes: Vec<u8>,
     row: Vec<f32>,
 }
 
-impl Shard<'_> {
+impl<'a> RowReader<'a> {
+    pub(super) fn new(header: &'a FileHeader, values: TensorInfo, dim: usize) -> Self {
+        Self { header, dim, values, bytes: Vec::new(), row: vec![0.0; dim] }
+    }
+
     /// Reads rows of the piece that begins at row `start` and passes them to `set`. Rows near each other are read
     /// together.
-    fn read(&mut self, start: usize, taken: &[Taken], set: SetRow<'_>) -> Result<(), ModelFileError> {
+    pub(super) fn read(&mut self, start: usize, taken: &[Taken], set: SetRow<'_>) -> Result<(), ModelFileError> {
         let row_bytes = self.dim * size_of::<f32>();
         let max_gap = GAP_BYTES / row_bytes + 1;
         for near in taken.chunk_by(|a, b| b.in_piece - a.in_piece <= max_gap) {
@@ -681,7 +677,7 @@ impl Shard<'_> {
                     let row = start + taken.in_piece;
                     let value = self.row[column];
                     let what = format!("row {row} of its embeddings holds {value}, expected finite values");
-                    return Err(ModelFileError::Shard { path: self.header.path.to_owned(), what });
+                    return Err(ModelFileError::Shard { path: self.header.path.clone(), what });
                 }
                 set(taken.wanted, &self.row);
             }

@@ -14,7 +14,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::TableIds;
 use edgecut_output::write_output;
 use edgecut_trainer::TrainingBackend;
-use edgecut_trainer::model_file::{EmbeddingSize, SavedEmbeddings};
+use edgecut_trainer::model_file::{EmbeddingSize, SavedEmbeddings, TableBlock};
 use edgecut_trainer::models::GraphSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -58,44 +58,39 @@ fn write_table<B: TrainingBackend>(
     let embeddings = model.embeddings();
     let size = table_of(args, embeddings)?;
     let columns = Columns::of_numbers(&["node_id"], "embedding", size.dim);
-    let mut file = None;
+    let mut writing = None;
     if world.rank() == 0 {
-        let named: NamedColumns =
-            ids_of(args, embeddings, &size, &[])?.map(|empty| (USER_ID, empty)).into_iter().collect();
-        file = Some(RowsFile::create("predictions", args, columns, named, size.num_nodes)?);
+        let blocks = embeddings.blocks(&size, args.format != Format::Npy).context("--load-model")?;
+        let named: NamedColumns = blocks.no_ids().map(|empty| (USER_ID, user_column(empty))).into_iter().collect();
+        let file = RowsFile::create("predictions", args, columns, named, size.num_nodes)?;
+        writing = Some((blocks, file));
     }
-    for first in (0..size.num_nodes).step_by(BLOCK) {
-        if let Some(file) = &mut file {
-            let nodes: Vec<u32> = (first as u32..(first + BLOCK).min(size.num_nodes) as u32).collect();
-            let values = embeddings.rows(&size, &nodes).context("--load-model")?;
-            let ids: Vec<UserColumn> = ids_of(args, embeddings, &size, &nodes)?.into_iter().collect();
+    for _ in (0..size.num_nodes).step_by(BLOCK) {
+        if let Some((blocks, file)) = &mut writing
+            && let Some(TableBlock { nodes, values, ids }) = blocks.next_block(BLOCK).context("--load-model")?
+        {
+            let nodes: Vec<u32> = nodes.collect();
+            let ids: Vec<UserColumn> = ids.map(user_column).into_iter().collect();
             file.push(&[&nodes], &ids, &Values::Numbers(values))?;
         }
         // Meeting at every block bounds the wait for rank 0 to the time of one block.
         world.barrier()?;
     }
-    if let Some(file) = file {
+    if let Some((mut blocks, file)) = writing {
+        // The last call checks that no row is left.
+        blocks.next_block(BLOCK).context("--load-model")?;
         file.commit()?;
     }
     Ok(size.num_nodes)
 }
 
-/// Returns the ids that nodes had in the table of the training, for a file with these; `None` if they were row numbers.
-fn ids_of(
-    args: &PredictArgs,
-    embeddings: &SavedEmbeddings,
-    size: &EmbeddingSize,
-    nodes: &[u32],
-) -> anyhow::Result<Option<UserColumn>> {
-    if args.format == Format::Npy {
-        return Ok(None);
-    }
-    Ok(embeddings.table_ids(size, nodes).context("--load-model")?.map(|ids| match ids {
+fn user_column(ids: TableIds) -> UserColumn {
+    match ids {
         TableIds::Numbers(numbers) => UserColumn::Numbers(numbers),
         TableIds::Texts(texts) => {
             UserColumn::Texts((0..texts.num_texts()).map(|at| texts.get(at).to_vec().into()).collect())
         }
-    }))
+    }
 }
 
 /// Returns the table of `--node-type`, or the only one.

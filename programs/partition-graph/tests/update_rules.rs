@@ -1,0 +1,317 @@
+//! `partition-graph update`: the rows, types and files that it accepts, and its counts.
+#![allow(clippy::disallowed_methods, reason = "the folders belong to the tests")]
+
+use crate::table_files::{Folder, arrays, contents};
+use crate::updates::{edges_conf, partition, program, update, updated};
+use edgecut_graph::{DiskPartId, Meta, Part};
+use edgecut_tables::IdMaps;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Makes parts of two tables, and returns the folder and the configuration.
+pub(crate) fn small_parts(more: &[&str]) -> (Folder, Value) {
+    let folder = Folder::new();
+    folder.write("n.csv", "id,x,y\na,1,red\nb,2,blue\nc,3,red\nd,4,blue\n");
+    folder.write("e.csv", "s,d,w\na,b,1\nb,c,2\nc,d,3\n");
+    let conf = json!({
+        "nodes": [{"node_type": "n", "files": "n.csv", "node_id_col": "id", "features": [{"feature_col": "x"}],
+                   "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.5, 0.25, 0.25]}]}],
+        "edges": [{"relation": ["n", "to", "n"], "files": "e.csv", "source_id_col": "s", "dest_id_col": "d", "weight_col": "w"}]
+    });
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", more);
+    (folder, conf)
+}
+
+/// Updates parts, which must fail and leave them as they were, and returns the error.
+pub(crate) fn fails(folder: &Folder, conf: &Value) -> String {
+    folder.write("new.json", conf.to_string());
+    let before = contents(&folder.path("parts"));
+    let output = update(folder, "parts", "new.json", &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(contents(&folder.path("parts")) == before, "{stderr}");
+    let entries = std::fs::read_dir(folder.path("")).unwrap();
+    let left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains(".partial")), "{left:?}");
+    stderr
+}
+
+#[test]
+fn tables_that_do_not_fit_the_parts_are_errors() {
+    let (folder, conf) = small_parts(&[]);
+    folder.write("n.csv", "id,x,y,z\ne,5,red,0\n");
+    folder.write("e.csv", "s,d,w\na,e,1\n");
+    folder.write("unknown.csv", "id\nq\n");
+    folder.write("pairs.csv", "s,d\nb,a\n");
+    for (expected, change) in [
+        (
+            "the features of n are z (no-op), but those of transforms.json are x",
+            &(|conf: &mut Value| conf["nodes"][0]["features"][0]["feature_col"] = "z".into()) as &dyn Fn(&mut Value),
+        ),
+        ("the features of n are x (z_score)", &|conf| {
+            conf["nodes"][0]["features"][0]["transform"] = json!({"name": "z_score"});
+        }),
+        ("nodes[0].node_type: the parts have no node type m", &|conf| conf["nodes"][0]["node_type"] = "m".into()),
+        ("edges[0].relation: the parts have no edge type n__too__n (did you mean n__to__n?)", &|conf| {
+            conf["edges"][0]["relation"] = json!(["n", "too", "n"]);
+        }),
+        ("the nodes of type n have ids in the parts: set node_id_col", &|conf| {
+            conf["nodes"][0].as_object_mut().unwrap().remove("node_id_col");
+        }),
+        ("the tables have no weights, but the parts have some", &|conf| {
+            conf["edges"][0].as_object_mut().unwrap().remove("weight_col");
+        }),
+        ("the tables have times, but the parts have none", &|conf| conf["edges"][0]["time_col"] = "w".into()),
+        ("removed_nodes[0].node_type: the parts have no node type m", &|conf| {
+            conf["removed_nodes"] = json!([{"node_type": "m", "files": "unknown.csv", "node_id_col": "id"}]);
+        }),
+        ("there is no n with the id q", &|conf| {
+            conf["removed_nodes"] = json!([{"node_type": "n", "files": "unknown.csv", "node_id_col": "id"}]);
+        }),
+        ("removed_edges[0]: 1 edges do not exist, such as n__to__n from b to a", &|conf| {
+            conf["removed_edges"] = json!([{"relation": ["n", "to", "n"], "files": "pairs.csv", "source_id_col": "s",
+                                            "dest_id_col": "d"}]);
+        }),
+        ("removed_node: unknown key (did you mean removed_nodes?)", &|conf| conf["removed_node"] = json!([])),
+    ] {
+        let mut changed = conf.clone();
+        change(&mut changed);
+        let error = fails(&folder, &changed);
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    for (file, content, expected) in [
+        ("n.csv", "id,x,y\ne,5,green\n", "the label \"green\" is not one of the known classes"),
+        ("n.csv", "id,x,y\na,5,red\na,6,red\n", "the id a of n is that of an earlier row"),
+        ("n.csv", "id,x,y\ne,5,red\ne,5,red\n", "the id e of n is that of an earlier row"),
+        ("e.csv", "s,d,w\na,zz,1\n", "there is no n with the id zz"),
+    ] {
+        let before = std::fs::read(folder.path(file)).unwrap();
+        folder.write(file, content);
+        let error = fails(&folder, &conf);
+        assert!(error.contains(expected), "{expected}: {error}");
+        folder.write(file, before);
+    }
+}
+
+#[test]
+fn only_updates_remove_rows() {
+    let (folder, mut conf) = small_parts(&[]);
+    conf["removed_nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
+    folder.write("graph.json", conf.to_string());
+    let error = folder.fails(&[]);
+    assert!(error.contains("removed_nodes: only `partition-graph update` removes nodes and edges"), "{error}");
+}
+
+#[test]
+fn files_of_users_in_parts_stop_an_update() {
+    let (folder, conf) = small_parts(&[]);
+    folder.write("parts/model.safetensors", "hours of training");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("model.safetensors") && error.contains("an update replaces the folder"), "{error}");
+    assert!(!error.contains("--overwrite"), "{error}");
+}
+
+#[test]
+fn deferred_features_are_not_updated() {
+    let (folder, conf) = small_parts(&["--defer-features"]);
+    let error = fails(&folder, &conf);
+    assert!(error.contains("the features of part 0 are not built yet"), "{error}");
+    folder.built_features("parts", 0);
+    folder.built_features("parts", 1);
+    let error = fails(&folder, &conf);
+    assert!(error.contains("its features are built after the parts, so they cannot be updated"), "{error}");
+}
+
+#[test]
+fn bad_rows_are_dropped_and_counted() {
+    let (folder, mut conf) = small_parts(&[]);
+    folder.write("n.csv", "id,x,y\ne,5,red\nf,,red\na,7,\n");
+    folder.write("e.csv", "s,d,w\na,e,1\na,f,1\na,zz,1\n");
+    folder.write("gone.csv", "id\nb\nq\n");
+    conf["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+    folder.write("new.json", conf.to_string());
+    let results = updated(&folder, "parts", "new.json", &["--on-bad-rows", "drop"]);
+    let nodes = json!([{"node_type": "n", "before": 4, "removed": 1, "changed": 1, "new": 1, "after": 4}]);
+    assert_eq!(results["nodes"], nodes);
+    let edges = json!([{"edge_type": "n__to__n", "before": 3, "removed": 0, "removed_with_nodes": 2, "removed_overlaps": 0,
+                        "added": 1, "after": 2}]);
+    assert_eq!(results["edges"], edges);
+    let reasons: BTreeSet<&str> =
+        results["dropped_rows"].as_array().unwrap().iter().map(|dropped| dropped["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
+}
+
+#[test]
+fn an_update_without_rows_keeps_all_files() {
+    let (folder, _) = small_parts(&[]);
+    folder.write("empty.csv", "id,x,y\n");
+    let conf = json!({"nodes": [{"node_type": "n", "files": "empty.csv", "node_id_col": "id",
+                                 "features": [{"feature_col": "x"}]}]});
+    folder.write("new.json", conf.to_string());
+    let results = updated(&folder, "parts", "new.json", &["--output-dir", folder.path("same").to_str().unwrap()]);
+    assert_eq!(arrays(&folder.path("same")), arrays(&folder.path("parts")));
+    assert_eq!(results["quality"]["updates"], 1);
+    let scratch = folder.path("");
+    let in_files = folder.path("in-files");
+    let more = ["--scratch-dir", scratch.to_str().unwrap(), "--output-dir", in_files.to_str().unwrap()];
+    updated(&folder, "parts", "new.json", &more);
+    assert_eq!(contents(&folder.path("same")), contents(&in_files));
+}
+
+/// Opens all parts of a folder.
+pub(crate) fn open(folder: &Folder, parts: &str) -> Vec<Part> {
+    let dir = folder.path(parts);
+    let num_parts = Meta::read(&dir).unwrap().num_parts;
+    (0..num_parts).map(|part| Part::open(&dir, DiskPartId(part), true).unwrap()).collect()
+}
+
+/// Returns the ids of the first node type's nodes, in the order of their original ids.
+pub(crate) fn ids(folder: &Folder) -> Vec<String> {
+    let maps = IdMaps::read(&folder.path("parts"), &open(folder, "parts")).unwrap();
+    (0..maps.0[0].len() as u32).map(|node| maps.0[0].ids().show(node)).collect()
+}
+
+/// Updates parts with a configuration, which must succeed, and returns what the program says.
+pub(crate) fn said(folder: &Folder, conf: &Value) -> String {
+    folder.write("new.json", conf.to_string());
+    let output = update(folder, "parts", "new.json", &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    stderr
+}
+
+#[test]
+fn numbers_of_removed_rows_are_not_given_again() {
+    let folder = Folder::new();
+    folder.write("n.csv", "x\n1\n2\n3\n4\n");
+    folder.write("e.csv", "s,d\n0,1\n1,2\n");
+    let mut conf = edges_conf();
+    conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    let mut day = conf.clone();
+    day.as_object_mut().unwrap().remove("edges");
+    // The last row is removed, and others follow.
+    folder.write("gone.csv", "id\n3\n");
+    folder.write("n.csv", "x\n5\n6\n");
+    day["removed_nodes"] = json!([{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]);
+    said(&folder, &day);
+    assert_eq!(ids(&folder), ["0", "1", "2", "4", "5"]);
+    let without_rows = json!({"removed_nodes": [{"node_type": "n", "files": "gone.csv", "node_id_col": "id"}]});
+    folder.write("gone.csv", "id\n5\n4\n");
+    said(&folder, &without_rows);
+    assert_eq!(ids(&folder), ["0", "1", "2"]);
+    // The numbers that are left are 0, 1 and 2, but 3 has been another node.
+    day.as_object_mut().unwrap().remove("removed_nodes");
+    let error = fails(&folder, &day);
+    assert!(error.contains("the nodes of type n have ids in the parts: set node_id_col"), "{error}");
+}
+
+#[test]
+fn relations_are_compared_by_their_three_names() {
+    let folder = Folder::new();
+    folder.write("e.csv", "s,d\nx,y\n");
+    folder.write("none.csv", "s,d\n");
+    let edges =
+        |relation: [&str; 3]| json!({"relation": relation, "files": "e.csv", "source_id_col": "s", "dest_id_col": "d"});
+    folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"]), edges(["a", "b__c", "d"])]}).to_string());
+    let error = folder.fails(&[]);
+    assert!(error.contains("both have the name a__b__c__d in parts: rename one of them"), "{error}");
+    folder.write("graph.json", json!({"edges": [edges(["a__b", "c", "d"])]}).to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    for key in ["edges", "removed_edges"] {
+        let error = fails(&folder, &json!({key: [edges(["a", "b__c", "d"])]}));
+        assert!(error.contains(r#"no edge type a__b__c__d of ["a", "b__c", "d"], but ["a__b", "c", "d"]"#), "{error}");
+    }
+}
+
+#[test]
+fn edges_name_no_new_nodes_of_a_type_with_a_table() {
+    let folder = Folder::new();
+    folder.write("n.csv", "id\na\nb\n");
+    folder.write("e.csv", "s,d\na,b\n");
+    let mut conf = edges_conf();
+    conf["nodes"] = json!([{"node_type": "n", "files": "n.csv", "node_id_col": "id"}]);
+    folder.write("graph.json", conf.to_string());
+    partition(&folder, "graph.json", "parts", &[]);
+    folder.write("e.csv", "s,d\na,bb\n");
+    let error = fails(&folder, &edges_conf());
+    assert!(error.contains("there is no n with the id bb"), "{error}");
+    folder.write("n.csv", "id\nbb\n");
+    said(&folder, &conf);
+    folder.write("e.csv", "s,d\na,c\n");
+    let error = fails(&folder, &edges_conf());
+    assert!(error.contains("there is no n with the id c"), "{error}");
+}
+
+#[test]
+fn reverse_types_follow_their_types() {
+    let (folder, conf) = small_parts(&["--add-reverse-edges"]);
+    for key in ["edges", "removed_edges"] {
+        let mut table = conf["edges"][0].clone();
+        table["relation"] = json!(["n", "rev_to", "n"]);
+        if key == "removed_edges" {
+            table.as_object_mut().unwrap().remove("weight_col");
+        }
+        let error = fails(&folder, &json!({key: [table]}));
+        assert!(error.contains(r#"are the reverses of ["n", "to", "n"]"#), "{error}");
+    }
+}
+
+#[test]
+fn a_table_of_features_without_ids_is_an_error() {
+    let (folder, mut conf) = small_parts(&[]);
+    folder.write("ids.csv", "id\n");
+    folder.write("n.csv", "x\n7\n");
+    conf["nodes"] = json!([{"node_type": "n", "files": "ids.csv", "node_id_col": "id"},
+                           {"node_type": "n", "files": "n.csv", "features": [{"feature_col": "x"}]}]);
+    conf.as_object_mut().unwrap().remove("edges");
+    let error = fails(&folder, &conf);
+    assert!(error.contains("the table nodes[1] has 1 rows, but an earlier table of the same type has 0"), "{error}");
+}
+
+#[test]
+fn a_missing_undirected_edge_counts_once_and_names_its_table() {
+    let (folder, _) = small_parts(&["--to-undirected"]);
+    folder.write("gone.csv", "s,d\nd,c\nd,a\n");
+    let removed = json!({"removed_edges": [{"relation": ["n", "to", "n"], "files": "gone.csv", "source_id_col": "s",
+                                            "dest_id_col": "d"}]});
+    let error = fails(&folder, &removed);
+    assert!(error.contains("removed_edges[0]: 1 edges do not exist, such as n__to__n from d to a"), "{error}");
+    let results = updated(&folder, "parts", "new.json", &["--on-bad-rows", "drop"]);
+    assert_eq!((&results["missing_edges"], &results["edges"][0]["removed"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn features_of_arrays_have_no_transforms_for_rows() {
+    let folder = Folder::new();
+    let mut command = program();
+    command.args(["--dataset", "fake", "--avg-num-nodes", "60", "--num-partitions", "2", "--output-dir"]);
+    assert!(command.arg(folder.path("parts")).output().unwrap().status.success());
+    let name = Meta::read(&folder.path("parts")).unwrap().node_types[0].name.clone();
+    folder.write("n.csv", "x\n1\n");
+    let conf = json!({"nodes": [{"node_type": name, "files": "n.csv", "features": [{"feature_col": "x"}]}]});
+    let error = fails(&folder, &conf);
+    assert!(error.contains("are from arrays, and have no transforms for rows of tables"), "{error}");
+    folder.write("n.csv", "id\n59\n");
+    said(&folder, &json!({"removed_nodes": [{"node_type": name, "files": "n.csv", "node_id_col": "id"}]}));
+}
+
+#[test]
+fn contents_of_first_rows_are_recorded() {
+    let (folder, mut conf) = small_parts(&[]);
+    let digests = || Meta::read(&folder.path("parts")).unwrap().node_types[0].digests.clone();
+    let first = digests();
+    assert!(first.earlier_contents.is_empty());
+    conf.as_object_mut().unwrap().remove("edges");
+    for id in ["e", "f"] {
+        folder.write("n.csv", format!("id,x,y\n{id},5,red\n"));
+        said(&folder, &conf);
+    }
+    let after = digests();
+    assert_eq!((after.earlier_contents.len(), after.earlier_contents.first()), (2, first.content.as_ref()));
+    folder.write("n.csv", "id,x,y\na,7,red\n");
+    said(&folder, &conf);
+    assert!(digests().earlier_contents.is_empty(), "a row was changed");
+}

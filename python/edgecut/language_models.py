@@ -1,0 +1,281 @@
+"""Vectors of language models for the tables of a configuration.
+
+`partition-graph` runs no language model. This optional step computes the features whose transform is `bert_hf` or
+`tokenize_hf`, writes them to Parquet, and writes a configuration that reads them from there:
+
+    python3 -m edgecut.language_models graph.yaml
+
+writes `graph.vectors.json` and the folder `graph.vectors` beside `graph.yaml`. It needs `transformers`, `torch` and
+`pyarrow`, and PyYAML for a configuration in YAML. Each batch of texts is read, computed and written on its own, so memory
+does not grow with the table.
+"""
+
+import argparse
+import glob
+import json
+import os
+import pathlib
+import sys
+
+CSV_ENDINGS = (".csv", ".tsv", ".txt")
+PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
+# The texts that are missing values, as in the tables of `partition-graph`. A missing text is an empty one here.
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "None"]
+TRANSFORMS = {
+    "bert_hf": {"name", "bert_model", "max_seq_length", "infer_batch_size"},
+    "tokenize_hf": {"name", "bert_model", "max_seq_length"},
+}
+# The outputs of a tokenizer, each of which is a feature of `tokenize_hf`.
+TOKENS = ["input_ids", "attention_mask", "token_type_ids"]
+BATCH_SIZE = 1024
+
+
+class ConfigurationError(Exception):
+    """A configuration or a table that cannot be used."""
+
+
+def read_configuration(path):
+    text = path.read_text()
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if path.suffix == ".json":
+            raise ConfigurationError(f"{path}: it is not valid JSON: {error}") from error
+    import yaml
+
+    return yaml.safe_load(text)
+
+
+def table_files(folder, patterns, at):
+    """Return the files of a table in the order in which `partition-graph` reads them."""
+    found = []
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        for start in (folder, pathlib.Path()):
+            whole = start / pattern
+            matched = [whole] if whole.exists() else [start / name for name in glob.glob(str(pattern), root_dir=start)]
+            matched = [file for path in matched for file in files_below(path)]
+            if matched:
+                break
+        if not matched:
+            raise ConfigurationError(f"{at}.files: there is no file {folder / pattern}")
+        found += matched
+    # The order of the components, as Rust compares paths.
+    return sorted(found, key=lambda path: path.parts)
+
+
+def files_below(path):
+    if not path.is_dir():
+        return [path]
+    entries = [entry for entry in path.iterdir() if not entry.name.startswith(("_", "."))]
+    return [file for entry in entries for file in files_below(entry)]
+
+
+def format_of(file, table, at):
+    """Return the separator of a CSV file, or None for Parquet."""
+    given = table.get("format") or {}
+    name = given.get("name", "").lower()
+    stem = file.name.removesuffix(".gz").removesuffix(".zst")
+    if name == "parquet" or (not name and stem.endswith(PARQUET_ENDINGS)):
+        return None
+    if name == "csv" or (not name and stem.endswith(CSV_ENDINGS)):
+        return given.get("separator", "\t" if not name and stem.endswith(".tsv") else ",")
+    raise ConfigurationError(f"{at}.files: the format of {file} is not known: set format to csv or parquet")
+
+
+def texts(files, table, column, na_values, at):
+    """Yield the texts of a column in pieces; a missing value is an empty text."""
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    for file in files:
+        separator = format_of(file, table, at)
+        if separator is None:
+            parquet = pyarrow.parquet.ParquetFile(file)
+            names = parquet.schema_arrow.names
+            batches = parquet.iter_batches(BATCH_SIZE, columns=[column]) if column in names else ()
+        else:
+            stream = pyarrow.input_stream(str(file), compression=compression(file))
+            names = header(file, separator)
+            # A blank line of a file with one column is a row without a value.
+            parse = pyarrow.csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True, ignore_empty_lines=len(names) > 1
+            )
+            convert = pyarrow.csv.ConvertOptions(
+                include_columns=[column] if column in names else [], column_types={column: pyarrow.string()}
+            )
+            batches = pyarrow.csv.open_csv(stream, parse_options=parse, convert_options=convert)
+        if column not in names:
+            raise ConfigurationError(f"{at}: there is no column {column} in {file}; its columns are {', '.join(names)}")
+        for batch in batches:
+            values = [("" if value is None else str(value)) for value in batch.column(0).to_pylist()]
+            yield ["" if value in na_values else value for value in values]
+
+
+def compression(file):
+    with open(file, "rb") as opened:
+        start = opened.read(4)
+    if start[:2] == b"\x1f\x8b":
+        return "gzip"
+    return "zstd" if start == b"\x28\xb5\x2f\xfd" else None
+
+
+def header(file, separator):
+    """Return the names of the columns of a CSV file."""
+    import csv
+    import io
+
+    import pyarrow
+
+    with pyarrow.input_stream(str(file), compression=compression(file)) as stream:
+        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        return next(csv.reader(lines, delimiter=separator), [])
+
+
+class LanguageModel:
+    """The model of a transform, which computes the columns of a feature."""
+
+    def __init__(self, at, name, transform, device):
+        import transformers
+
+        unknown = set(transform) - TRANSFORMS[transform["name"]]
+        if unknown:
+            raise ConfigurationError(f"{at}: unknown key {sorted(unknown)[0]}")
+        for key in ("bert_model", "max_seq_length"):
+            if key not in transform:
+                raise ConfigurationError(f"{at}.{key}: it is missing")
+        self.name = name
+        self.length = int(transform["max_seq_length"])
+        self.batch_size = int(transform.get("infer_batch_size", BATCH_SIZE))
+        self.device = device
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(transform["bert_model"])
+        self.model = None
+        if transform["name"] == "bert_hf":
+            self.model = transformers.AutoModel.from_pretrained(transform["bert_model"]).to(device).eval()
+
+    def columns(self):
+        """Return the names and the widths of the columns."""
+        if self.model is not None:
+            return {self.name: self.model.config.hidden_size}
+        return {f"{self.name}.{token}": self.length for token in TOKENS}
+
+    def compute(self, some_texts):
+        """Return the rows of each column."""
+        import torch
+
+        tokens = self.tokenizer(
+            some_texts, max_length=self.length, truncation=True, padding="max_length", return_tensors="pt"
+        )
+        if self.model is None:
+            empty = torch.zeros_like(tokens["input_ids"])
+            return {f"{self.name}.{token}": tokens.get(token, empty).float().numpy() for token in TOKENS}
+        with torch.no_grad():
+            out = self.model(**tokens.to(self.device))
+        if out.get("pooler_output") is None:
+            raise ConfigurationError(f"the model of feature {self.name} has no pooled output, as BERT has")
+        return {self.name: out.pooler_output.float().cpu().numpy()}
+
+
+def write_vectors(path, models, pieces_of_column):
+    """Write the columns of features to a Parquet file. `pieces_of_column` has an iterator of texts for each model."""
+    import pyarrow
+    import pyarrow.parquet
+
+    fields = []
+    for model in models:
+        fields += [
+            pyarrow.field(name, pyarrow.list_(pyarrow.float32(), width)) for name, width in model.columns().items()
+        ]
+    schema = pyarrow.schema(fields)
+    num_rows = 0
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        # All columns are of the same files, whose pieces have the same rows.
+        for pieces in zip(*pieces_of_column, strict=True):
+            num_rows += len(pieces[0])
+            for start in range(0, len(pieces[0]), BATCH_SIZE):
+                rows = {}
+                for model, piece in zip(models, pieces, strict=True):
+                    add_rows(rows, model, piece[start : start + BATCH_SIZE])
+                arrays = [
+                    pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), values.shape[1])
+                    for values in rows.values()
+                ]
+                writer.write_batch(pyarrow.record_batch(arrays, schema=schema))
+    return num_rows
+
+
+def add_rows(rows, model, some_texts):
+    import numpy
+
+    batches = [
+        model.compute(some_texts[start : start + model.batch_size])
+        for start in range(0, len(some_texts), model.batch_size)
+    ]
+    for name in model.columns():
+        rows[name] = numpy.concatenate([batch[name] for batch in batches])
+
+
+def run(path, device="cpu", tell=lambda text: None):
+    """Compute the vectors of a configuration, and return the path of the configuration that reads them."""
+    conf = read_configuration(path)
+    out_dir = path.with_name(f"{path.stem}.vectors")
+    out = path.with_name(f"{path.stem}.vectors.json")
+    num_features = 0
+    for kind in ("nodes", "edges"):
+        more = []
+        for number, table in enumerate(conf.get(kind) or []):
+            at = f"{kind}[{number}]"
+            features = table.get("features") or []
+            texts_of = [one for one in features if (one.get("transform") or {}).get("name") in TRANSFORMS]
+            if not texts_of:
+                continue
+            files = table_files(path.parent, table["files"], at)
+            na_values = set(map(str, table.get("na_values", conf.get("na_values", MISSING))))
+            models, pieces, keys = [], [], []
+            for feature in texts_of:
+                column = feature["feature_col"]
+                column = column[0] if isinstance(column, list) and len(column) == 1 else column
+                if not isinstance(column, str):
+                    raise ConfigurationError(f"{at}: {feature['transform']['name']} takes one column, not {column}")
+                model = LanguageModel(at, feature.get("feature_name", column), feature["transform"], device)
+                models.append(model)
+                pieces.append(texts(files, table, column, na_values, at))
+                kept = {key: feature[key] for key in ("out_dtype",) if key in feature}
+                keys += [{"feature_col": name, **kept} for name in model.columns()]
+            out_dir.mkdir(exist_ok=True)
+            file = out_dir / f"{kind}-{number}.parquet"
+            partial = file.with_suffix(".partial")
+            num_rows = write_vectors(partial, models, pieces)
+            os.replace(partial, file)
+            tell(f"{at}: {num_rows} rows of {', '.join(model.name for model in models)} in {file}")
+            num_features += len(models)
+            table["features"] = [one for one in features if one not in texts_of]
+            if not table["features"]:
+                del table["features"]
+            names = {key: table[key] for key in ("node_type", "relation") if key in table}
+            of_files = str(file.relative_to(path.parent))
+            more.append({**names, "files": of_files, "format": {"name": "parquet"}, "features": keys})
+        if more:
+            conf[kind] = conf[kind] + more
+    if num_features == 0:
+        raise ConfigurationError(f"{path}: no feature has the transform bert_hf or tokenize_hf, so there is nothing to do")
+    partial = out.with_suffix(".partial")
+    partial.write_text(json.dumps(conf, indent=2) + "\n")
+    os.replace(partial, out)
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m edgecut.language_models", description=__doc__.split("\n\n")[0])
+    parser.add_argument("conf", type=pathlib.Path, help="the configuration of partition-graph --conf")
+    parser.add_argument("--device", default="cpu", help="the device of PyTorch for the models [default: cpu]")
+    args = parser.parse_args()
+    try:
+        out = run(args.conf, args.device, tell=print)
+    except (ConfigurationError, OSError, ImportError) as error:
+        sys.exit(f"error: {error}")
+    print(f"partition-graph --conf {out} reads the vectors")
+
+
+if __name__ == "__main__":
+    main()
