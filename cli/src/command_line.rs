@@ -1,10 +1,14 @@
 //! Parsing of a command line as users of PyG and DGL write it.
 
+use crate::commands::{EDGECUT, with_examples_of_edgecut};
 use crate::config_file::{Alias, flags_of_file};
+use crate::description::{description_if_asked, first_sentence};
+use crate::print_result;
 use crate::spelling::with_dashes;
+use crate::version::version;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command, Parser};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// A flag of PyG's or DGL's programs that has no meaning here. It is accepted, so that a tutorial's command works as
@@ -48,7 +52,18 @@ pub struct Dialect {
 /// negative number after a flag is its value. Flags on the command line take precedence over flags in a file, and replace the
 /// flags in the file that conflict with them.
 pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
+    print_description_if_asked(P::command);
     parse_words(std::env::args_os(), dialect).unwrap_or_else(|error| error.exit())
+}
+
+/// Prints the description of a program's command line and ends the process, if that is what its arguments ask for.
+pub fn print_description_if_asked(command: fn() -> Command) {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let command = with_examples_of_edgecut(command(), EDGECUT.as_ref());
+    if let Some(description) = description_if_asked(&command, arguments.iter().map(OsString::as_os_str)) {
+        let printed = print_result(format_args!("{description}"));
+        std::process::exit(i32::from(printed.is_err()));
+    }
 }
 
 /// Parses the command line of a program, whose name comes first, like [`parse_command_line`].
@@ -111,13 +126,21 @@ fn names_of(arg: &clap::Arg) -> impl Iterator<Item = &str> {
 
 /// Parses the arguments of a program, the first of which is its name.
 fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> Result<P, clap::Error> {
-    let mut command = with_short_help(forgiving(P::command()), essential);
+    let mut command = prepared(P::command(), args.first().map_or(OsStr::new(""), |name| name), essential);
     let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
     parsed.map_err(|error| error.format(&mut command))
 }
 
+/// Returns a program's command line with a short help that shows the `essential` flags, with flags that may be repeated and
+/// take negative numbers, and with the commit in `--version`. `argument_zero` is the first word of the process: `edgecut`
+/// starts programs with names of its own, which the usage and the examples then show.
+pub fn prepared(command: Command, argument_zero: &OsStr, essential: &[&str]) -> Command {
+    let command = with_examples_of_edgecut(command, argument_zero).long_version(version());
+    with_short_help(forgiving(command), essential)
+}
+
 /// Returns the command line with flags that may be repeated and take negative numbers, also in subcommands.
-pub fn forgiving(command: Command) -> Command {
+fn forgiving(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let id = arg.get_id().clone();
         match arg.get_action() {
@@ -132,12 +155,11 @@ pub fn forgiving(command: Command) -> Command {
 
 /// Returns the command line with a short help for `-h`: the first sentence about each `essential` flag, given by id, also
 /// in subcommands. `--help` shows everything.
-pub fn with_short_help(command: Command, essential: &[&str]) -> Command {
+fn with_short_help(command: Command, essential: &[&str]) -> Command {
     let command = command.mut_args(|arg| {
         let is_essential = arg.is_positional() || essential.contains(&arg.get_id().as_str());
         let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        let first = whole.split_once(". ").map_or(whole.as_str(), |(first, _)| first).to_owned();
-        let first = first.split_once(" [default:").map_or(first.as_str(), |(text, _)| text).to_owned();
+        let first = first_sentence(&whole).to_owned();
         arg.hide_short_help(!is_essential).long_help(whole).help(first)
     });
     let command = match command.get_after_help().cloned() {
@@ -149,7 +171,7 @@ pub fn with_short_help(command: Command, essential: &[&str]) -> Command {
 
 /// Spells flags with dashes, leaves out meaningless ones, and translates DGL's order of fan-outs. Returns a note about
 /// each change except of spelling.
-pub fn translate(
+fn translate(
     args: impl IntoIterator<Item = OsString>,
     meaningless: &[MeaninglessFlag],
 ) -> (Vec<OsString>, Vec<String>) {
