@@ -2,7 +2,8 @@
 # Makes a tarball of the programs with an install script, and its SHA-256 sum:
 #
 #   scripts/make_release.sh [FOLDER]            default: target/release-files
-#   scripts/make_release.sh --programs FOLDER   only the programs, as the Python package takes them
+#   scripts/make_release.sh --programs FOLDER   only the programs; prints the environment of the build, as the Python
+#                                               package needs it
 #   scripts/make_release.sh --check FILE...     only check programs: no instructions of one CPU, the glibc that they need
 #
 # The programs run on every x86-64 or AArch64 CPU and choose faster instructions when they start. With Zig as the C
@@ -10,7 +11,7 @@
 # Without it they need the glibc of this machine, or an older one whose symbols suffice. The output says which.
 #
 # The same commit, Rust and C compiler give the same bytes in any folder. ZIG= (empty) builds without Zig.
-# CARGO_PROFILE_RELEASE_OPT_LEVEL=1 builds faster, for a test of this script.
+# EDGECUT_PROGRAMS names a folder with programs that are built already, which are packed as they are, for a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -36,6 +37,7 @@ if [ "${1:-}" = --check ]; then
     exit
 fi
 
+[ -z "${EDGECUT_PROGRAMS:-}" ] || ZIG=
 zig=${ZIG-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo "python3 -m ziglang"; } || true)}
 host=$(rustc --version --verbose | awk '/^host:/ { print $2 }')
 target_dir=${CARGO_TARGET_DIR:-$root/target}/release-build
@@ -52,7 +54,9 @@ chmod +x "$tools/rustc-wrapper"
 export RUSTC_WRAPPER=$tools/rustc-wrapper RUSTFLAGS=
 CFLAGS=$(printf -- '-ffile-prefix-map=%s ' "${remapped[@]}")
 export CFLAGS
-if [ -n "$zig" ]; then
+if [ -n "${EDGECUT_PROGRAMS:-}" ]; then
+    echo "packing the programs in $EDGECUT_PROGRAMS"
+elif [ -n "$zig" ]; then
     # Zig's own names of targets have the version of glibc. The flag of crates for the target would contradict it.
     cat >"$tools/cc" <<END
 #!/usr/bin/env bash
@@ -74,19 +78,30 @@ EDGECUT_COMMIT=$(git rev-parse HEAD 2>/dev/null || true)
 [ -z "$EDGECUT_COMMIT" ] || git diff --quiet HEAD || EDGECUT_COMMIT="${EDGECUT_COMMIT:0:12} with changes"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export EDGECUT_COMMIT SOURCE_DATE_EPOCH
-CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_INCREMENTAL=false CARGO_TARGET_DIR=$target_dir \
-    cargo build --release --locked --bins "${packages[@]}"
-built=("${programs[@]/#/$target_dir/release/}")
+if [ -n "${EDGECUT_PROGRAMS:-}" ]; then
+    folder=$EDGECUT_PROGRAMS
+else
+    folder=$target_dir/release
+    CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_INCREMENTAL=false CARGO_TARGET_DIR=$target_dir \
+        cargo build --release --locked --bins "${packages[@]}"
+fi
+built=("${programs[@]/#/$folder/}")
 check "${built[@]}"
 
 if [ "${1:-}" = --programs ]; then
     mkdir -p "$2"
     install --target-directory "$2" "${built[@]}"
+    # The environment of the build, for a build of the Python module.
+    for name in PATH RUSTC_WRAPPER RUSTFLAGS CFLAGS EDGECUT_COMMIT SOURCE_DATE_EPOCH; do
+        echo "export $name=${!name}"
+    done
+    echo "export CARGO_TARGET_DIR=$target_dir"
+    echo "export CARGO_PROFILE_RELEASE_INCREMENTAL=false"
     exit
 fi
 
 out=${1:-$root/target/release-files}
-version=$("$target_dir/release/edgecut" --version | cut -d' ' -f2)
+version=$("$folder/edgecut" --version | cut -d' ' -f2)
 name=edgecut-$version-$host
 stage=$target_dir/stage
 rm -rf "${stage:?}"
@@ -95,9 +110,9 @@ install --target-directory "$stage/$name/bin" "${built[0]}"
 install --target-directory "$stage/$name/lib/edgecut" "${built[@]:1}"
 install --mode 644 --target-directory "$stage/$name" LICENSE-MIT LICENSE-APACHE
 install scripts/install.sh "$stage/$name/install.sh"
-"$target_dir/release/edgecut" man "$stage/$name/share/man/man1"
+"$folder/edgecut" man "$stage/$name/share/man/man1"
 for shell in bash zsh fish; do
-    "$target_dir/release/edgecut" completions $shell >"$stage/$name/share/completions/edgecut.$shell"
+    "$folder/edgecut" completions $shell >"$stage/$name/share/completions/edgecut.$shell"
 done
 (cd "$stage/$name" && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS)
 tar --create --directory "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
