@@ -1,12 +1,13 @@
 //! Parsing of a command line as users of PyG and DGL write it.
 
 use crate::commands::{EDGECUT, with_examples_of_edgecut};
-use crate::config_file::{Alias, flags_of_file};
+use crate::config_file::{Alias, FileFlag, flags_of_file};
 use crate::description::{description_if_asked, first_sentence};
 use crate::print_result;
 use crate::spelling::with_dashes;
 use crate::version::version;
-use clap::error::ErrorKind;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, Parser};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -75,33 +76,74 @@ pub fn parse_words<P: Parser>(
     dialect: &Dialect,
 ) -> Result<CommandLine<P>, clap::Error> {
     let (args, notes) = translate(words, dialect.meaningless);
-    let args = if dialect.has_config { with_file::<P>(args, dialect.aliases)? } else { args };
-    Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes })
+    if !dialect.has_config {
+        return Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes });
+    }
+    let (args, file) = with_file::<P>(args, dialect.aliases)?;
+    let args = parse_from(args, dialect.essential).map_err(|error| file.named_in(error))?;
+    Ok(CommandLine { args, notes })
 }
 
-/// Puts the flags of the file that `--config` names before those of the command line.
-fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<Vec<OsString>, clap::Error> {
+/// The flags of a file that the command line does not replace.
+#[derive(Default)]
+struct FileFlags {
+    path: String,
+    flags: Vec<FileFlag>,
+}
+
+impl FileFlags {
+    /// Adds the lines of the flags that an error names.
+    fn named_in(&self, mut error: clap::Error) -> clap::Error {
+        let mut tips = Vec::new();
+        for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+            let arguments = match error.get(kind) {
+                Some(ContextValue::String(argument)) => vec![argument.clone()],
+                Some(ContextValue::Strings(arguments)) => arguments.clone(),
+                _ => continue,
+            };
+            // An argument is written with its value: `--lr <X>`.
+            for name in arguments.iter().filter_map(|argument| name_of(argument.split(' ').next()?)) {
+                let flag = self.flags.iter().find(|flag| flag.word.to_str().and_then(name_of) == Some(name));
+                if let Some(line) = flag.and_then(|flag| flag.line) {
+                    tips.push(StyledStr::from(format!("--{name} is in {}, line {line}", self.path)));
+                }
+            }
+        }
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+        error
+    }
+}
+
+/// Puts the flags of the file that `--config` names before those of the command line. Returns these flags too.
+fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(Vec<OsString>, FileFlags), clap::Error> {
     let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     // Words after `--` are for another program.
     let own = texts.iter().position(|arg| arg == "--").unwrap_or(texts.len());
     let is_config = |arg: &String| arg == "--config" || arg.starts_with("--config=");
-    let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok(args) };
+    let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok((args, FileFlags::default())) };
     let path = match texts[at].split_once('=') {
         Some((_, path)) => Some(path.to_owned()),
         None => texts.get(at + 1).cloned(),
     };
     // Without a value, the parser reports the error.
-    let Some(path) = path else { return Ok(args) };
-    let command = P::command();
+    let Some(path) = path else { return Ok((args, FileFlags::default())) };
+    let mut command = P::command();
+    if let Some(name) = args.first().map(Path::new).and_then(Path::file_name) {
+        command.set_bin_name(name.to_string_lossy());
+    }
+    // The usage in errors is that of the subcommand.
+    command.build();
     let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
     let first = if subcommand.is_some() { 2 } else { 1 };
     let of_flags = subcommand.as_ref().unwrap_or(&command);
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
-    let mut flags = flags.map_err(|why| command.clone().error(ErrorKind::InvalidValue, why))?;
+    let mut flags = flags.map_err(|why| of_flags.clone().error(ErrorKind::InvalidValue, why))?;
     // A list on the command line replaces that of the file: the parser would join them.
-    flags.retain(|flag| !is_replaced(flag, &texts[..own], of_flags));
-    args.splice(first..first, flags);
-    Ok(args)
+    flags.retain(|flag| !is_replaced(&flag.word, &texts[..own], of_flags));
+    args.splice(first..first, flags.iter().map(|flag| flag.word.clone()));
+    Ok((args, FileFlags { path, flags }))
 }
 
 /// Returns true if the arguments contain a flag of a file, or a flag that the flag of the file conflicts with. The flag is
@@ -282,7 +324,7 @@ mod tests {
         let config = format!("--config={}", file.path().display());
         for given in [&["--num-neighbors", "5"][..], &["--num-neighbors=5"], &["--fanout", "5"]] {
             let words = ["x", &config].into_iter().chain(given.iter().copied()).map(OsString::from);
-            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]).unwrap(), &[]).unwrap();
+            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]).unwrap().0, &[]).unwrap();
             assert_eq!((lists.num_neighbors, lists.edge_types), (vec![5], vec!["a".to_owned(), "b".to_owned()]));
             assert!(lists.config.ends_with(&*file.path().to_string_lossy()));
         }
@@ -306,7 +348,7 @@ mod tests {
         let config = format!("--config={}", file.path().display());
         let parse = |line: &[&str]| {
             let words = ["x", &config].into_iter().chain(line.iter().copied()).map(OsString::from).collect();
-            parse_from::<Run>(with_file::<Run>(words, &[]).unwrap(), &[])
+            parse_from::<Run>(with_file::<Run>(words, &[]).unwrap().0, &[])
         };
         let run = parse(&[]).unwrap();
         assert_eq!((run.num_epochs, run.seed), (Some(7), Some(3)));
@@ -315,6 +357,32 @@ mod tests {
         assert!(run.config.ends_with(&*file.path().to_string_lossy()));
         // Both on the command line remain an error.
         assert!(parse(&["--load-model", "m", "--num-epochs", "2"]).is_err());
+    }
+
+    #[test]
+    fn errors_name_the_lines_of_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "quick: true\n\nlr: fast\n").unwrap();
+        let dialect = Dialect { has_config: true, ..Dialect::default() };
+        let config = format!("--config={}", file.path().display());
+        #[derive(Debug, Parser)]
+        struct Run {
+            #[arg(long)]
+            lr: Option<f64>,
+            #[arg(long)]
+            quick: bool,
+            #[arg(long)]
+            config: String,
+        }
+        let error = parse_words::<Run>(["x", &config].map(OsString::from), &dialect).unwrap_err().to_string();
+        let tip = format!("tip: --lr is in {}, line 3", file.path().display());
+        assert!(error.contains("invalid value 'fast' for '--lr <LR>'") && error.contains(&tip), "{error}");
+        // A value on the command line is not in the file.
+        let words = ["x", &config, "--lr", "slow"].map(OsString::from);
+        let error = parse_words::<Run>(words, &dialect).unwrap_err().to_string();
+        assert!(error.contains("'slow'") && !error.contains("tip"), "{error}");
+        let run: CommandLine<Run> = parse_words(["x", &config, "--lr", "1"].map(OsString::from), &dialect).unwrap();
+        assert_eq!((run.args.lr, run.args.quick, run.args.config.is_empty()), (Some(1.0), true, false));
     }
 
     #[test]

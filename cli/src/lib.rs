@@ -17,7 +17,7 @@ pub use command_line::{
     CommandLine, Dialect, MeaninglessFlag, parse_command_line, parse_words, prepared, print_description_if_asked,
 };
 pub use commands::{COMMANDS, EdgecutCommand};
-pub use config_file::{Alias, ConfigFileError, flags_of_file};
+pub use config_file::{Alias, ConfigFileError, FileFlag, flags_of_file};
 pub use description::{CommandDescription, DESCRIBE};
 pub use flag_names::FlagNames;
 pub use printing::{PrintError, print_message, print_result};
