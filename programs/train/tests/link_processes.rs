@@ -42,6 +42,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     let lines: Vec<Value> = std::fs::read_to_string(&metrics)
         .expect("read the metrics")
         .lines()
+        .skip(1)
         .map(|line| serde_json::from_str(line).expect("a JSON line"))
         .collect();
     let events: Vec<&Value> = lines.iter().map(|line| &line["event"]).collect();

@@ -30,6 +30,23 @@ impl GivenFlags {
     }
 }
 
+impl GivenFlags {
+    /// Returns the flags that the user gave, by id, with their values.
+    pub(crate) fn all_given(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.flags.iter().filter(|(_, flag)| flag.is_given);
+        given.map(|(id, flag)| (id.as_str(), flag.text.as_str()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(given: &[(&str, &str)]) -> Self {
+        let mut flags = BTreeMap::new();
+        for (id, text) in given {
+            flags.insert((*id).to_owned(), GivenFlag { text: (*text).to_owned(), is_given: true });
+        }
+        Self { flags }
+    }
+}
+
 impl FromArgMatches for GivenFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Self::default();
