@@ -36,6 +36,7 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
         let lines: Vec<Value> = fs::read_to_string(&metrics)
             .expect("read the metrics")
             .lines()
+            .skip(1)
             .map(|line| serde_json::from_str(line).expect("a JSON line"))
             .collect();
         // 15 epochs, the confusion matrix, the scores of classes, the curves and the result.

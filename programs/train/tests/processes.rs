@@ -176,7 +176,9 @@ fn a_stored_ranking_fills_the_cache_by_default() {
     partition(&random_graph(2), &options, &dir, &()).expect("write the parts");
     let result = |extra: &[&str]| {
         let mut command = node(&dir);
-        let output = succeeded(run(command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]).args(extra)));
+        let output = succeeded(run(command
+            .args(["--nproc-per-node", "2", "--num-epochs", "2", "--json", "--verbose"])
+            .args(extra)));
         assert_eq!(stderr(&output).contains("cached nodes"), !extra.is_empty(), "{}", stderr(&output));
         serde_json::from_slice::<Value>(&output.stdout).expect("a result")
     };
@@ -392,7 +394,8 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
         let lines = std::fs::read_to_string(&metrics).expect("the metrics");
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
+        let lines = lines.iter().filter(|line| line["event"] != "run");
+        let attempts: Vec<u64> = lines.filter_map(|line| line["attempt"].as_u64()).collect();
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
@@ -720,7 +723,7 @@ for tag in ['train/loss', 'valid/accuracy']:
     let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
     assert!(read.status.success(), "{}", stderr(&read));
     let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = lines.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of_epochs = |key: &str| {
         let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
         lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
@@ -754,7 +757,7 @@ fn an_interrupt_ends_all_processes_of_the_node() {
     command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
     let parent = command.spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
         assert!(Instant::now() < deadline, "training did not start");
         std::thread::park_timeout(Duration::from_millis(20));
     }

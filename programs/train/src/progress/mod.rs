@@ -84,7 +84,7 @@ impl Stretch {
 const WIDE_BAR: (&str, usize) = ("{prefix} {pos}/{len} {bar:10}, {eta} left: {msg}", 30);
 /// The same for terminals that are narrower than [`NARROW`].
 const NARROW_BAR: (&str, usize) = ("{prefix} {pos}/{len}, {eta} left: {msg}", 18);
-const NARROW: usize = 60;
+const NARROW: usize = 75;
 
 /// Returns the form of an epoch's bar for a terminal, and the columns that are left for the message. `name` and
 /// `num_steps` are those of the epoch.
@@ -190,7 +190,7 @@ mod tests {
             let message = fitting(&texts, left);
             let whole = texts.iter().filter(|text| message.contains(*text)).count();
             assert_eq!(message, texts[..whole].join(", "), "{columns}: no number is cut");
-            assert!(whole <= last && (whole > 1 || columns < 60), "{columns}: {message}");
+            assert!(whole <= last && (whole > 1 || columns < 70), "{columns}: {message}");
             last = whole;
             let bar = if template.contains("{bar:10}") { 11 } else { 0 };
             let fixed = "epoch 12/20 1500/1500, 59m left: ".len() + bar;

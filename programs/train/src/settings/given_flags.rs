@@ -56,6 +56,10 @@ impl FromArgMatches for GivenFlags {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for id in matches.ids() {
+            // Groups of flags have the names of their types.
+            if id.as_str().starts_with(|first: char| first.is_uppercase()) {
+                continue;
+            }
             let Ok(Some(values)) = matches.try_get_raw(id.as_str()) else { continue };
             let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
             let is_given = matches.value_source(id.as_str()) != Some(ValueSource::DefaultValue);

@@ -122,7 +122,7 @@ mod tests {
             run(6, ["0.3", "0"], Some([1.0, 1.0])),
         ];
         add(&mut runs);
-        let expected = Spread { mean: 0.625, deviation: 0.25 / 2.0_f64.sqrt() };
+        let expected = Spread { mean: 0.625, deviation: (2.0 * 0.125_f64.powi(2)).sqrt() };
         assert_eq!(runs[2].over_seeds.as_ref().map(|found| (found.runs, found.valid)), Some((2, expected)));
         assert_eq!(runs[5].over_seeds, None, "a single run has no deviation");
         let expected = " lr  seeds   valid accuracy    test accuracy\n\
