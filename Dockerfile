@@ -1,6 +1,6 @@
 # An image with the programs only. Build it from this folder:
 #
-#   docker build --tag edgecut:0.1.0 .
+#   docker build --build-arg EDGECUT_COMMIT=$(git rev-parse HEAD) --tag edgecut:0.1.0 .
 #
 # Apart from the two base images, only the crates in Cargo.lock are downloaded.
 ARG DEBIAN=bookworm
@@ -8,10 +8,11 @@ ARG DEBIAN=bookworm
 FROM docker.io/library/rust:1.95-slim-${DEBIAN} AS build
 WORKDIR /edgecut
 COPY . .
+ARG EDGECUT_COMMIT
 RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins \
     && install --directory /programs \
-    && install --target-directory /programs target/release/partition-graph target/release/sampling-server \
-        target/release/train
+    && install --target-directory /programs target/release/edgecut target/release/partition-graph \
+        target/release/sampling-server target/release/train
 
 FROM docker.io/library/debian:${DEBIAN}-slim
 COPY --from=build /programs/ /usr/local/bin/

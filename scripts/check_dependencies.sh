@@ -26,6 +26,7 @@ never edgecut-tables 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|part
 never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-gpu 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
+never edgecut-command 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|tables|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch|train|partition-graph|server)'
 never edgecut-launch 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'

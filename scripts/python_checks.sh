@@ -8,7 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
 
-"$python" -m pip install --quiet pytest mypy==2.4.1 safetensors ./python
+# The wheel takes the programs that are built already.
+EDGECUT_PROGRAMS=${EDGECUT_BIN:-$PWD/target/release} "$python" -m pip install --quiet pytest mypy==2.4.1 safetensors ./python
+"$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')/edgecut" help train node >/dev/null
 (cd python/tests && "$python" -m pytest -q -p no:cacheprovider --durations=3)
 
 if "$python" -c "import torch_geometric" 2>/dev/null; then

@@ -18,7 +18,7 @@ Run benchmarks on an otherwise idle machine.";
 
 /// Benchmarks Edgecut's hot paths and compares each with the limits of the machine.
 #[derive(Debug, Parser)]
-#[command(name = "bench", version, after_help = EXAMPLES)]
+#[command(name = "bench", version = edgecut_cli::version(), after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,

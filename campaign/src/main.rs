@@ -39,7 +39,7 @@ programs train, partition-graph and sampling-server are those beside this one. E
 ///
 /// A round is determined by the seed and its number, except for the timing of the machine.
 #[derive(Parser)]
-#[command(name = "campaign", version, after_help = AFTER_HELP)]
+#[command(name = "campaign", version = edgecut_cli::version(), after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     kind: Kind,

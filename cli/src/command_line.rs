@@ -1,10 +1,15 @@
 //! Parsing of a command line as users of PyG and DGL write it.
 
-use crate::config_file::{Alias, flags_of_file};
+use crate::commands::{EDGECUT, with_examples_of_edgecut};
+use crate::config_file::{Alias, FileFlag, flags_of_file};
+use crate::description::{description_if_asked, first_sentence};
+use crate::print_result;
 use crate::spelling::with_dashes;
-use clap::error::ErrorKind;
+use crate::version::version;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, Parser};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// A flag of PyG's or DGL's programs that has no meaning here. It is accepted, so that a tutorial's command works as
@@ -48,7 +53,18 @@ pub struct Dialect {
 /// negative number after a flag is its value. Flags on the command line take precedence over flags in a file, and replace the
 /// flags in the file that conflict with them.
 pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
+    print_description_if_asked(P::command);
     parse_words(std::env::args_os(), dialect).unwrap_or_else(|error| error.exit())
+}
+
+/// Prints the description of a program's command line and ends the process, if that is what its arguments ask for.
+pub fn print_description_if_asked(command: fn() -> Command) {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let command = with_examples_of_edgecut(command(), EDGECUT.as_ref());
+    if let Some(description) = description_if_asked(&command, arguments.iter().map(OsString::as_os_str)) {
+        let printed = print_result(format_args!("{description}"));
+        std::process::exit(i32::from(printed.is_err()));
+    }
 }
 
 /// Parses the command line of a program, whose name comes first, like [`parse_command_line`].
@@ -60,33 +76,74 @@ pub fn parse_words<P: Parser>(
     dialect: &Dialect,
 ) -> Result<CommandLine<P>, clap::Error> {
     let (args, notes) = translate(words, dialect.meaningless);
-    let args = if dialect.has_config { with_file::<P>(args, dialect.aliases)? } else { args };
-    Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes })
+    if !dialect.has_config {
+        return Ok(CommandLine { args: parse_from(args, dialect.essential)?, notes });
+    }
+    let (args, file) = with_file::<P>(args, dialect.aliases)?;
+    let args = parse_from(args, dialect.essential).map_err(|error| file.named_in(error))?;
+    Ok(CommandLine { args, notes })
 }
 
-/// Puts the flags of the file that `--config` names before those of the command line.
-fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<Vec<OsString>, clap::Error> {
+/// The flags of a file that the command line does not replace.
+#[derive(Default)]
+struct FileFlags {
+    path: String,
+    flags: Vec<FileFlag>,
+}
+
+impl FileFlags {
+    /// Adds the lines of the flags that an error names.
+    fn named_in(&self, mut error: clap::Error) -> clap::Error {
+        let mut tips = Vec::new();
+        for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
+            let arguments = match error.get(kind) {
+                Some(ContextValue::String(argument)) => vec![argument.clone()],
+                Some(ContextValue::Strings(arguments)) => arguments.clone(),
+                _ => continue,
+            };
+            // An argument is written with its value: `--lr <X>`.
+            for name in arguments.iter().filter_map(|argument| name_of(argument.split(' ').next()?)) {
+                let flag = self.flags.iter().find(|flag| flag.word.to_str().and_then(name_of) == Some(name));
+                if let Some(line) = flag.and_then(|flag| flag.line) {
+                    tips.push(StyledStr::from(format!("--{name} is in {}, line {line}", self.path)));
+                }
+            }
+        }
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+        error
+    }
+}
+
+/// Puts the flags of the file that `--config` names before those of the command line. Returns these flags too.
+fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Result<(Vec<OsString>, FileFlags), clap::Error> {
     let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     // Words after `--` are for another program.
     let own = texts.iter().position(|arg| arg == "--").unwrap_or(texts.len());
     let is_config = |arg: &String| arg == "--config" || arg.starts_with("--config=");
-    let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok(args) };
+    let Some(at) = texts[..own].iter().rposition(is_config) else { return Ok((args, FileFlags::default())) };
     let path = match texts[at].split_once('=') {
         Some((_, path)) => Some(path.to_owned()),
         None => texts.get(at + 1).cloned(),
     };
     // Without a value, the parser reports the error.
-    let Some(path) = path else { return Ok(args) };
-    let command = P::command();
+    let Some(path) = path else { return Ok((args, FileFlags::default())) };
+    let mut command = P::command();
+    if let Some(name) = args.first().map(Path::new).and_then(Path::file_name) {
+        command.set_bin_name(name.to_string_lossy());
+    }
+    // The usage in errors is that of the subcommand.
+    command.build();
     let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
     let first = if subcommand.is_some() { 2 } else { 1 };
     let of_flags = subcommand.as_ref().unwrap_or(&command);
     let flags = flags_of_file(Path::new(&path), of_flags, aliases);
-    let mut flags = flags.map_err(|why| command.clone().error(ErrorKind::InvalidValue, why))?;
+    let mut flags = flags.map_err(|why| of_flags.clone().error(ErrorKind::InvalidValue, why))?;
     // A list on the command line replaces that of the file: the parser would join them.
-    flags.retain(|flag| !is_replaced(flag, &texts[..own], of_flags));
-    args.splice(first..first, flags);
-    Ok(args)
+    flags.retain(|flag| !is_replaced(&flag.word, &texts[..own], of_flags));
+    args.splice(first..first, flags.iter().map(|flag| flag.word.clone()));
+    Ok((args, FileFlags { path, flags }))
 }
 
 /// Returns true if the arguments contain a flag of a file, or a flag that the flag of the file conflicts with. The flag is
@@ -111,13 +168,21 @@ fn names_of(arg: &clap::Arg) -> impl Iterator<Item = &str> {
 
 /// Parses the arguments of a program, the first of which is its name.
 fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> Result<P, clap::Error> {
-    let mut command = with_short_help(forgiving(P::command()), essential);
+    let mut command = prepared(P::command(), args.first().map_or(OsStr::new(""), |name| name), essential);
     let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
     parsed.map_err(|error| error.format(&mut command))
 }
 
+/// Returns a program's command line with a short help that shows the `essential` flags, with flags that may be repeated and
+/// take negative numbers, and with the commit in `--version`. `argument_zero` is the first word of the process: `edgecut`
+/// starts programs with names of its own, which the usage and the examples then show.
+pub fn prepared(command: Command, argument_zero: &OsStr, essential: &[&str]) -> Command {
+    let command = with_examples_of_edgecut(command, argument_zero).long_version(version());
+    with_short_help(forgiving(command), essential)
+}
+
 /// Returns the command line with flags that may be repeated and take negative numbers, also in subcommands.
-pub fn forgiving(command: Command) -> Command {
+fn forgiving(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let id = arg.get_id().clone();
         match arg.get_action() {
@@ -132,12 +197,11 @@ pub fn forgiving(command: Command) -> Command {
 
 /// Returns the command line with a short help for `-h`: the first sentence about each `essential` flag, given by id, also
 /// in subcommands. `--help` shows everything.
-pub fn with_short_help(command: Command, essential: &[&str]) -> Command {
+fn with_short_help(command: Command, essential: &[&str]) -> Command {
     let command = command.mut_args(|arg| {
         let is_essential = arg.is_positional() || essential.contains(&arg.get_id().as_str());
         let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        let first = whole.split_once(". ").map_or(whole.as_str(), |(first, _)| first).to_owned();
-        let first = first.split_once(" [default:").map_or(first.as_str(), |(text, _)| text).to_owned();
+        let first = first_sentence(&whole).to_owned();
         arg.hide_short_help(!is_essential).long_help(whole).help(first)
     });
     let command = match command.get_after_help().cloned() {
@@ -149,7 +213,7 @@ pub fn with_short_help(command: Command, essential: &[&str]) -> Command {
 
 /// Spells flags with dashes, leaves out meaningless ones, and translates DGL's order of fan-outs. Returns a note about
 /// each change except of spelling.
-pub fn translate(
+fn translate(
     args: impl IntoIterator<Item = OsString>,
     meaningless: &[MeaninglessFlag],
 ) -> (Vec<OsString>, Vec<String>) {
@@ -260,7 +324,7 @@ mod tests {
         let config = format!("--config={}", file.path().display());
         for given in [&["--num-neighbors", "5"][..], &["--num-neighbors=5"], &["--fanout", "5"]] {
             let words = ["x", &config].into_iter().chain(given.iter().copied()).map(OsString::from);
-            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]).unwrap(), &[]).unwrap();
+            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]).unwrap().0, &[]).unwrap();
             assert_eq!((lists.num_neighbors, lists.edge_types), (vec![5], vec!["a".to_owned(), "b".to_owned()]));
             assert!(lists.config.ends_with(&*file.path().to_string_lossy()));
         }
@@ -284,7 +348,7 @@ mod tests {
         let config = format!("--config={}", file.path().display());
         let parse = |line: &[&str]| {
             let words = ["x", &config].into_iter().chain(line.iter().copied()).map(OsString::from).collect();
-            parse_from::<Run>(with_file::<Run>(words, &[]).unwrap(), &[])
+            parse_from::<Run>(with_file::<Run>(words, &[]).unwrap().0, &[])
         };
         let run = parse(&[]).unwrap();
         assert_eq!((run.num_epochs, run.seed), (Some(7), Some(3)));
@@ -293,6 +357,32 @@ mod tests {
         assert!(run.config.ends_with(&*file.path().to_string_lossy()));
         // Both on the command line remain an error.
         assert!(parse(&["--load-model", "m", "--num-epochs", "2"]).is_err());
+    }
+
+    #[test]
+    fn errors_name_the_lines_of_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "quick: true\n\nlr: fast\n").unwrap();
+        let dialect = Dialect { has_config: true, ..Dialect::default() };
+        let config = format!("--config={}", file.path().display());
+        #[derive(Debug, Parser)]
+        struct Run {
+            #[arg(long)]
+            lr: Option<f64>,
+            #[arg(long)]
+            quick: bool,
+            #[arg(long)]
+            config: String,
+        }
+        let error = parse_words::<Run>(["x", &config].map(OsString::from), &dialect).unwrap_err().to_string();
+        let tip = format!("tip: --lr is in {}, line 3", file.path().display());
+        assert!(error.contains("invalid value 'fast' for '--lr <LR>'") && error.contains(&tip), "{error}");
+        // A value on the command line is not in the file.
+        let words = ["x", &config, "--lr", "slow"].map(OsString::from);
+        let error = parse_words::<Run>(words, &dialect).unwrap_err().to_string();
+        assert!(error.contains("'slow'") && !error.contains("tip"), "{error}");
+        let run: CommandLine<Run> = parse_words(["x", &config, "--lr", "1"].map(OsString::from), &dialect).unwrap();
+        assert_eq!((run.args.lr, run.args.quick, run.args.config.is_empty()), (Some(1.0), true, false));
     }
 
     #[test]

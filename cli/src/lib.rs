@@ -4,16 +4,22 @@
 pub mod allocator;
 mod byte_count;
 mod command_line;
+mod commands;
 mod config_file;
+mod description;
 mod flag_names;
 mod printing;
 mod spelling;
+mod version;
 
 pub use byte_count::parse_bytes;
 pub use command_line::{
-    CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, parse_words, translate, with_short_help,
+    CommandLine, Dialect, MeaninglessFlag, parse_command_line, parse_words, prepared, print_description_if_asked,
 };
-pub use config_file::{Alias, ConfigFileError, flags_of_file};
+pub use commands::{COMMANDS, EdgecutCommand};
+pub use config_file::{Alias, ConfigFileError, FileFlag, flags_of_file};
+pub use description::{CommandDescription, DESCRIBE};
 pub use flag_names::FlagNames;
 pub use printing::{PrintError, print_message, print_result};
 pub use spelling::with_dashes;
+pub use version::version;

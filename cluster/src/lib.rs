@@ -101,6 +101,7 @@ pub use part_layout::PartLayout;
 pub use processes::end_with_parent::{SPAWNED, end_with_parent};
 pub use processes::interrupts::on_interrupt;
 pub use processes::local_ranks::{LocalRanks, RanksEnd, free_port, share_of_cores};
+pub use processes::rank_errors::report_to_parent;
 pub use processes::spawn::spawn;
 pub use processes::termination::{DeferredTermination, STATE_STORED, Termination};
 pub use say::say;

@@ -27,7 +27,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Gives changed files and messages to everything that reads bytes of files and of peers.
 #[derive(Debug, Parser)]
-#[command(after_help = "Example:\n  fuzz --target meta --inputs 1000000 --seed 7")]
+#[command(version = edgecut_cli::version(), after_help = "Example:\n  fuzz --target meta --inputs 1000000 --seed 7")]
 struct Args {
     /// The targets, separated by commas; by default all
     #[arg(long, value_delimiter = ',', value_name = "NAME")]

@@ -49,7 +49,7 @@ pub use hop_kernel::{HopError, HopKernel, PlainHop};
 pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, DiskPartId, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use memory::{
     Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, GrowingArray, OutOfRange, WorkObserver, Workspace,
-    end_on_unreadable_pages, prefetch, prefetch_all, uninit,
+    end_on_unreadable_pages, prefetch, prefetch_all, shown_bytes, uninit,
 };
 pub use named_values::{NamedValue, named_values};
 pub use near_names::{near_name, suggestion};

@@ -3,7 +3,8 @@
 use crate::args::Args;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory};
-use edgecut_cli::{MeaninglessFlag, forgiving, message, with_short_help};
+use edgecut_cli::{MeaninglessFlag, message, prepared, print_description_if_asked};
+use std::ffi::{OsStr, OsString};
 
 /// Flags of the training program that PyG's `launch.py` takes and passes on.
 const PASSED_ON: [&str; 10] = [
@@ -58,14 +59,16 @@ pub(crate) struct Words {
 
 /// Parses the command line of this process. Ends the process with status 2 if it is invalid.
 pub(crate) fn parse() -> Args {
-    let words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_else(|word| not_utf8(&word)));
-    let words = Words::new(words);
+    print_description_if_asked(Args::command);
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let words = Words::new(words.map(|word| word.into_string().unwrap_or_else(|word| not_utf8(&word))));
     words.notes.iter().for_each(|note| message!("note: {note}"));
-    words.parse().unwrap_or_else(|error| error.exit())
+    words.parse(program).unwrap_or_else(|error| error.exit())
 }
 
 /// Ends the process because an argument is not valid UTF-8.
-fn not_utf8(word: &std::ffi::OsStr) -> ! {
+fn not_utf8(word: &OsStr) -> ! {
     let text = format!("the argument {word:?} is not valid UTF-8: rename the file or folder that it names");
     Args::command().error(ErrorKind::InvalidUtf8, text).exit()
 }
@@ -120,18 +123,19 @@ impl Words {
         found
     }
 
-    /// Parses the flags of this program.
-    fn parse(self) -> Result<Args, clap::Error> {
+    /// Parses the flags of this program, which was started as `program`.
+    fn parse(self, program: OsString) -> Result<Args, clap::Error> {
         use clap::FromArgMatches;
-        let line = std::iter::once("launch".to_owned()).chain(self.own).chain(["--".to_owned()]).chain(self.command);
-        let mut command = with_short_help(forgiving(Args::command()), ESSENTIAL);
+        let mut command = prepared(Args::command(), &program, ESSENTIAL);
+        let words = self.own.into_iter().chain(["--".to_owned()]).chain(self.command);
+        let line = std::iter::once(program).chain(words.map(OsString::from));
         let matches = command.try_get_matches_from_mut(line).map_err(|error| error.format(&mut command))?;
         Ok(Args { passed_on: self.passed_on, ..Args::from_arg_matches(&matches)? })
     }
 
     #[cfg(test)]
     pub(crate) fn args(line: &str) -> Result<Args, clap::Error> {
-        Self::new(shell_words::split(line).expect("words").into_iter().skip(1)).parse()
+        Self::new(shell_words::split(line).expect("words").into_iter().skip(1)).parse("launch".into())
     }
 }
 

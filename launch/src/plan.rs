@@ -5,10 +5,12 @@ use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Star
 use crate::nodes::ssh::Target;
 use crate::parts::dataset_root_dir;
 use anyhow::{Context, bail, ensure};
+use edgecut_cli::COMMANDS;
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::path::Path;
 use std::time::Duration;
 
 /// Characters of a run's name.
@@ -65,7 +67,10 @@ impl Plan {
         let master_port = args.master_port.or(config.master_port()).unwrap_or(DEFAULT_MASTER_PORT);
         let config = config.take(num_nodes);
         let extra = args.extra_envs.iter().map(|pair| split_variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
-        let command = CommandToRun::new(&args.command, &args.passed_on)?;
+        let mut command = CommandToRun::new(&args.command, &args.passed_on)?;
+        if args.sync_binary {
+            command.name_program_of_edgecut()?;
+        }
         if command.is_shell && args.sync_binary {
             bail!("--sync-binary copies one program, but the command is one of the shell: start the program itself");
         }
@@ -303,6 +308,24 @@ impl CommandToRun {
     }
 }
 
+impl CommandToRun {
+    /// Replaces `edgecut` and its command by the program that runs it, because one program is copied to the nodes.
+    fn name_program_of_edgecut(&mut self) -> anyhow::Result<()> {
+        let [program, command, ..] = &self.words[..] else { return Ok(()) };
+        let Some(path) = program.strip_suffix("edgecut").filter(|path| path.is_empty() || path.ends_with('/')) else {
+            return Ok(());
+        };
+        let Some(command) = COMMANDS.iter().find(|known| known.name == command) else { return Ok(()) };
+        // `edgecut` on PATH has started this program, which is in the folder of the others.
+        let own = std::env::current_exe().context("find this program's file")?;
+        let program =
+            if path.is_empty() { own.with_file_name(command.program) } else { Path::new(path).join(command.program) };
+        let kept = if command.is_subcommand { 1 } else { 2 };
+        self.words.splice(..kept, [program.display().to_string()]);
+        Ok(())
+    }
+}
+
 /// Returns true if a command consists of several commands, or uses other features of the shell.
 fn is_for_the_shell(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
@@ -399,6 +422,21 @@ mod tests {
         assert_eq!(plan.program.name, "train");
         assert_eq!(plan.args, ["node", "--dataset_root_dir", "my data", "--lr", "1"]);
         assert_eq!(plan.dataset_dir.as_deref(), Some("my data"));
+    }
+
+    #[test]
+    fn the_program_of_a_command_of_edgecut_is_copied() {
+        fn words(line: &str) -> Vec<String> {
+            let plan = plan("a", line).unwrap();
+            [vec![plan.program.name], plan.args].concat()
+        }
+        assert_eq!(words("--sync-binary -- bin/edgecut train node --lr 1"), ["bin/train", "node", "--lr", "1"]);
+        assert_eq!(words("--sync-binary 'bin/edgecut predict --top-k 1'"), ["bin/train", "predict", "--top-k", "1"]);
+        let own = std::env::current_exe().unwrap();
+        let installed = own.with_file_name("sampling-server").display().to_string();
+        assert_eq!(words("--sync-binary -- edgecut serve-graph --verify"), [&*installed, "--verify"]);
+        assert_eq!(words("-- edgecut train node"), ["edgecut", "train", "node"]);
+        assert_eq!(words("--sync-binary -- my-edgecut train"), ["my-edgecut", "train"]);
     }
 
     #[test]

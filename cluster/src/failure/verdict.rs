@@ -23,6 +23,8 @@ impl<E: fmt::Display> fmt::Display for Verdict<E> {
         match &self.failure {
             // The own error already names the failed rank. The reason is not repeated: that rank has printed it.
             Some(failure) if own.contains(&failure.head()) => f.write_str(&own),
+            // Ranks that check the same files find the same problem.
+            Some(failure) if failure.reason.contains(&own) => write!(f, "{failure}"),
             Some(failure) => write!(f, "{failure} (noticed here as: {own})"),
             None => f.write_str(&own),
         }
@@ -44,6 +46,9 @@ mod tests {
         assert_eq!(verdict.to_string(), "training: rank 1 at 10.0.0.1:5 failed: died");
         let verdict = Verdict { failure: Some(failure), own: "rank 1 at 10.0.0.1:5 failed while it read" };
         assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed while it read");
+        let failure = Failure { rank: 1, addr: ([10, 0, 0, 1], 5).into(), reason: "died".to_owned(), link_to: None };
+        let same = Verdict { failure: Some(failure), own: "died" };
+        assert_eq!(same.to_string(), "rank 1 at 10.0.0.1:5 failed: died");
         assert_eq!(Verdict { failure: None, own: "disk full" }.to_string(), "disk full");
     }
 }

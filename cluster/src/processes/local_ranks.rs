@@ -4,6 +4,7 @@ use crate::timeouts::OTHER_RANKS_TIMEOUT;
 use crate::timeouts::STORE_STATE_TIMEOUT;
 use crate::timeouts::TERMINATION_TIMEOUT;
 use std::ffi::OsStr;
+use std::io::PipeReader;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -19,6 +20,7 @@ use crate::error::{ClusterError, system};
 use crate::failure::blame::OTHER_RANK_FAILED;
 use crate::processes::end_with_parent::SPAWNED;
 use crate::processes::interrupts::on_interrupt;
+use crate::processes::rank_errors::{ErrorPipe, RankError, RankErrors, error_in};
 use crate::processes::termination::STATE_STORED;
 use crate::token::Token;
 
@@ -106,7 +108,8 @@ impl LocalRanks {
 
     /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
     /// the others have 10 seconds to report that and to end. Then they get SIGTERM, and 5 seconds later SIGKILL. `notice`
-    /// receives a line for each process that a signal from elsewhere ended.
+    /// receives a line for each process that a signal from elsewhere ended, and the errors of
+    /// [`report_to_parent`](crate::report_to_parent).
     ///
     /// Interrupts are caught and end the processes. The processes also end when the calling thread ends
     /// ([`end_with_parent`](crate::end_with_parent)), so call this from a thread that lives as long as they should.
@@ -120,8 +123,10 @@ impl LocalRanks {
         let mut running = Running::default();
         for local_rank in 0..self.local_world_size {
             let rank = self.first_rank + local_rank;
-            let child = self.command(&program, local_rank).spawn().map_err(system("start a rank's process"))?;
-            running.watch(rank, child, events.clone());
+            let mut command = self.command(&program, local_rank);
+            let pipe = ErrorPipe::new(&mut command).map_err(system("make a pipe for errors"))?;
+            let child = command.spawn().map_err(system("start a rank's process"))?;
+            running.watch(rank, child, pipe.started(), events.clone());
         }
         self.wait(running, &ended, &interrupted, notice)
     }
@@ -134,6 +139,7 @@ impl LocalRanks {
         notice: impl Fn(&str),
     ) -> Result<RanksEnd, ClusterError> {
         let mut failure: Option<(usize, ExitStatus)> = None;
+        let mut errors = RankErrors::default();
         // True once the ranks were asked to end.
         let mut is_ending = false;
         while !running.0.is_empty() {
@@ -151,8 +157,11 @@ impl LocalRanks {
                 ended.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match event {
-                Ok(Event::Ended(rank, status)) => {
+                Ok(Event::Ended(rank, status, error)) => {
                     running.0.retain(|(other, _)| *other != rank);
+                    if let Some(error) = error {
+                        errors.add(rank, error, &notice);
+                    }
                     let status = status.map_err(system("wait for a rank's process"))?;
                     let is_asked = is_ending || interrupted.load(Ordering::SeqCst);
                     if let (Some(signal), false) = (status.signal(), is_asked) {
@@ -175,6 +184,9 @@ impl LocalRanks {
                     running.end(Signal::TERM);
                 }
             }
+        }
+        if !interrupted.load(Ordering::SeqCst) {
+            errors.finish(&notice);
         }
         let is_stored = |status: &ExitStatus| status.code() == Some(i32::from(STATE_STORED));
         Ok(match failure {
@@ -211,7 +223,7 @@ impl LocalRanks {
 
 enum Event {
     Interrupt,
-    Ended(usize, std::io::Result<ExitStatus>),
+    Ended(usize, std::io::Result<ExitStatus>, Option<RankError>),
 }
 
 /// The running processes, by rank. They are killed on drop.
@@ -219,11 +231,11 @@ enum Event {
 struct Running(Vec<(usize, Option<Pid>)>);
 
 impl Running {
-    fn watch(&mut self, rank: usize, mut child: Child, events: Sender<Event>) {
+    fn watch(&mut self, rank: usize, mut child: Child, errors: PipeReader, events: Sender<Event>) {
         self.0.push((rank, Pid::from_raw(child.id() as i32)));
         std::thread::spawn(move || {
             let status = child.wait();
-            let _ = events.send(Event::Ended(rank, status));
+            let _ = events.send(Event::Ended(rank, status, error_in(errors)));
         });
     }
 

@@ -3,5 +3,6 @@
 pub(crate) mod end_with_parent;
 pub(crate) mod interrupts;
 pub(crate) mod local_ranks;
+pub(crate) mod rank_errors;
 pub(crate) mod spawn;
 pub(crate) mod termination;

@@ -1,5 +1,6 @@
 //! The space of the folder through which the processes of a machine share data.
 
+use edgecut_graph::shown_bytes;
 use rustix::fs::{statfs, statvfs};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) fn check_space(folder: &Path, needed: u64) -> Result<()> {
     if left >= needed || found.f_blocks == 0 {
         return Ok(());
     }
-    let what = format!("{:.2} GB are needed, but {:.2} GB are free", needed as f64 / 1e9, left as f64 / 1e9);
+    let what = format!("{} are needed, but {} are free", shown_bytes(needed), shown_bytes(left));
     Err(Error::new(ErrorKind::StorageFull, what))
 }
 
@@ -37,6 +38,6 @@ mod tests {
         check_space(folder.path(), 1).unwrap();
         let error = check_space(folder.path(), u64::MAX).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
-        assert!(error.to_string().contains("GB are free"), "{error}");
+        assert!(error.to_string().contains(" are free"), "{error}");
     }
 }

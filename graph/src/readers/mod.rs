@@ -44,5 +44,7 @@ pub use mag240m::read_mag240m;
 pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
 pub use ogb::{read_ogb, read_ogb_binary, read_ogb_hetero};
 pub use shape::{EdgeShape, GraphShape, NodeShape};
-pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset};
+pub use source::{
+    DatasetSource, Loaded, is_dataset, load, load_with_warnings, prepare, why_no_dataset, why_unreadable,
+};
 pub use triples::read_triples;

@@ -12,6 +12,7 @@ use super::triples::read_triples;
 use crate::GraphError;
 use crate::dataset::{Dataset, HoldOut, KnownPairs, NodeKeys, NodeSplit, OriginalIds, OverlapPolicy};
 use crate::memory::Workspace;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The description of a dataset to load.
@@ -323,13 +324,27 @@ fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> 
 fn why_not_found(candidates: &[PathBuf]) -> String {
     let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
     let absent = || format!("there is none of these folders: {}", looked.join(", "));
-    let why = candidates.iter().find(|folder| folder.is_dir()).map_or_else(absent, |folder| why_no_dataset(folder));
+    let unreadable = candidates.iter().find(|folder| why_unreadable(folder).is_some());
+    let found = unreadable.or_else(|| candidates.iter().find(|folder| folder.is_dir()));
+    let why = found.map_or_else(absent, |folder| why_no_dataset(folder));
     format!("no dataset found: {why}")
+}
+
+/// Returns the error of the system if this user may not list `folder` or open its files. Files in it then seem to be
+/// absent.
+pub fn why_unreadable(folder: &Path) -> Option<String> {
+    // The metadata of an entry, even of the folder itself, need the permission to search the folder.
+    let readable = std::fs::metadata(folder.join(".")).and_then(|_| std::fs::read_dir(folder).map(drop));
+    let error = readable.err().filter(|error| error.kind() == ErrorKind::PermissionDenied)?;
+    Some(format!("{}: {error}: give this user the permission to read and to search the folder", folder.display()))
 }
 
 /// Returns why `folder` is not a dataset, and how to make it one.
 pub fn why_no_dataset(folder: &Path) -> String {
     let shown = folder.display();
+    if let Some(why) = why_unreadable(folder) {
+        return why;
+    }
     if !folder.is_dir() {
         return format!("there is no folder {shown}");
     }

@@ -5,6 +5,7 @@ use super::fake_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, fake_graphs};
 use super::tu_dataset::{find_edges, read_tu};
 use crate::GraphError;
 use crate::readers::text::find_text;
+use crate::readers::why_unreadable;
 use std::path::PathBuf;
 
 /// The description of a set of graphs to load.
@@ -53,6 +54,9 @@ impl GraphSource {
         // other sets.
         if find_text(&self.root_dir, &format!("{}_A.txt", self.name)).is_some() {
             return Ok(Some(self.root_dir.clone()));
+        }
+        if let Some(why) = [&own, &raw, &self.root_dir].into_iter().find_map(|folder| why_unreadable(folder)) {
+            return Err(GraphError::Dataset { dataset: self.name.clone(), why });
         }
         let looked = [&own, &raw, &self.root_dir].map(|folder| folder.display().to_string());
         let why = format!("no file {}_A.txt (TU format) found; looked in: {}", self.name, looked.join(", "));

@@ -17,7 +17,7 @@ use edgecut_graph::part_writer::ExtraFiles;
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{
     Dataset, DiskPartId, FeatureDtype, FeatureDtypes, Meta, OverlapPolicy, Overlaps, Provenance, Workspace,
-    end_on_unreadable_pages,
+    end_on_unreadable_pages, shown_bytes,
 };
 use edgecut_output::check_output;
 use edgecut_partition::{Assignment, Inputs, PartitionError, PartitionOptions, partition_loaded_in, verify};
@@ -109,9 +109,9 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
         dropped_rows: dropped,
     };
     if let Some(bytes) = run.peak_memory_bytes {
-        let anonymous = run.peak_anonymous_bytes.unwrap_or(bytes) as f64 / 1e9;
-        let total = bytes as f64 / 1e9;
-        message!("peak memory {total:.2} GB, {anonymous:.2} GB of it anonymous, written to {}", job.out_dir.display());
+        let anonymous = shown_bytes(run.peak_anonymous_bytes.unwrap_or(bytes));
+        let total = shown_bytes(bytes);
+        message!("peak memory {total}, {anonymous} of it anonymous, written to {}", job.out_dir.display());
     }
     let described = Described::new(&job.out_dir, &meta, Some(run));
     if args.json { results.json(&described) } else { results.text(&described.table()) }
@@ -203,9 +203,8 @@ fn run_verify(args: &VerifyArgs) -> anyhow::Result<()> {
         return check_overlaps(&report.overlaps, made);
     }
     check_overlaps(&report.overlaps, made)?;
-    let gigabytes = report.bytes as f64 / 1e9;
-    let text =
-        format!("{} parts of {}: {} files, {gigabytes:.3} GB, all valid\n", meta.num_parts, meta.dataset, report.files);
+    let size = shown_bytes(report.bytes);
+    let text = format!("{} parts of {}: {} files, {size}, all valid\n", meta.num_parts, meta.dataset, report.files);
     results.text(&text)
 }
 

@@ -4,7 +4,7 @@ use crate::args::Job;
 use crate::terminal::Terminal;
 use anyhow::{Context, bail};
 use edgecut_graph::readers::GraphShape;
-use edgecut_graph::{WorkObserver, Workspace};
+use edgecut_graph::{WorkObserver, Workspace, shown_bytes};
 use edgecut_partition::{Plan, PlanInput, TableBytes};
 use edgecut_tables::TableShape;
 use rustix::fs::{statfs, statvfs};
@@ -86,10 +86,10 @@ fn check_space(dir: &Path, needed: u64, terminal: &Terminal) -> anyhow::Result<(
     // Some network file systems do not tell their size.
     if free < needed / 2 && found.f_blocks > 0 {
         bail!(
-            "--scratch-dir {} has {} MB of free space, but scratch files take up to {} MB: choose a folder on another disk",
+            "--scratch-dir {} has {} of free space, but scratch files take up to {}: choose a folder on another disk",
             dir.display(),
-            free / 1_000_000,
-            needed / 1_000_000
+            shown_bytes(free),
+            shown_bytes(needed)
         );
     }
     Ok(())

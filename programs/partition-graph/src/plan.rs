@@ -1,5 +1,6 @@
 //! The text of `--plan`.
 
+use edgecut_graph::shown_bytes;
 use edgecut_partition::Plan;
 use std::fmt::Write as _;
 
@@ -14,7 +15,7 @@ pub(crate) fn table(plan: &Plan) -> String {
     }
     // Writing to a string does not fail.
     let mut line = |name: &str, bytes: u64, more: &str| {
-        let _ = writeln!(text, "{name:<26}{:>12}{more}", size(bytes));
+        let _ = writeln!(text, "{name:<26}{:>12}{more}", shown_bytes(bytes));
     };
     for phase in &plan.phases {
         line(phase.phase, phase.memory_bytes, &format!(" of memory, about {} s", phase.seconds.ceil()));
@@ -32,12 +33,4 @@ pub(crate) fn table(plan: &Plan) -> String {
     line("  a batch, up to", rank.batch_bytes, " of memory");
     line("  batches ahead, up to", rank.prefetch_bytes, " of memory (--prefetch-bytes)");
     text
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{:.1} GB", bytes as f64 / 1e9),
-    }
 }

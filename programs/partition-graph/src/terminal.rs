@@ -2,6 +2,7 @@
 
 use crate::args::with_flags;
 use edgecut_cli::message;
+use edgecut_graph::shown_bytes;
 use edgecut_output::remove_temporary_folders;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -128,7 +129,7 @@ impl Terminal {
             let seconds = since.elapsed().as_secs_f64();
             state.seconds.insert(name, (seconds * 1e3).round() / 1e3);
             self.bar.disable_steady_tick();
-            let bytes = if state.bytes > 0 { format!(", {:.3} GB", state.bytes as f64 / 1e9) } else { String::new() };
+            let bytes = if state.bytes > 0 { format!(", {}", shown_bytes(state.bytes)) } else { String::new() };
             self.bar.suspend(|| message!("{:<10} {seconds:7.2} s{bytes}", shown(state.method, name)));
             self.bar.reset();
         }

@@ -23,14 +23,13 @@ use clap::CommandFactory;
 use cli::{Cli, Command};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, message, parse_command_line};
-use edgecut_cluster::{SPAWNED, Termination, with_causes};
+use edgecut_cluster::{SPAWNED, Termination, report_to_parent, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_graph::end_on_unreadable_pages;
 use job::command::{JobCommand, JobFlags};
 use job::process_role::ProcessRole;
 use job::source::Source;
 use settings::flag_names::{set_command_line, with_flags};
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
@@ -62,9 +61,10 @@ fn main() -> ExitCode {
             ExitCode::from(exit::exit_code(&error))
         }
         Err(error) => {
-            // A single write keeps the line intact when several processes report errors at the same time.
-            let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            let text = with_flags(&with_causes(error.as_ref()));
+            if !report_to_parent(&text, !error.is::<exit::OtherRankFailed>()) {
+                message!("error: {text}");
+            }
             ExitCode::from(exit::exit_code(&error))
         }
     }

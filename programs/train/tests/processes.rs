@@ -10,7 +10,7 @@ use programs::{
     ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, number_of, parts,
     program, random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,18 @@ fn two_processes_train_and_say_how_it_went() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("a JSON line"))
         .collect();
+    let (facts, lines) = lines.split_first().expect("a line");
+    assert_eq!((&facts["event"], &facts["dataset"]), (&json!("run"), &json!("fake")));
+    assert_eq!(
+        ["nodes", "edges", "parts", "processes", "machines"].map(|field| facts[field].as_u64()),
+        [1000, 10_000, 2, 2, 1].map(Some)
+    );
+    assert!(
+        facts["command"].as_str().is_some_and(|line| line.starts_with("train node --dataset-root-dir ")),
+        "{facts}"
+    );
+    assert!(facts["version"].as_str().is_some_and(|version| version.starts_with("0.1.0 (")), "{facts}");
+    assert!(facts["date"].as_str().is_some_and(|date| date.starts_with("20") && date.ends_with('Z')), "{facts}");
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
     for (i, line) in lines[..4].iter().enumerate() {
@@ -60,13 +72,17 @@ fn a_cache_of_features_changes_the_traffic_alone() {
     let metrics = parts.path.join("../metrics.jsonl");
     let lines = |extra: &[&str]| -> Vec<Value> {
         let mut command = node(&parts.path);
-        command.args(["--nproc-per-node", "2", "--num-epochs", "3", "--metrics"]).arg(&metrics).args(extra);
+        command
+            .args(["--nproc-per-node", "2", "--num-epochs", "3", "--metrics"])
+            .arg(&metrics)
+            .arg("--verbose")
+            .args(extra);
         let output = succeeded(run(&mut command));
         let said = stderr(&output);
         assert_eq!(said.contains("cached nodes"), extra.iter().any(|flag| flag.starts_with("--cache")), "{said}");
         assert_eq!(said.contains("rank  peer   requests"), extra.contains(&"--stats"), "{said}");
         let text = std::fs::read_to_string(&metrics).expect("read the metrics");
-        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+        text.lines().skip(1).map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
     };
     let number = |line: &Value, field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} of {line}"));
     let plain = lines(&[]);
@@ -162,7 +178,9 @@ fn a_stored_ranking_fills_the_cache_by_default() {
     partition(&random_graph(2), &options, &dir, &()).expect("write the parts");
     let result = |extra: &[&str]| {
         let mut command = node(&dir);
-        let output = succeeded(run(command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]).args(extra)));
+        let output = succeeded(run(command
+            .args(["--nproc-per-node", "2", "--num-epochs", "2", "--json", "--verbose"])
+            .args(extra)));
         assert_eq!(stderr(&output).contains("cached nodes"), !extra.is_empty(), "{}", stderr(&output));
         serde_json::from_slice::<Value>(&output.stdout).expect("a result")
     };
@@ -378,7 +396,8 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
         let lines = std::fs::read_to_string(&metrics).expect("the metrics");
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
+        let lines = lines.iter().filter(|line| line["event"] != "run");
+        let attempts: Vec<u64> = lines.filter_map(|line| line["attempt"].as_u64()).collect();
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
@@ -674,12 +693,13 @@ fn a_file_of_flags_repeats_a_run() {
     // `train` sets other fan-outs on the command line.
     assert!(text.contains("hidden-channels: 16") && text.contains("num-neighbors: \"5,3\""), "{text}");
     let mut again = program();
-    again.args(["node", "--config"]).arg(&written);
-    assert_eq!(result(&mut again), trained);
+    again.args(["node", "--json", "--config"]).arg(&written);
+    assert!(text.contains("nproc-per-node: \"2\""), "{text}");
+    assert_eq!(json_of(run(&mut again)), trained, "the file has all flags of the run");
     std::fs::write(&given, "num_epoch: 9\n").expect("write the flags");
     let wrong = run(train("node", &parts.path).arg("--config").arg(&given));
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(stderr(&wrong).contains("run.yaml: there is no flag --num-epoch"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("run.yaml, line 1: there is no flag --num-epoch"), "{}", stderr(&wrong));
 }
 
 #[test]
@@ -705,7 +725,7 @@ for tag in ['train/loss', 'valid/accuracy']:
     let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
     assert!(read.status.success(), "{}", stderr(&read));
     let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = lines.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of_epochs = |key: &str| {
         let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
         lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
@@ -739,7 +759,7 @@ fn an_interrupt_ends_all_processes_of_the_node() {
     command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
     let parent = command.spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
         assert!(Instant::now() < deadline, "training did not start");
         std::thread::park_timeout(Duration::from_millis(20));
     }

@@ -63,7 +63,7 @@ fn files_of_job(mut command: Command, dir: &Path) -> Vec<BTreeMap<PathBuf, Mappe
     command.args(["--nproc-per-node", &PROCESSES.to_string(), "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
     let mut parent = command.spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
         let ended = parent.try_wait().expect("wait for train");
         assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
         std::thread::park_timeout(Duration::from_millis(20));

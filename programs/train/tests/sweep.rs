@@ -100,6 +100,17 @@ fn a_table_names_runs_that_failed() {
 }
 
 #[test]
+fn runs_that_differ_in_their_seed_have_a_mean() {
+    let parts = fake_parts(1);
+    let output = succeeded(sweep(&["--set", "seed=0 1 2"], &parts.path, &[]));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, means) = text.split_once("\nmean ± sample deviation over seeds\n").expect("a table of means");
+    let lines: Vec<&str> = means.lines().collect();
+    assert!(lines[0].starts_with("seeds ") && lines[0].contains("valid accuracy"), "{text}");
+    assert!(lines[1].trim_start().starts_with("3 ") && lines[1].matches(" ± ").count() == 2, "{text}");
+}
+
+#[test]
 fn random_runs_start_through_a_launcher() {
     let parts = fake_parts(1);
     let flags = ["--random", "2", "--set", "lr=0.001..0.02", "--launcher", "env -u NOTHING", "--json"];

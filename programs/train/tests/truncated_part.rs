@@ -17,7 +17,7 @@ fn truncated_features_are_named_and_end_all_ranks() {
     command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
     let mut job = command.spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
         let ended = job.try_wait().expect("wait for train");
         assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
         std::thread::park_timeout(Duration::from_millis(20));

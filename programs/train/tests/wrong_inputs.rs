@@ -7,6 +7,7 @@ use edgecut_testing::{Need, skip};
 use programs::{TRAIN, end, fake_parts, stderr, unplace};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -84,7 +85,20 @@ const CASES: &[Case] = &[
     Case("train", "node --dataset-root-dir {}/parts --servers a:1", USAGE, &["--servers", "--dataset-root-dir"]),
     Case("train", "node --servers nonsense", USAGE, &["--servers", "nonsense"]),
     Case("train", "node --dataset-root-dir {}/parts --config {}/absent.yaml", USAGE, &["absent.yaml"]),
-    Case("train", "node --dataset-root-dir {}/parts --config {}/wrong.yaml", USAGE, &["wrong.yaml", "learnin"]),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --config {}/wrong.yaml",
+        USAGE,
+        &["wrong.yaml, line 2: ", "learnin", "Usage: train node"],
+    ),
+    Case("train", "node --config {}/value.yaml", USAGE, &["'--lr ", "fast", "tip: --lr is in ", "value.yaml, line 3"]),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --class-weights 1,2 --nproc-per-node 3",
+        ERROR,
+        &["--class-weights has 2", "10 classes"],
+    ),
+    Case("train", "node --dataset-root-dir {}/truncated --nproc-per-node 2", ERROR, &["train.npy", "truncated"]),
     Case(
         "train",
         "node --dataset-root-dir {}/parts --save-model {}/absent/model",
@@ -153,7 +167,8 @@ fn write_inputs(root: &Path, parts: &Path) {
     folder("empty");
     std::os::unix::fs::symlink(parts, root.join("parts")).expect("a link");
     std::fs::write(root.join("file"), "not a model").expect("a file");
-    std::fs::write(root.join("wrong.yaml"), "learnin_rate: 1\n").expect("a file");
+    std::fs::write(root.join("wrong.yaml"), "# ours\nlearnin_rate: 1\n").expect("a file");
+    std::fs::write(root.join("value.yaml"), "dataset-root-dir: parts\n\nlr: fast\n").expect("a file");
     std::fs::write(root.join("open-secret"), "a secret of more than 16 bytes\n").expect("a file");
     std::fs::set_permissions(root.join("open-secret"), PermissionsExt::from_mode(0o644)).expect("a mode");
     let copied = Command::new("cp").arg("-r").arg(parts).arg(root.join("truncated")).status().expect("run cp");
@@ -211,4 +226,35 @@ fn wrong_inputs_end_with_one_error() {
         }
     }
     assert!(failures.is_empty(), "{failures}");
+}
+
+/// The user `nobody` of most systems.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn missing_permissions_are_named_as_such() {
+    const TEST: &str = "missing_permissions_are_named_as_such";
+    let parts = fake_parts(2);
+    let root = parts.path.parent().expect("a folder");
+    std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let may_run = Command::new(TRAIN).arg("--version").uid(NOBODY).gid(NOBODY).output();
+    if !may_run.is_ok_and(|output| output.status.success()) {
+        return skip(Need::Root, TEST, "another user cannot run the program here");
+    }
+    for (mode, name) in [(0o000, "no rights"), (0o644, "no right to search"), (0o311, "no right to list")] {
+        std::fs::set_permissions(&parts.path, PermissionsExt::from_mode(mode)).expect("a mode");
+        for command in [&["node", "--num-neighbors", "5"][..], &["graph", "--dataset", "2-parts"]] {
+            let mut process = Command::new(TRAIN);
+            let folder = if command[0] == "graph" { root } else { &parts.path };
+            process.args(command).arg("--dataset-root-dir").arg(folder).uid(NOBODY).gid(NOBODY).current_dir("/");
+            unplace(&mut process);
+            // A folder without the right to list it has a META.json, which can be opened.
+            let ends_well = mode == 0o311 && command[0] == "node";
+            let output = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train");
+            let said = stderr(&end(output));
+            assert_eq!(said.contains("Permission denied"), !ends_well, "{name}, {command:?}: {said}");
+            assert!(ends_well || !said.contains("is not a dataset"), "{name}, {command:?}: {said}");
+        }
+    }
+    std::fs::set_permissions(&parts.path, PermissionsExt::from_mode(0o755)).expect("a mode");
 }

@@ -6,6 +6,7 @@ use crate::models::GraphSchema;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
 use edgecut_gnn::ops::{GnnBackend, GnnKernels};
+use edgecut_graph::shown_bytes;
 use serde::Serialize;
 use std::fmt;
 
@@ -123,20 +124,17 @@ fn check(what: &str, values: u64, copies: u64, processes: u64) -> Result<(), Tra
     let bytes = values.saturating_mul(size_of::<f32>() as u64).saturating_mul(copies).saturating_mul(processes);
     match available_memory_bytes() {
         Some(available) if bytes > available => {
-            let (needed, available) = (gigabytes(bytes), gigabytes(available));
+            let available = shown_bytes(available);
             Err(TrainError::Config {
                 what: format!(
-                    "{what}, which take {needed} GB with gradients and optimizer on this node ({processes} processes), and \
-                     {available} GB are available: lower `hidden_channels`, or train on a machine with more memory"
+                    "{what}, which take {} with gradients and optimizer on this node ({processes} processes), and \
+                     {available} are available: lower `hidden_channels`, or train on a machine with more memory",
+                    shown_bytes(bytes)
                 ),
             })
         }
         _ => Ok(()),
     }
-}
-
-fn gigabytes(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / 1e9)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use edgecut_cli::message;
 use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset, temporary_folder_in_memory};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
-use edgecut_graph::{GraphError, Meta, Part};
+use edgecut_graph::{GraphError, Meta, Part, shown_bytes};
 use edgecut_trainer::GradientSum;
 use serde::Serialize;
 use std::sync::Arc;
@@ -113,11 +113,11 @@ fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
 fn warn_of_memory(bytes: u64) {
     const LARGE: u64 = 1_000_000_000;
     if let Some(folder) = temporary_folder_in_memory().filter(|_| bytes >= LARGE) {
-        let gigabytes = bytes as f64 / 1e9;
         message!(
-            "warning: the processes share the dataset through {}, which is in memory, so it takes {gigabytes:.1} GB of \
-             memory until the end: set TMPDIR to a folder on a disk, or partition the dataset",
-            folder.display()
+            "warning: the processes share the dataset through {}, which is in memory, so it takes {} of memory \
+             until the end: set TMPDIR to a folder on a disk, or partition the dataset",
+            folder.display(),
+            shown_bytes(bytes)
         );
     }
 }

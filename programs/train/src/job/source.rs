@@ -7,7 +7,7 @@ use crate::settings::shared_flags::text_of_hold_out;
 use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
-use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset};
+use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset, why_unreadable};
 use edgecut_graph::{FeatureDtypes, HoldOut, META_FILE, Meta, Provenance};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ impl Source {
             return Ok(Self::Whole(Box::new(whole(&args.whole, dir)?)));
         }
         let why = why_no_dataset(dir);
-        if !dir.is_dir() {
+        if !dir.is_dir() || why_unreadable(dir).is_some() {
             bail!("--dataset-root-dir: {why}");
         }
         Err(anyhow!(

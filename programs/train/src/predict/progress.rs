@@ -3,6 +3,7 @@
 use crate::args::JobArgs;
 use crate::progress::progress_bar;
 use edgecut_cli::message;
+use edgecut_graph::shown_bytes;
 use edgecut_trainer::inference::{InferenceProgress, InferenceStep};
 use edgecut_trainer::resident_bytes;
 use indicatif::ProgressBar;
@@ -45,7 +46,7 @@ impl Progress {
             }
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.printed.get().elapsed() >= self.interval {
-            let memory = resident_bytes().map(|bytes| format!(", {:.2} GB memory", bytes as f64 / 1e9));
+            let memory = resident_bytes().map(|bytes| format!(", {} memory", shown_bytes(bytes)));
             message!("{phase}, step {step}/{num_steps}{}", memory.unwrap_or_default());
             self.printed.set(Instant::now());
         }

@@ -1,15 +1,20 @@
 //! The progress of an epoch: a bar on a terminal, otherwise a line from time to time.
 
+pub(crate) mod epoch_table;
 pub(crate) mod metrics_file;
 pub(crate) mod monitor;
 pub(crate) mod named_values;
 pub(crate) mod reporter;
+pub(crate) mod run_facts;
 pub(crate) mod tensorboard;
+pub(crate) mod text_table;
 pub(crate) mod traffic_table;
 
 use crate::args::JobArgs;
 use crate::progress::monitor::Monitor;
+use crate::progress::text_table::{fitting, terminal_columns};
 use edgecut_cli::message;
+use edgecut_graph::shown_bytes;
 use edgecut_trainer::{StepReport, resident_bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -57,23 +62,36 @@ impl Stretch {
         self.waited += step.waited;
     }
 
-    /// Describes the steps: their mean loss, their speed, the fraction of the time for which training waited, and the
-    /// traffic and memory of this process.
-    fn text(&self, monitor: &Monitor) -> String {
+    /// Describes the steps, in order of importance: their mean loss, their speed, the fraction of the time for which
+    /// training waited, and the traffic and memory of this process.
+    fn texts(&self, monitor: &Monitor) -> Vec<String> {
         let seconds = self.start.elapsed().as_secs_f64().max(1e-9);
         let loss = self.loss / (self.num_seeds as f64).max(1.0);
         let speed = self.num_seeds as f64 / seconds;
         let waiting = 100.0 * self.waited.as_secs_f64() / seconds;
-        let mut text = format!("loss {loss:.4}, {speed:.0} seeds/s, waiting {waiting:.0} %");
+        let mut texts =
+            vec![format!("loss {loss:.4}"), format!("{speed:.0} seeds/s"), format!("waiting {waiting:.0} %")];
         if let Some(received) = monitor.received_bytes() {
             let received = received - self.received_before.unwrap_or(received);
-            text += &format!(", {:.1} MB/s received", received as f64 / 1e6 / seconds);
+            texts.push(format!("{}/s received", shown_bytes((received as f64 / seconds) as u64)));
         }
-        if let Some(memory) = resident_bytes() {
-            text += &format!(", {:.2} GB memory", memory as f64 / 1e9);
-        }
-        text
+        texts.extend(resident_bytes().map(|memory| format!("{} memory", shown_bytes(memory))));
+        texts
     }
+}
+
+/// The progress of an epoch without its message, and its width with the longest numbers that are usual.
+const WIDE_BAR: (&str, usize) = ("{prefix} {pos}/{len} {bar:10}, {eta} left: {msg}", 30);
+/// The same for terminals that are narrower than [`NARROW`].
+const NARROW_BAR: (&str, usize) = ("{prefix} {pos}/{len}, {eta} left: {msg}", 18);
+const NARROW: usize = 75;
+
+/// Returns the form of an epoch's bar for a terminal, and the columns that are left for the message. `name` and
+/// `num_steps` are those of the epoch.
+fn bar_of_epoch(columns: usize, name: &str, num_steps: usize) -> (&'static str, usize) {
+    let (template, width) = if columns < NARROW { NARROW_BAR } else { WIDE_BAR };
+    let digits = num_steps.to_string().len();
+    (template, columns.saturating_sub(width + name.chars().count() + 2 * digits))
 }
 
 /// Returns a progress bar, which is hidden without a terminal, and on processes that do not speak.
@@ -91,8 +109,7 @@ pub(crate) fn progress_bar(speaks: bool, template: &str) -> ProgressBar {
 impl Progress {
     pub(crate) fn new(args: &JobArgs, rank: usize, num_epochs: u64, monitor: Arc<Monitor>) -> Self {
         let speaks = rank == 0 && !args.quiet;
-        // A narrow terminal cuts the line at its right end.
-        let bar = progress_bar(speaks, "{prefix} {pos}/{len} {bar:10}, {eta} left: {wide_msg}");
+        let bar = progress_bar(speaks, WIDE_BAR.0);
         let interval = Duration::from_secs(args.log_every);
         let since = Stretch::new(&monitor);
         Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since, shown: None, monitor }
@@ -118,7 +135,11 @@ impl Progress {
         }
         let StepReport { epoch, step, num_steps, .. } = *report;
         let name = format!("epoch {epoch}/{}", self.num_epochs);
+        let (template, columns) = bar_of_epoch(terminal_columns(), &name, num_steps);
         if step == 1 && !self.bar.is_hidden() {
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                self.bar.set_style(style);
+            }
             self.bar.set_message("");
             self.bar.set_prefix(name.clone());
             self.bar.set_length(num_steps as u64);
@@ -129,14 +150,14 @@ impl Progress {
             if step == num_steps {
                 self.bar.set_message("validating");
             } else if self.shown.is_none_or(|at| at.elapsed() > REFRESH) {
-                self.bar.set_message(self.since.text(&self.monitor));
+                self.bar.set_message(fitting(&self.since.texts(&self.monitor), columns));
                 self.shown = Some(Instant::now());
             }
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.since.start.elapsed() >= self.interval && step < num_steps {
             let elapsed = self.epoch_start.elapsed().as_secs_f64();
             let left = elapsed / step as f64 * (num_steps - step) as f64;
-            let state = self.since.text(&self.monitor);
+            let state = self.since.texts(&self.monitor).join(", ");
             message!("{name}, step {step}/{num_steps}: {state}, {left:.0} s left in this epoch");
             self.since = Stretch::new(&self.monitor);
         }
@@ -152,5 +173,28 @@ impl Progress {
     /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_of_a_narrow_terminal_drops_whole_numbers() {
+        let texts = ["loss 0.1234", "12345 seeds/s", "waiting 12 %", "1.2 MB/s received", "1.31 GB memory"];
+        let texts = texts.map(String::from);
+        let mut last = usize::MAX;
+        for columns in [200, 120, 100, 80, 60, 50, 40] {
+            let (template, left) = bar_of_epoch(columns, "epoch 12/20", 1500);
+            let message = fitting(&texts, left);
+            let whole = texts.iter().filter(|text| message.contains(*text)).count();
+            assert_eq!(message, texts[..whole].join(", "), "{columns}: no number is cut");
+            assert!(whole <= last && (whole > 1 || columns < 70), "{columns}: {message}");
+            last = whole;
+            let bar = if template.contains("{bar:10}") { 11 } else { 0 };
+            let fixed = "epoch 12/20 1500/1500, 59m left: ".len() + bar;
+            assert!(columns < 50 || fixed + message.len() <= columns, "{columns}: {message}");
+        }
     }
 }

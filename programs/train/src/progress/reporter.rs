@@ -5,12 +5,14 @@ use crate::args::{OutputArgs, WholeArgs};
 use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::progress::Progress;
+use crate::progress::epoch_table::{EpochRow, details, epoch_line, epoch_table, scores_of};
 use crate::progress::metrics_file::MetricsFile;
 use crate::progress::monitor::Monitor;
 use crate::progress::named_values::NamedValues;
 use crate::progress::tensorboard::EventFile;
 use crate::report;
-use crate::settings::effective_config::{Paths, write_config};
+use crate::settings::effective_config::write_config;
+use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
 use edgecut_cli::{message, result};
 use edgecut_cluster::{Attempt, ProcessGroup};
@@ -20,8 +22,7 @@ use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::{Decision, Metric, OfClass};
 use edgecut_trainer::model_file::{ModelSaver, TrainedOn};
 use edgecut_trainer::{
-    BestModel, EpochCost, EpochReport, HopCost, Observer, ParameterCount, SeedResult, StepReport, TestDetails,
-    WarmStartReport, resident_bytes,
+    BestModel, EpochCost, EpochReport, Observer, ParameterCount, SeedResult, StepReport, TestDetails, WarmStartReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -50,6 +51,8 @@ pub(crate) struct Reporter {
     /// The last finished epoch, and the best one.
     last_epoch: u64,
     best_epoch: u64,
+    /// The epochs of this process, for a table at the end.
+    rows: Vec<EpochRow>,
 }
 
 impl Reporter {
@@ -104,6 +107,7 @@ impl Reporter {
             num_epochs,
             last_epoch: kept_epochs.unwrap_or(0),
             best_epoch: 0,
+            rows: Vec::new(),
         })
     }
 
@@ -132,7 +136,7 @@ impl Reporter {
         &self,
         flags: &impl Serialize,
         whole: Option<&WholeArgs>,
-        paths: Paths<'_>,
+        given: &GivenFlags,
         args: &OutputArgs,
     ) -> anyhow::Result<()> {
         if !self.is_first {
@@ -141,7 +145,7 @@ impl Reporter {
         for file in [&args.metrics, &args.save_model].into_iter().flatten() {
             // Not beside devices, such as /dev/stdout.
             if !file.exists() || file.is_file() {
-                write_config(flags, whole, paths, file)?;
+                write_config(flags, whole, given, file)?;
             }
         }
         Ok(())
@@ -203,6 +207,9 @@ impl Reporter {
     /// caller should print the result as text.
     pub(crate) fn finish(&mut self, result: &impl Serialize) -> anyhow::Result<bool> {
         self.progress.finish();
+        if let Some(table) = epoch_table(&self.rows, self.best_epoch) {
+            self.say(&table);
+        }
         self.say_how_it_ended();
         self.line("result", result)?;
         if self.is_first && self.json {
@@ -287,8 +294,20 @@ pub(crate) trait EpochText<S> {
     /// Returns the metrics on the validation data.
     fn metrics(&self, report: &EpochReport<S>) -> NamedValues;
 
-    /// Returns the epoch's line on the terminal.
-    fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
+    /// Returns the name of the data that selects the epoch.
+    fn judge(&self) -> &'static str {
+        "valid"
+    }
+
+    /// Formats the scores on this data, the most important one first.
+    fn scores(&self, report: &EpochReport<S>) -> Vec<String> {
+        scores_of(&self.metrics(report))
+    }
+
+    /// Returns a note for the user, if there is one.
+    fn note(&self, _report: &EpochReport<S>) -> Option<String> {
+        None
+    }
 }
 
 /// The fields of an epoch's line in the metrics file.
@@ -352,7 +371,19 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
             events.epoch(report, &metrics)?;
         }
         self.reporter.monitor.validated(&metrics);
-        self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
+        self.reporter.say(&epoch_line(&self.task, report, self.reporter.num_epochs));
+        if let Some(note) = self.task.note(report) {
+            self.reporter.say(&format!("  {note}"));
+        }
+        if report.fold.is_none() {
+            self.reporter.rows.push(EpochRow {
+                epoch: report.epoch,
+                loss: report.loss,
+                train_acc: report.train_acc,
+                metrics,
+                seconds: report.cost.seconds,
+            });
+        }
         if self.reporter.verbose {
             self.reporter.say(&details(&report.cost));
         }
@@ -405,34 +436,6 @@ pub(crate) fn number(number: Option<f64>) -> String {
         Some(number) => format!("{number:.4}"),
         None => "-".to_owned(),
     }
-}
-
-/// Formats the times and bytes of an epoch.
-pub(crate) fn cost(cost: &EpochCost) -> String {
-    let cached = match cost.cached_nodes {
-        0 => String::new(),
-        nodes => format!(", {nodes} cached nodes ({:.1} MB)", cost.cached_bytes as f64 / 1e6),
-    };
-    format!(
-        "{:.2} s (wait {:.2}, compute {:.2}, all-reduce {:.2}), {} remote nodes, {:.1} MB received{cached}",
-        cost.seconds,
-        cost.sample_wait_seconds,
-        cost.compute_seconds,
-        cost.allreduce_seconds,
-        cost.remote_nodes,
-        cost.remote_bytes as f64 / 1e6,
-    )
-}
-
-/// Formats the times of sampling by hop, and the memory of this process.
-fn details(cost: &EpochCost) -> String {
-    let mut parts = Vec::new();
-    for HopCost { hop, seconds, .. } in &cost.sampling {
-        parts.push(format!("hop {hop} {seconds:.2} s"));
-    }
-    parts.push(format!("validation {:.2} s", cost.eval_seconds));
-    parts.extend(resident_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
-    format!("  {}", parts.join(", "))
 }
 
 /// Starts to serve the state of a rank.

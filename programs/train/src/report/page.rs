@@ -22,6 +22,7 @@ const MOST_CLASSES: usize = 64;
 pub(super) fn html(runs: &[Run]) -> String {
     let names = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut page = Page::new(&format!("Training report: {names}"));
+    page.section("Run", &facts(runs));
     page.section("Results", &results(runs));
     page.charts("Curves", &curves(runs));
     page.charts("Predictions on the test data", &predictions(runs));
@@ -46,6 +47,50 @@ fn by_run(runs: &[Run], names: &[&str], value: impl Fn(&Run, &str) -> String) ->
         }
     }
     table(&rows)
+}
+
+/// The facts about a run, as the names of the fields and for people.
+const FACTS: [(&str, &str); 12] = [
+    ("command", "command"),
+    ("version", "version"),
+    ("date", "start (UTC)"),
+    ("dataset", "dataset"),
+    ("nodes", "nodes"),
+    ("edges", "edges"),
+    ("node_types", "node types"),
+    ("edge_types", "edge types"),
+    ("graphs", "graphs"),
+    ("parts", "parts"),
+    ("processes", "processes"),
+    ("machines", "machines"),
+];
+
+/// The most names of classes that are listed.
+const MOST_NAMES: usize = 50;
+
+fn facts(runs: &[Run]) -> String {
+    let mut names: Vec<&str> = FACTS.iter().map(|(_, name)| *name).collect();
+    names.push("classes");
+    by_run(runs, &names, |run, name| {
+        if name == "classes" {
+            return classes(run);
+        }
+        let field = FACTS.iter().find(|(_, shown)| *shown == name).map_or(name, |(field, _)| field);
+        match run.facts.get(field) {
+            Some(Value::Number(number)) => number.to_string(),
+            Some(value) => text_of(value),
+            None => String::new(),
+        }
+    })
+}
+
+/// Lists the names of the classes, if they have any.
+fn classes(run: &Run) -> String {
+    let names = run.classes.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match run.classes.len() {
+        0..=MOST_NAMES => names,
+        count => format!("{names}, … ({count} classes)"),
+    }
 }
 
 fn results(runs: &[Run]) -> String {

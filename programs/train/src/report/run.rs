@@ -8,6 +8,8 @@ use std::path::Path;
 pub(super) struct Run {
     /// The name of the file, without its extension.
     pub(super) name: String,
+    /// The command, the version, the date, the processes and the data. Empty for files of earlier versions.
+    pub(super) facts: Map<String, Value>,
     /// The object of each epoch, in order.
     pub(super) epochs: Vec<Map<String, Value>>,
     /// The traffic of each rank, with `--stats`.
@@ -56,6 +58,7 @@ impl Run {
         };
         let mut run = Self {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            facts: Map::new(),
             epochs: Vec::new(),
             traffic: Vec::new(),
             partition: Map::new(),
@@ -69,6 +72,10 @@ impl Run {
         };
         for mut fields in lines.into_iter().filter(|fields| attempt_of(fields) == last) {
             match fields.get("event").and_then(Value::as_str) {
+                Some("run") => {
+                    run.take_class_names(&fields);
+                    run.facts = fields;
+                }
                 Some("epoch") => run.epochs.push(fields),
                 Some("traffic") => {
                     if let Some(Value::Array(ranks)) = fields.remove("ranks") {
@@ -79,14 +86,14 @@ impl Run {
                 Some("confusion") => {
                     let rows = fields.get("counts").and_then(Value::as_array);
                     run.confusion = rows.into_iter().flatten().map(numbers).collect();
-                    run.classes = class_names(&fields);
+                    run.take_class_names(&fields);
                 }
                 Some("classes") => {
-                    run.classes = class_names(&fields);
+                    run.take_class_names(&fields);
                     run.class_scores = objects(fields.remove("scores"));
                 }
                 Some("curves") => {
-                    run.classes = class_names(&fields);
+                    run.take_class_names(&fields);
                     run.curves = objects(fields.remove("curves"));
                 }
                 Some("histogram") => {
@@ -105,6 +112,13 @@ impl Run {
             run.flags = pairs.map(|(name, value)| (name.to_owned(), value.trim_matches('"').to_owned())).collect();
         }
         Ok(run)
+    }
+
+    /// Takes the names of the classes from a line that has them.
+    fn take_class_names(&mut self, fields: &Map<String, Value>) {
+        if let Some(classes) = fields.get("classes").and_then(Value::as_array) {
+            self.classes = classes.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        }
     }
 
     /// Returns the points of a field over the epochs in which it has a value. A cross-validation counts on over its
@@ -161,12 +175,6 @@ impl Run {
 
 /// The field of an epoch with the values of all metrics.
 const VALID_METRICS: &str = "valid_metrics";
-
-/// Returns the names of the classes of a line.
-fn class_names(fields: &Map<String, Value>) -> Vec<String> {
-    let classes = fields.get("classes").and_then(Value::as_array);
-    classes.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
 
 /// Returns the objects of an array.
 fn objects(array: Option<Value>) -> Vec<Map<String, Value>> {

@@ -1,17 +1,39 @@
 //! The flags of a run, as a file that `--config` reads.
 
+use crate::settings::given_flags::GivenFlags;
 use anyhow::Context;
 use edgecut_cli::message;
 use edgecut_output::write_output;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Fields that tell whether a file is given, that only one rank has, or that describe how often the run is stored.
-const LEFT_OUT: [&str; 7] =
-    ["save_model", "load_model", "init_from", "checkpoint_dir", "checkpoint_every", "keep", "resume"];
+/// Flags that are not repeated: the files that a run writes, the form of its output, and the place of one process.
+const NOT_REPEATED: [&str; 17] = [
+    "checkpoint_dir",
+    "checkpoint_every",
+    "config",
+    "json",
+    "keep",
+    "listen_addr",
+    "listen_port",
+    "log_every",
+    "metrics",
+    "metrics_port",
+    "node_rank",
+    "quiet",
+    "report",
+    "resume",
+    "save_model",
+    "tensorboard",
+    "verbose",
+];
+
+/// Files that the serialised flags only tell to be given.
+const FILES: [&str; 2] = ["init_from", "load_model"];
 
 /// The first line of the file, by which later runs know that they may replace it.
 const HEADER: &str = "# The flags of this run. Use them with --config.\n";
@@ -24,15 +46,12 @@ const DEPENDENT: [(&str, &str, bool); 4] = [
     ("batch_size", "max_nodes", false),
 ];
 
-/// Flags with the paths of this rank.
-pub(crate) type Paths<'a> = [(&'a str, Option<&'a Path>); 2];
-
 fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
 }
 
-/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `whole` are the flags of a dataset
-/// that is not partitioned, and `paths` are flags of paths that ranks do not compare.
+/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`: `flags` with their defaults, and
+/// all flags that the user has `given`. `whole` are the flags of a dataset that is not partitioned.
 ///
 /// Another file of that name stays, with a message.
 ///
@@ -41,7 +60,7 @@ fn is_unset(value: &Value) -> bool {
 pub(crate) fn write_config(
     flags: &impl Serialize,
     whole: Option<&impl Serialize>,
-    paths: Paths<'_>,
+    given: &GivenFlags,
     output: &Path,
 ) -> anyhow::Result<()> {
     let mut name = output.file_name().unwrap_or_default().to_owned();
@@ -51,7 +70,7 @@ pub(crate) fn write_config(
         message!("note: {} is not a file of an earlier run, so it stays and the flags are not written", path.display());
         return Ok(());
     }
-    let text = text(flags, whole, paths)?;
+    let text = text(flags, whole, given)?;
     write_output(&path, text.as_bytes()).with_context(|| format!("write {}", path.display()))
 }
 
@@ -65,20 +84,28 @@ fn is_replaceable(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Returns the flags as YAML, a line per flag, without those that are not set.
-fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, paths: Paths<'_>) -> anyhow::Result<String> {
-    let mut text = String::from(HEADER);
-    for (flag, path) in paths {
-        if let Some(path) = path {
-            let _ = writeln!(text, "{flag}: {}", Value::from(path.display().to_string()));
-        }
-    }
+fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, given: &GivenFlags) -> anyhow::Result<String> {
     let flags = serde_json::to_value(flags)?;
     let whole = serde_json::to_value(whole)?;
+    // A saved model has settings of its own, which contradict the defaults of flags.
+    let has_defaults = !given.is_given("load_model");
+    let mut lines = BTreeMap::new();
     for (name, value) in [&flags, &whole].into_iter().filter_map(Value::as_object).flatten() {
         let is_set = !is_unset(value);
         let depends = DEPENDENT.iter().find(|(dependent, ..)| dependent == name);
         let has_meaning = depends.is_none_or(|(_, other, with)| is_unset(&flags[*other]) != *with);
-        if is_set && has_meaning && !LEFT_OUT.contains(&name.as_str()) {
+        if is_set && has_meaning && !FILES.contains(&name.as_str()) && (has_defaults || given.is_given(name)) {
+            lines.insert(name.as_str(), value.to_string());
+        }
+    }
+    for (name, value) in given.all_given() {
+        // A flag without a value has the text `true`.
+        let value = if value == "true" { value.to_owned() } else { Value::from(value).to_string() };
+        lines.entry(name).or_insert(value);
+    }
+    let mut text = String::from(HEADER);
+    for (name, value) in lines {
+        if !NOT_REPEATED.contains(&name) {
             let _ = writeln!(text, "{}: {value}", name.replace('_', "-"));
         }
     }
@@ -89,6 +116,7 @@ fn text(flags: &impl Serialize, whole: Option<&impl Serialize>, paths: Paths<'_>
 mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
+    use crate::tasks::TASKS;
     use clap::Parser;
     use edgecut_cli::flags_of_file;
 
@@ -107,9 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let output = folder.path().join("model");
         let path = folder.path().join("model.config.yaml");
-        let write = |flags: Value| {
-            write_config(&flags, None::<&Value>, [("dataset-root-dir", None), ("init-from", None)], &output)
-        };
+        let write = |flags: Value| write_config(&flags, None::<&Value>, &GivenFlags::default(), &output);
         write(serde_json::json!({"lr": 0.1})).expect("a new file");
         write(serde_json::json!({"lr": 0.2})).expect("the file of an earlier run");
         assert!(std::fs::read_to_string(&path).expect("the file").contains("lr: 0.2"));
@@ -139,14 +165,46 @@ mod tests {
             let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
-            let text = text(&flags_of(&given), None::<&Value>, [("dataset-root-dir", None), ("init-from", None)])
-                .expect("the text");
+            let text = text(&flags_of(&given), None::<&Value>, &GivenFlags::default()).expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");
-            let again = words[..2].iter().map(Into::into).chain(read);
+            let again = words[..2].iter().map(Into::into).chain(read.into_iter().map(|flag| flag.word));
             let again = Cli::try_parse_from(again).unwrap_or_else(|error| panic!("{text}\n{error}"));
             assert_eq!(flags_of(&again), flags_of(&given), "{text}");
         }
+    }
+
+    /// A flag that is not repeated has to be in the list.
+    #[test]
+    fn every_given_flag_is_repeated_unless_it_is_in_the_list() {
+        use clap::CommandFactory;
+        let cli = Cli::command();
+        let mut unknown: Vec<&str> = NOT_REPEATED.to_vec();
+        for task in TASKS {
+            let subcommand = cli.find_subcommand(task.name).expect("a subcommand");
+            let mut given = Vec::new();
+            let mut expected = Vec::new();
+            for flag in subcommand.get_arguments() {
+                let id = flag.get_id().as_str();
+                let is_switch = matches!(flag.get_action(), clap::ArgAction::SetTrue);
+                given.push((id, if is_switch { "true" } else { "7" }));
+                if NOT_REPEATED.contains(&id) {
+                    unknown.retain(|name| *name != id);
+                } else {
+                    let long = flag.get_long().expect("a flag");
+                    expected.push(if is_switch { format!("--{long}") } else { format!("--{long}=7") });
+                }
+            }
+            let text = text(&Value::Null, None::<&Value>, &GivenFlags::of(&given)).expect("the text");
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            std::fs::write(file.path(), &text).expect("write the file");
+            let read = flags_of_file(file.path(), subcommand, &[]).expect("flags of the file");
+            let mut read: Vec<String> = read.iter().map(|flag| flag.word.to_string_lossy().into_owned()).collect();
+            read.sort();
+            expected.sort();
+            assert_eq!(read, expected, "{}", task.name);
+        }
+        assert_eq!(unknown, [""; 0], "no task has these flags");
     }
 }

@@ -30,6 +30,23 @@ impl GivenFlags {
     }
 }
 
+impl GivenFlags {
+    /// Returns the flags that the user gave, by id, with their values.
+    pub(crate) fn all_given(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.flags.iter().filter(|(_, flag)| flag.is_given);
+        given.map(|(id, flag)| (id.as_str(), flag.text.as_str()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(given: &[(&str, &str)]) -> Self {
+        let mut flags = BTreeMap::new();
+        for (id, text) in given {
+            flags.insert((*id).to_owned(), GivenFlag { text: (*text).to_owned(), is_given: true });
+        }
+        Self { flags }
+    }
+}
+
 impl FromArgMatches for GivenFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Self::default();
@@ -39,6 +56,10 @@ impl FromArgMatches for GivenFlags {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for id in matches.ids() {
+            // Groups of flags have the names of their types.
+            if id.as_str().starts_with(|first: char| first.is_uppercase()) {
+                continue;
+            }
             let Ok(Some(values)) = matches.try_get_raw(id.as_str()) else { continue };
             let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
             let is_given = matches.value_source(id.as_str()) != Some(ValueSource::DefaultValue);

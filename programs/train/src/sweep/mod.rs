@@ -1,16 +1,19 @@
 //! The command `train sweep`: trains with many combinations of flags, one after the other, and compares the scores.
 
 mod outputs;
+mod over_seeds;
 mod settings;
 
 use crate::exit::{INTERRUPTED, UsageError};
 use crate::progress::named_values::NamedValues;
 use crate::progress::reporter::number;
+use crate::progress::text_table::text_table;
 use crate::tasks::{Scores, TASKS, TaskEntry, names};
 use anyhow::{Context, bail};
 use clap::Args;
 use edgecut_cli::{message, result};
 use outputs::{RunOutputs, task_of};
+use over_seeds::OverSeeds;
 use serde::Serialize;
 use settings::{Setting, combinations};
 use std::ffi::OsString;
@@ -63,6 +66,9 @@ struct Run {
     seconds: f64,
     /// The error, if the run failed.
     error: Option<String>,
+    /// The scores of all runs that differ from this one only in their seed, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_seeds: Option<OverSeeds>,
 }
 
 impl Run {
@@ -118,10 +124,14 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<()> {
     }
     // The sort is stable, so runs with equal scores keep their order.
     runs.sort_by(|a, b| b.rank().total_cmp(&a.rank()));
+    over_seeds::add(&mut runs);
     if args.json {
         result!("{}", serde_json::to_string_pretty(&runs).context("write the runs as JSON")?)?;
     } else {
-        result!("{}", table(&runs).trim_end())?;
+        result!("{}", table(&runs))?;
+        if let Some(table) = over_seeds::table(&runs) {
+            result!("\nmean ± sample deviation over seeds\n{table}\n")?;
+        }
         if let Some(run) = runs.first()
             && let Some(model) = &run.model
         {
@@ -171,8 +181,10 @@ fn train(
         bail!("interrupted in run {number}");
     }
     Ok(match scores(task, &output) {
-        Ok(scores) => Run { number, flags, scores: Some(scores), model: outputs.model, seconds, error: None },
-        Err(error) => Run { number, flags, scores: None, model: None, seconds, error: Some(error) },
+        Ok(scores) => {
+            Run { number, flags, scores: Some(scores), model: outputs.model, seconds, error: None, over_seeds: None }
+        }
+        Err(error) => Run { number, flags, scores: None, model: None, seconds, error: Some(error), over_seeds: None },
     })
 }
 
@@ -233,16 +245,5 @@ fn table(runs: &[Run]) -> String {
         let rest = outcome.into_iter().chain([epoch, format!("{:.1}", run.seconds)]);
         rows.push(std::iter::once(run.number.to_string()).chain(values).chain(rest).collect());
     }
-    let mut widths = vec![0; rows[0].len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
-        text += &format!("{}\n", cells.join("  "));
-    }
-    text
+    text_table(&rows)
 }

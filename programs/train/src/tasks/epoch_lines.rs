@@ -1,29 +1,20 @@
 //! The lines of epochs of models for nodes, edges and graphs.
 
+use crate::progress::epoch_table::scores_of;
 use crate::progress::named_values::NamedValues;
-use crate::progress::reporter::{EpochText, cost, number, percent, shown};
+use crate::progress::reporter::{EpochText, percent};
 use edgecut_trainer::{EpochReport, SeedScores};
 use serde_json::{Value, json};
 
-/// Formats the accuracy of the training batches, with a comma behind it; empty if the loss counts no correct predictions.
-pub(super) fn train(report: &EpochReport<SeedScores>) -> String {
-    match report.train_acc {
-        Some(accuracy) => format!("train {}, ", percent(Some(accuracy))),
-        None => String::new(),
-    }
-}
-
 /// Formats the scores on the validation data: the accuracy if it is defined, and the metrics.
-pub(super) fn valid(report: &EpochReport<SeedScores>) -> String {
+pub(super) fn scores(report: &EpochReport<SeedScores>) -> Vec<String> {
+    let metrics = valid_metrics(report);
+    let mut texts = scores_of(&metrics);
     let accuracy = report.valid.as_ref().and_then(|valid| valid.accuracy);
-    let mut texts = Vec::new();
-    if accuracy.is_some() || report.metric == "accuracy" {
-        texts.push(percent(accuracy));
+    if accuracy.is_some() && metrics.iter().all(|(name, _)| name != "accuracy") {
+        texts.insert(0, percent(accuracy));
     }
-    for (name, value) in valid_metrics(report).iter().filter(|(name, _)| name != "accuracy") {
-        texts.push(format!("{name} {}", shown(name, *value)));
-    }
-    texts.join(", ")
+    texts
 }
 
 /// Returns the metrics on the validation data; the one that selects the best epoch without a value if there was no
@@ -48,14 +39,7 @@ impl EpochText<SeedScores> for SeedText {
         valid_metrics(report)
     }
 
-    fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
-        format!(
-            "epoch {}/{num_epochs}: loss {}, {}valid {}, {}",
-            report.epoch,
-            number(report.loss),
-            train(report),
-            valid(report),
-            cost(&report.cost),
-        )
+    fn scores(&self, report: &EpochReport<SeedScores>) -> Vec<String> {
+        scores(report)
     }
 }

@@ -10,10 +10,10 @@ use crate::exit::UsageError;
 use crate::job::process_role::Rank;
 use crate::job::{self, Job};
 use crate::progress::named_values::NamedValues;
-use crate::progress::reporter::{EpochText, Reporter, number};
+use crate::progress::reporter::{EpochText, Reporter};
 use crate::saved_model::SavedModel;
 use crate::settings::model_settings::{Setting, check_flags};
-use crate::tasks::epoch_lines::{train, valid, valid_metrics};
+use crate::tasks::epoch_lines::{scores, valid_metrics};
 use crate::tasks::{
     CommonConfig, DataDescription, Open, Outcome, Scores, TaskArgs, TaskFlags, TaskJob, TaskProgram, TaskRun,
 };
@@ -106,6 +106,7 @@ impl TaskFlags for GraphFlags {
             has_embeddings: false,
             has_edge_features: graphs.edge_dim() > 0,
             traffic: None,
+            facts: json!({ "graphs": graphs.num_graphs() }),
         }
     }
 
@@ -390,22 +391,12 @@ impl EpochText<SeedScores> for GraphText {
         valid_metrics(report)
     }
 
-    fn words(&self, report: &EpochReport<SeedScores>, num_epochs: u64) -> String {
-        let cost = &report.cost;
-        let fold = report.fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
-        format!(
-            "{fold}epoch {}/{num_epochs}: loss {}, {}{} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
-            report.epoch,
-            number(report.loss),
-            train(report),
-            self.judge,
-            valid(report),
-            cost.seconds,
-            report.num_seeds as f64 / cost.seconds.max(1e-9),
-            cost.sample_wait_seconds,
-            cost.compute_seconds,
-            cost.allreduce_seconds,
-        )
+    fn judge(&self) -> &'static str {
+        self.judge
+    }
+
+    fn scores(&self, report: &EpochReport<SeedScores>) -> Vec<String> {
+        scores(report)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::args::conv::OnNodes;
 use crate::exit::UsageError;
 use crate::progress::named_values::NamedValues;
-use crate::progress::reporter::{EpochText, Reporter, cost, number, percent};
+use crate::progress::reporter::{EpochText, Reporter, number};
 use crate::saved_model::SavedModel;
 use crate::settings::flags::{Flags, Profile};
 use crate::settings::model_settings::{Setting, check_flags};
@@ -380,19 +380,8 @@ impl EpochText<LinkScores> for LinkText {
         values_of(report.valid.as_ref().unwrap_or(&LinkScores::default()), &self.metrics)
     }
 
-    fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {
-        let valid = match &report.valid {
-            Some(scores) => words(scores),
-            None => "-".to_owned(),
-        };
-        format!(
-            "epoch {}/{num_epochs}: loss {}, train {}{}, valid {}, {}",
-            report.epoch,
-            number(report.loss),
-            percent(report.train_acc),
-            left_out(report.left_out),
-            valid,
-            cost(&report.cost),
-        )
+    fn note(&self, report: &EpochReport<LinkScores>) -> Option<String> {
+        let left_out = left_out(report.left_out);
+        (!left_out.is_empty()).then(|| left_out.trim().to_owned())
     }
 }

@@ -35,6 +35,7 @@ use edgecut_trainer::model_file::{ModelTask, NewEmbeddings, SavedEmbeddings, Tra
 use edgecut_trainer::models::ConvKind;
 use edgecut_trainer::{FitConfig, GradientSum, Observer, StepOptions, TrainingBackend};
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -274,6 +275,8 @@ pub(crate) struct DataDescription {
     pub(crate) has_edge_features: bool,
     /// The graph whose traffic is shown.
     pub(crate) traffic: Option<Arc<DistGraph>>,
+    /// The name and the sizes of the data, for reports.
+    pub(crate) facts: Value,
 }
 
 /// A task in the list of all tasks.

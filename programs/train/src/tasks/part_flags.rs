@@ -21,6 +21,7 @@ use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::loss::OutputKind;
 use edgecut_trainer::model_file::TrainedOn;
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,11 +89,21 @@ where
 
     fn describe(graph: &Arc<DistGraph>) -> DataDescription {
         let meta = graph.part().meta();
+        let num_nodes: usize = meta.node_types.iter().map(|nodes| nodes.book.num_nodes()).sum();
+        let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
         DataDescription {
             trained_on: TrainedOn::new(meta),
             has_embeddings: meta.node_types.iter().any(|nodes| nodes.feature_dim == 0),
             has_edge_features: meta.edge_types.iter().any(|edges| edges.feature_dim > 0),
             traffic: Some(graph.clone()),
+            facts: json!({
+                "dataset": meta.dataset,
+                "nodes": num_nodes,
+                "edges": num_edges,
+                "node_types": meta.node_types.len(),
+                "edge_types": meta.edge_types.len(),
+                "parts": meta.num_parts,
+            }),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::job::device::{of_rank, on_device};
 use crate::job::process_role::Rank;
 use crate::job::{num_workers, reported_once};
 use crate::progress::reporter::{Reporter, TaskReporter};
+use crate::progress::run_facts::RunFacts;
 use crate::saved_model::SavedModel;
 use crate::settings::given_flags::GivenFlags;
 use crate::tasks::identity::settings_of;
@@ -104,7 +105,8 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let precision = step.precision;
     *T::common(&mut config).step = step;
     let metric = if load_model.is_none() { T::metric(&config, &job.data)? } else { None };
-    let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic } = T::Flags::describe(&job.data);
+    let DataDescription { mut trained_on, has_embeddings, has_edge_features, traffic, facts } =
+        T::Flags::describe(&job.data);
     if load_model.is_none() {
         trained_on = T::describe(&config, &job.data, trained_on)?;
     }
@@ -124,6 +126,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
     let kept_epochs = run.checkpoints.kept_epochs(checkpoints);
     let mut reporter =
         Reporter::new(run, fit.num_epochs, rank, (has_embeddings || adds_embeddings, kept_epochs), job.world)?;
+    reporter.line("run", RunFacts::new(job.cluster, &facts, classes.as_deref()))?;
     say_resumed(&reporter, checkpoints);
     if has_edge_features {
         note_unread_edge_features(&reporter, conv);
@@ -138,9 +141,7 @@ fn run_in_job<T: TaskProgram, B: TrainingBackend>(
         trained_on = trained_on.with_sampler(sampler);
     }
     reporter.describe_data(trained_on);
-    let init_from = own.start().init_from.as_deref();
-    let paths = [("dataset-root-dir", own.dataset_root_dir()), ("init-from", init_from)];
-    reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), paths, &run.output)?;
+    reporter.write_config(args, own.part().and_then(PartArgs::whole_if_read), &args.given, &run.output)?;
     // The initial values of a run that continues are in the past.
     let warm_start = if continues { None } else { own.start().warm_start(job.world)? };
     fit.warm_start = warm_start.map(|warm_start| warm_start.with_new_embeddings(new_embeddings));

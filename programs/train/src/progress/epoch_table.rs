@@ -1,0 +1,129 @@
+//! The epochs of a run: a line for each, and a table at the end.
+
+use crate::progress::named_values::NamedValues;
+use crate::progress::reporter::{EpochText, number, percent, shown};
+use crate::progress::text_table::{DEFAULT_COLUMNS, fitting, text_table};
+use edgecut_graph::shown_bytes;
+use edgecut_trainer::{EpochCost, EpochReport, HopCost, resident_bytes};
+
+/// The most epochs in the table.
+const MOST_ROWS: usize = 10;
+
+/// Returns the line of an epoch, which fits a terminal of 100 columns. The metrics file has all numbers.
+pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, num_epochs: u64) -> String {
+    let EpochReport { epoch, fold, cost, .. } = report;
+    let fold = fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
+    let accuracy = report.train_acc.map(|accuracy| format!(" {}", percent(Some(accuracy)))).unwrap_or_default();
+    let mut texts = vec![format!("{fold}epoch {epoch}/{num_epochs}: loss {}", number(report.loss))];
+    texts.push(format!("train{accuracy} in {:.2} s", cost.seconds));
+    if report.valid.is_some() {
+        let mut scores = text.scores(report).into_iter();
+        let first = scores.next().unwrap_or_else(|| "-".to_owned());
+        texts.push(format!("{} {first} in {:.2} s", text.judge(), cost.eval_seconds));
+        texts.extend(scores);
+    }
+    texts.push(format!("{:.0} % waiting", 100.0 * cost.sample_wait_seconds / cost.seconds.max(1e-9)));
+    if cost.remote_bytes > 0 {
+        texts.push(format!("{} received", shown_bytes(cost.remote_bytes)));
+    }
+    fitting(&texts, DEFAULT_COLUMNS)
+}
+
+/// Formats the metrics on the validation data. Accuracy needs no name.
+pub(crate) fn scores_of(metrics: &NamedValues) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (name, value) in metrics.iter() {
+        let name = if name == "accuracy" { String::new() } else { format!("{name} ") };
+        texts.push(format!("{name}{}", shown(name.trim_end(), *value)));
+    }
+    texts
+}
+
+/// Formats the times and the traffic of an epoch, and the memory of this process.
+pub(super) fn details(cost: &EpochCost) -> String {
+    let mut texts = vec![
+        format!("wait {:.2} s", cost.sample_wait_seconds),
+        format!("compute {:.2} s", cost.compute_seconds),
+        format!("all-reduce {:.2} s", cost.allreduce_seconds),
+    ];
+    for HopCost { hop, seconds, .. } in &cost.sampling {
+        texts.push(format!("hop {hop} {seconds:.2} s"));
+    }
+    texts.push(format!("{} remote nodes", cost.remote_nodes));
+    if cost.cached_nodes > 0 {
+        texts.push(format!("{} cached nodes ({})", cost.cached_nodes, shown_bytes(cost.cached_bytes)));
+    }
+    texts.extend(resident_bytes().map(|bytes| format!("{} memory", shown_bytes(bytes))));
+    format!("  {}", texts.join(", "))
+}
+
+/// The numbers of an epoch in the table.
+pub(super) struct EpochRow {
+    pub(super) epoch: u64,
+    pub(super) loss: Option<f64>,
+    pub(super) train_acc: Option<f64>,
+    pub(super) metrics: NamedValues,
+    pub(super) seconds: f64,
+}
+
+/// Returns a table of epochs: the first, the last, the best and some between them. `None` for a single epoch.
+pub(super) fn epoch_table(rows: &[EpochRow], best_epoch: u64) -> Option<String> {
+    if rows.len() < 2 {
+        return None;
+    }
+    let has_accuracy = rows.iter().any(|row| row.train_acc.is_some());
+    let names: Vec<&str> = rows[0].metrics.iter().map(|(name, _)| name.as_str()).collect();
+    let mut head = vec![String::new(), "epoch".into(), "loss".into()];
+    head.extend(has_accuracy.then(|| "train accuracy".to_owned()));
+    head.extend(names.iter().map(|name| format!("valid {name}")));
+    head.push("seconds".into());
+    let mut table = vec![head];
+    let last = rows.len() - 1;
+    let spread = MOST_ROWS.min(rows.len()) - 1;
+    let mut shown_rows: Vec<usize> = (0..=spread).map(|at| at * last / spread).collect();
+    shown_rows.extend(rows.iter().position(|row| row.epoch == best_epoch));
+    shown_rows.sort_unstable();
+    shown_rows.dedup();
+    for row in shown_rows.into_iter().map(|at| &rows[at]) {
+        let mark = if row.epoch == best_epoch { "best" } else { "" };
+        let mut cells = vec![mark.to_owned(), row.epoch.to_string(), number(row.loss)];
+        cells.extend(has_accuracy.then(|| percent(row.train_acc)));
+        for name in &names {
+            let value = row.metrics.iter().find(|(other, _)| other == name).and_then(|(_, value)| *value);
+            cells.push(shown(name, value));
+        }
+        cells.push(format!("{:.2}", row.seconds));
+        table.push(cells);
+    }
+    Some(text_table(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(epoch: u64) -> EpochRow {
+        let metrics = vec![("accuracy".to_owned(), Some(0.5)), ("f1-macro".to_owned(), None)].into();
+        EpochRow { epoch, loss: Some(1.0 / epoch as f64), train_acc: Some(0.25), metrics, seconds: 0.5 }
+    }
+
+    #[test]
+    fn the_table_marks_the_best_epoch() {
+        let rows: Vec<EpochRow> = (1..=2).map(row).collect();
+        let expected = "      epoch    loss  train accuracy  valid accuracy  valid f1-macro  seconds\n\
+                        \x20         1  1.0000         25.00 %         50.00 %               -     0.50\n\
+                        best      2  0.5000         25.00 %         50.00 %               -     0.50";
+        assert_eq!(epoch_table(&rows, 2).as_deref(), Some(expected));
+        assert_eq!(epoch_table(&rows[..1], 1), None);
+    }
+
+    #[test]
+    fn the_table_of_many_epochs_has_few_rows() {
+        let rows: Vec<EpochRow> = (1..=1000).map(row).collect();
+        let table = epoch_table(&rows, 700).expect("a table");
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 1 + MOST_ROWS + 1);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("best    700 ")).count(), 1, "{table}");
+        assert!(lines[1].trim_start().starts_with("1 ") && lines[11].trim_start().starts_with("1000 "), "{table}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The program `edgecut`, which starts the other programs.
+
+use crate::programs::{TRAIN, fake_parts, run, stderr, succeeded, unplace};
+use edgecut_testing::{Need, copy_executable, skip};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Returns the programs, which other packages build.
+fn programs(test: &str) -> Option<PathBuf> {
+    let folder = Path::new(TRAIN).parent().expect("a folder");
+    for program in ["edgecut", "partition-graph", "launch", "sampling-server"] {
+        if !folder.join(program).is_file() {
+            skip(Need::Programs, test, format!("{program} is not built: test the whole workspace"));
+            return None;
+        }
+    }
+    Some(folder.to_owned())
+}
+
+fn edgecut(program: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    unplace(&mut command);
+    run(command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+fn stdout(output: Output) -> String {
+    String::from_utf8(succeeded(output).stdout).expect("text")
+}
+
+#[test]
+fn every_command_runs_its_program_and_shows_its_name() {
+    let Some(programs) = programs("every_command") else { return };
+    let program = &programs.join("edgecut");
+    let help = stdout(edgecut(program, &["--help"]));
+    assert!(help.lines().count() < 24 && help.lines().all(|line| line.chars().count() < 80), "{help}");
+    for command in [
+        "partition",
+        "info",
+        "verify",
+        "update",
+        "features",
+        "train",
+        "predict",
+        "sweep",
+        "report",
+        "sample",
+        "launch",
+        "serve-graph",
+        "completions",
+        "man",
+    ] {
+        assert!(help.contains(&format!(" {command} ")), "{command} is not in {help}");
+        let of_command = stdout(edgecut(program, &["help", command]));
+        assert!(of_command.contains(&format!("Usage: edgecut {command}")), "{of_command}");
+        assert_eq!(of_command, stdout(edgecut(program, &[command, "--help"])));
+    }
+    let of_node = stdout(edgecut(program, &["help", "train", "node"]));
+    assert!(of_node.contains("Usage: edgecut train node [OPTIONS]"), "{of_node}");
+    assert!(of_node.contains("\n  edgecut train node --"), "examples are commands of edgecut: {of_node}");
+    // The program alone keeps its name.
+    let own = stdout(run(Command::new(TRAIN).args(["node", "--help"]).stdout(Stdio::piped()).stderr(Stdio::piped())));
+    assert!(own.contains("Usage: train node [OPTIONS]") && own.contains("\n  train node --"), "{own}");
+    let parts = fake_parts(2);
+    let path = parts.path.to_str().expect("text");
+    assert!(stdout(edgecut(program, &["verify", path])).contains("all valid"));
+    let flags = ["train", "node", "--dataset-root-dir", path, "--num-neighbors", "3", "--num-epochs", "1", "--json"];
+    let trained = stdout(edgecut(program, &[&flags[..], &["--nproc-per-node", "2"]].concat()));
+    assert!(trained.contains("\"test_acc\""), "{trained}");
+    let failed = edgecut(program, &["train", "node", "--no-such-flag"]);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(stderr(&failed).contains("Usage: edgecut train node"), "{}", stderr(&failed));
+}
+
+#[test]
+fn unknown_commands_get_a_suggestion() {
+    let Some(programs) = programs("unknown_commands") else { return };
+    for (word, hint) in [
+        ("tarin", "; did you mean `edgecut train`?"),
+        ("partition-graph", "; did you mean `edgecut partition`?"),
+        ("link", "; did you mean `edgecut train link`?"),
+        ("something", "command 'something'; `edgecut --help` lists"),
+    ] {
+        let output = edgecut(&programs.join("edgecut"), &[word]);
+        assert_eq!(output.status.code(), Some(2), "{word}");
+        assert!(stderr(&output).starts_with("error: there is no command") && stderr(&output).contains(hint), "{word}");
+    }
+    let nothing = edgecut(&programs.join("edgecut"), &[]);
+    assert!(nothing.status.code() == Some(2) && stderr(&nothing).contains("Usage: edgecut COMMAND"));
+}
+
+#[test]
+fn programs_are_found_beside_the_target_of_a_link_and_on_path() {
+    let Some(programs) = programs("found_programs") else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let link = dir.path().join("edgecut");
+    symlink(programs.join("edgecut"), &link).expect("a link");
+    assert!(stdout(edgecut(&link, &["train", "--version"])).starts_with("train 0.1.0 ("));
+    let alone = dir.path().join("bin/edgecut");
+    std::fs::create_dir(dir.path().join("bin")).expect("a folder");
+    copy_executable(&programs.join("edgecut"), &alone);
+    let installed = dir.path().join("lib/edgecut");
+    std::fs::create_dir_all(&installed).expect("a folder");
+    copy_executable(TRAIN.as_ref(), &installed.join("train"));
+    assert!(stdout(edgecut(&alone, &["train", "--version"])).starts_with("train 0.1.0 ("));
+    std::fs::remove_file(installed.join("train")).expect("removed");
+    let mut command = Command::new(&alone);
+    command.args(["train", "--version"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    assert!(run(command.env("PATH", &programs)).status.success());
+    let missing = run(command.env("PATH", dir.path()));
+    assert_eq!(missing.status.code(), Some(1));
+    let error = stderr(&missing);
+    assert!(error.contains("the program `train` is neither in") && error.contains("or on PATH"), "{error}");
+}
+
+#[test]
+fn versions_name_the_commit_and_the_target() {
+    let Some(programs) = programs("versions") else { return };
+    for program in ["edgecut", "train", "partition-graph", "launch", "sampling-server"] {
+        let version = stdout(edgecut(&programs.join(program), &["--version"]));
+        let parts = version.trim_end().strip_prefix(&format!("{program} 0.1.0 (")).expect(&version);
+        let (source, target) = parts.strip_suffix(')').and_then(|parts| parts.split_once(", ")).expect(&version);
+        assert!(source == "source archive" || source.starts_with("commit "), "{version}");
+        assert!(target.starts_with(std::env::consts::ARCH) && target.contains("linux"), "{version}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_flags_of_all_programs() {
+    let Some(programs) = programs("completions") else { return };
+    let program = &programs.join("edgecut");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(edgecut(program, &["completions", shell]));
+        for word in ["serve-graph", "num-neighbors", "hold-out-edges", "max-client-batches", "ip-config", "sweep-seed"]
+        {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    let script = stdout(edgecut(program, &["completions", "bash"]));
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("edgecut.bash"), script).expect("a file");
+    let completed = "source ./edgecut.bash; COMP_WORDS=(edgecut train node --num-nei); COMP_CWORD=3; COMP_TYPE=9
+        _edgecut edgecut --num-nei node; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut bash = Command::new("bash");
+    bash.args(["-c", completed]).current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+    assert_eq!(stdout(run(&mut bash)).trim(), "--num-neighbors");
+    let pages = dir.path().join("man1");
+    succeeded(edgecut(program, &["man", pages.to_str().expect("text")]));
+    for (page, words) in [
+        ("edgecut.1", vec!["serve\\-graph"]),
+        (
+            "edgecut-train-node.1",
+            vec!["edgecut train node", "\\-\\-num\\-neighbors", "  edgecut train node \\-\\-dataset"],
+        ),
+        ("edgecut-serve-graph.1", vec!["\\-\\-max\\-client\\-batches"]),
+        ("edgecut-predict.1", vec!["\\-\\-load\\-model"]),
+    ] {
+        let text = std::fs::read_to_string(pages.join(page)).expect(page);
+        for word in words {
+            assert!(text.contains(word), "{page}: no {word} in {text}");
+        }
+    }
+    assert_eq!(edgecut(program, &["completions", "tcsh"]).status.code(), Some(2));
+}
