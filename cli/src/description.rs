@@ -90,7 +90,7 @@ impl ArgumentDescription {
             id: argument.get_id().to_string(),
             flag: argument.get_long().map(str::to_owned),
             value_name: takes_value.then(|| value_name.unwrap_or_else(|| "VALUE".to_owned())),
-            help: text(argument.get_help()),
+            help: text(argument.get_long_help().or_else(|| argument.get_help())),
             heading: argument.get_help_heading().map(str::to_owned),
             defaults: argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect(),
             values,

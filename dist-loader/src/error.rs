@@ -54,3 +54,16 @@ pub enum LoaderError {
         what: String,
     },
 }
+
+impl LoaderError {
+    /// Returns the failure of sampling behind this error, if there is one.
+    pub fn sample_error(&self) -> Option<&SampleError> {
+        match self {
+            Self::Batch { source, .. }
+            | Self::Fetch { source }
+            | Self::Seeds { source }
+            | Self::Directory { source } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -113,6 +113,15 @@ impl SampleError {
         Arc::try_unwrap(error).unwrap_or_else(Self::Shared)
     }
 
+    /// Returns true if a request to a server failed, and false for a failure of this process or of a rank.
+    pub fn is_of_server(&self) -> bool {
+        match self {
+            Self::Rpc { peer, .. } | Self::Connect { peer, .. } => matches!(peer, PeerName::Server(_)),
+            Self::Shared(error) => error.is_of_server(),
+            _ => false,
+        }
+    }
+
     /// Makes the error of an operation of this process.
     pub fn process(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Process { what: what.into(), source: source.into() }

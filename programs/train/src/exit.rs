@@ -3,6 +3,7 @@
 pub(crate) use edgecut_cluster::OTHER_RANK_FAILED;
 use edgecut_cluster::{RanksEnd, STATE_STORED};
 use edgecut_gpu::DeviceError;
+use edgecut_trainer::TrainError;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 
@@ -34,7 +35,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     // These errors of a device are caused by --device and --nproc-per-node.
     let is_device_flag =
         matches!(error.downcast_ref(), Some(DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. }));
-    if error.is::<OtherRankFailed>() || error.is::<ReportedByRank0>() {
+    let is_of_server = error.downcast_ref().is_some_and(TrainError::is_of_server);
+    if error.is::<OtherRankFailed>() || error.is::<ReportedByRank0>() || is_of_server {
         OTHER_RANK_FAILED
     } else if error.is::<Stopped>() {
         STATE_STORED

@@ -6,14 +6,17 @@ use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
 use edgecut_graph::Meta;
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_testing::free_port;
-use programs::{TRAIN, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train, typed_parts, unplace};
+use edgecut_testing::{Need, free_port, skip};
+use programs::{
+    ENDS_WITHIN, TRAIN, edge_parts, end, error_of, fake_parts, link_parts, run, stderr, train, typed_parts, unplace,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Serves the parts in a folder. Returns the list of servers.
 fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
@@ -45,6 +48,36 @@ fn result(mut command: Command, flags: &[&str]) -> Value {
     let output = run(command.args(flags).arg("--json"));
     assert!(output.status.success(), "{}", stderr(&output));
     serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+}
+
+#[test]
+fn a_killed_server_is_named_once_with_the_epoch_of_the_training() {
+    let program = Path::new(TRAIN).with_file_name("sampling-server");
+    if !program.is_file() {
+        return skip(Need::Programs, "a_killed_server", "sampling-server is not built: test the whole workspace");
+    }
+    let parts = fake_parts(1);
+    let address = format!("127.0.0.1:{}", free_port());
+    let mut command = Command::new(program);
+    unplace(&mut command);
+    command.arg("--dataset-root-dir").arg(&parts.path).args(["--servers", &address]).stderr(Stdio::null());
+    let mut server = command.spawn().expect("start a server");
+    let metrics = parts.path.with_file_name("metrics.jsonl");
+    let mut trainer = client("node", &address);
+    trainer.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
+    let mut trainer = trainer.spawn().expect("start train");
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
+        let ended = trainer.try_wait().expect("wait for train");
+        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    server.kill().expect("kill the server");
+    server.wait().expect("wait for the server");
+    let output = end(trainer);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let error = error_of(&output);
+    assert!(error.contains(&format!("server {address}")) && error.contains(" of epoch "), "{error}");
 }
 
 #[test]

@@ -231,30 +231,35 @@ fn wrong_inputs_end_with_one_error() {
 /// The user `nobody` of most systems.
 const NOBODY: u32 = 65_534;
 
+fn change_mode(path: &Path, mode: &str) {
+    let status = Command::new("chmod").arg(mode).arg(path).status().expect("run chmod");
+    assert!(status.success(), "chmod {mode} {}", path.display());
+}
+
 #[test]
 fn missing_permissions_are_named_as_such() {
     const TEST: &str = "missing_permissions_are_named_as_such";
     let parts = fake_parts(2);
     let root = parts.path.parent().expect("a folder");
-    std::fs::set_permissions(root, PermissionsExt::from_mode(0o755)).expect("a mode");
+    change_mode(root, "755");
     let may_run = Command::new(TRAIN).arg("--version").uid(NOBODY).gid(NOBODY).output();
     if !may_run.is_ok_and(|output| output.status.success()) {
         return skip(Need::Root, TEST, "another user cannot run the program here");
     }
-    for (mode, name) in [(0o000, "no rights"), (0o644, "no right to search"), (0o311, "no right to list")] {
-        std::fs::set_permissions(&parts.path, PermissionsExt::from_mode(mode)).expect("a mode");
+    for (mode, name) in [("000", "no rights"), ("644", "no right to search"), ("311", "no right to list")] {
+        change_mode(&parts.path, mode);
         for command in [&["node", "--num-neighbors", "5"][..], &["graph", "--dataset", "2-parts"]] {
             let mut process = Command::new(TRAIN);
             let folder = if command[0] == "graph" { root } else { &parts.path };
             process.args(command).arg("--dataset-root-dir").arg(folder).uid(NOBODY).gid(NOBODY).current_dir("/");
             unplace(&mut process);
             // A folder without the right to list it has a META.json, which can be opened.
-            let ends_well = mode == 0o311 && command[0] == "node";
+            let ends_well = mode == "311" && command[0] == "node";
             let output = process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train");
             let said = stderr(&end(output));
             assert_eq!(said.contains("Permission denied"), !ends_well, "{name}, {command:?}: {said}");
             assert!(ends_well || !said.contains("is not a dataset"), "{name}, {command:?}: {said}");
         }
     }
-    std::fs::set_permissions(&parts.path, PermissionsExt::from_mode(0o755)).expect("a mode");
+    change_mode(&parts.path, "755");
 }

@@ -83,6 +83,14 @@ pub enum TrainError {
     /// A failure to make a batch.
     #[error(transparent)]
     Loader(#[from] LoaderError),
+    /// A failure to make a batch of a validation.
+    #[error("validation of epoch {epoch}")]
+    Validation {
+        /// The epoch, counted from 1.
+        epoch: u64,
+        /// The cause.
+        source: Box<TrainError>,
+    },
     /// A failure of sampling.
     #[error(transparent)]
     Sample(#[from] SampleError),
@@ -111,6 +119,24 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// Returns true if a request to a server failed.
+    pub fn is_of_server(&self) -> bool {
+        match self {
+            Self::Sample(error) => error.is_of_server(),
+            Self::Loader(error) => error.sample_error().is_some_and(SampleError::is_of_server),
+            Self::Validation { source, .. } => source.is_of_server(),
+            _ => false,
+        }
+    }
+
+    /// Adds the epoch to a failure to make batches, whose own epochs are not those of the training in a validation.
+    pub(crate) fn in_validation(self, epoch: u64) -> Self {
+        match self {
+            Self::Loader(_) | Self::Sample(_) => Self::Validation { epoch, source: Box::new(self) },
+            other => other,
+        }
+    }
+
     /// Returns the error of a batch that does not match the model.
     pub(crate) fn batch(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Batch(cause.into())

@@ -152,7 +152,7 @@ where
         let start = Instant::now();
         let is_last = epoch + 1 == self.config.num_epochs;
         if is_last || (epoch + 1).is_multiple_of(self.config.eval_every.max(1)) {
-            self.validate(&model, &mut report, is_last)?;
+            self.validate(&model, &mut report, is_last).map_err(|error| error.in_validation(epoch + 1))?;
         }
         report.cost.eval_seconds = start.elapsed().as_secs_f64();
         if let Some(checkpointer) = &mut self.checkpointer {

@@ -163,11 +163,15 @@ pub(crate) fn check_fit(
     if (&model.outputs, model.num_layers) == (&expected.outputs, expected.num_layers) {
         return Ok(());
     }
+    if model.num_layers != expected.num_layers {
+        return fail(format!(
+            "the model has {} layers, but `num_neighbors` has {} fan-outs: give a fan-out for each layer",
+            model.num_layers, expected.num_layers
+        ));
+    }
     fail(format!(
-        "the model has {} outputs and {} layers, but the graph and the fan-outs have {} and {}",
+        "the model has {} outputs, but the graph has {}: use the graph that it was trained on, or train a model on this one",
         model.num_outputs(),
-        model.num_layers,
-        expected.num_outputs(),
-        expected.num_layers
+        expected.num_outputs()
     ))
 }

@@ -29,12 +29,12 @@ pub(super) fn epoch_line<S>(text: &impl EpochText<S>, report: &EpochReport<S>, n
     fitting(&texts, DEFAULT_COLUMNS)
 }
 
-/// Formats the metrics on the validation data. Accuracy needs no name.
+/// Formats the metrics on the validation data. Accuracy needs no name if it comes first.
 pub(crate) fn scores_of(metrics: &NamedValues) -> Vec<String> {
     let mut texts = Vec::new();
-    for (name, value) in metrics.iter() {
-        let name = if name == "accuracy" { String::new() } else { format!("{name} ") };
-        texts.push(format!("{name}{}", shown(name.trim_end(), *value)));
+    for (at, (name, value)) in metrics.iter().enumerate() {
+        let value = shown(name, *value);
+        texts.push(if at == 0 && name == "accuracy" { value } else { format!("{name} {value}") });
     }
     texts
 }

@@ -304,7 +304,7 @@ fn scores_of<T: TaskProgram>(text: &str) -> Option<Result<Scores, String>> {
 }
 
 /// The end of the help of each task.
-const EXIT_STATUS: &str = "Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 \
+const EXIT_STATUS: &str = "Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank or a server failed, 75 \
     ended by SIGTERM after a\ncheckpoint, 130 interrupted.";
 
 fn help_of<T: TaskProgram>() -> String {
