@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_port;
-use programs::{end, error_of, fake_parts, rank, run, stderr, train};
+use programs::{Folder, end, error_of, fake_parts, rank, run, stderr, train};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,9 +11,9 @@ const SECRET: &str = "a secret of more than 16 bytes";
 
 /// Returns the output of a training of a few epochs, and the bytes of its model.
 fn trained(parts: &Path, flags: &[&str]) -> (Vec<serde_json::Value>, Vec<u8>) {
-    let dir = tempfile::tempdir().expect("a folder");
-    let model = dir.path().join("model.safetensors");
-    let metrics = dir.path().join("metrics");
+    let dir = Folder::new();
+    let model = dir.join("model.safetensors");
+    let metrics = dir.join("metrics");
     let mut command = train("node", parts);
     command.args(["--num-epochs", "2", "--num-neighbors", "5,5", "--batch-size", "64", "--json"]);
     command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).args(flags);

@@ -7,15 +7,16 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, number_of, parts,
-    program, random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
+    Folder, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of,
+    parts, program, random_graph, rank, run, send, start_training, stderr, succeeded, train, train_or_evaluate,
+    typed_parts, wait_until,
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 #[test]
 fn two_processes_train_and_say_how_it_went() {
@@ -30,11 +31,7 @@ fn two_processes_train_and_say_how_it_went() {
     let trained = result(&["--num-epochs", "4", "--save-model", model.to_str().expect("a UTF-8 path")]);
     // There are ten classes, and the features alone allow an accuracy of about 40 %.
     assert!(trained["test_acc"].as_f64().expect("an accuracy") > 0.7, "{trained}");
-    let lines: Vec<Value> = std::fs::read_to_string(&metrics)
-        .expect("read the metrics")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON line"))
-        .collect();
+    let lines = metrics_lines(&metrics);
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
     for (i, line) in lines[..4].iter().enumerate() {
@@ -65,8 +62,7 @@ fn a_cache_of_features_changes_the_traffic_alone() {
         let said = stderr(&output);
         assert_eq!(said.contains("cached nodes"), extra.iter().any(|flag| flag.starts_with("--cache")), "{said}");
         assert_eq!(said.contains("rank  peer   requests"), extra.contains(&"--stats"), "{said}");
-        let text = std::fs::read_to_string(&metrics).expect("read the metrics");
-        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+        metrics_lines(&metrics)
     };
     let number = |line: &Value, field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} of {line}"));
     let plain = lines(&[]);
@@ -153,8 +149,8 @@ fn losses_may_have_weights_and_gradients_may_be_accumulated() {
 
 #[test]
 fn a_stored_ranking_fills_the_cache_by_default() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let dir = folder.path().join("2-parts");
+    let folder = Folder::new();
+    let dir = folder.join("2-parts");
     let rule = HotnessRule::Presample { num_neighbors: vec![15, 10, 5], batch_size: 64 };
     let options = PartitionOptions { hotness: Some(rule), method: Method::Random, ..PartitionOptions::new(2) };
     partition(&random_graph(2), &options, &dir, &()).expect("write the parts");
@@ -199,13 +195,13 @@ fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
 
 #[test]
 fn sampled_batches_do_not_depend_on_the_parts() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let seeds = dir.path().join("seeds.npy");
+    let dir = Folder::new();
+    let seeds = dir.join("seeds.npy");
     let ids: Vec<i64> = (0..100).map(|i| (i * 7 + 3) % 600).collect();
     edgecut_graph::write_npy(&seeds, &[100], &ids).expect("write the seeds");
     let sample = |num_parts: u32, processes: u32, extra: &[&str]| -> Vec<Vec<u8>> {
         let parts = parts(num_parts, 3);
-        let out = dir.path().join(format!("out-{num_parts}-{processes}-{}", extra.len()));
+        let out = dir.join(format!("out-{num_parts}-{processes}-{}", extra.len()));
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", &processes.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
         command.arg(&out).args(extra);
@@ -227,12 +223,12 @@ fn sampled_batches_do_not_depend_on_the_parts() {
 
 #[test]
 fn features_converted_in_files_and_at_the_start_are_the_same() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let seeds = dir.path().join("seeds.npy");
+    let dir = Folder::new();
+    let seeds = dir.join("seeds.npy");
     edgecut_graph::write_npy(&seeds, &[90], &(0..90).map(|i| i * 7 % 300).collect::<Vec<i64>>()).expect("seeds");
     let batches = |graph: &edgecut_graph::Dataset, num_parts: u32, nproc: &str, dtypes: &str| -> Vec<Vec<u8>> {
         let parts = programs::written_by(graph, num_parts);
-        let out = dir.path().join("out");
+        let out = dir.join("out");
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--overwrite"]);
         command.arg("--seeds").arg(&seeds).arg("--out").arg(&out);
@@ -265,7 +261,7 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         ),
     ] {
         let mut command = train("sample", &parts.path);
-        command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.path().join("wrong"));
+        command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.join("wrong"));
         let output = run(&mut command);
         assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
@@ -291,22 +287,20 @@ fn a_feature_that_one_rank_cannot_convert_is_the_error_of_all() {
 
 #[test]
 fn sampled_batches_of_several_types_do_not_depend_on_the_parts() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = Folder::new();
     let sample = |num_parts: u32, out: &str, extra: &[&str]| -> Output {
         let parts = typed_parts(num_parts);
         let mut command = program();
         command.args(["sample", "--dataset-root-dir"]).arg(&parts.path);
         command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
-        run(command.arg(dir.path().join(out)).args(extra))
+        run(command.arg(dir.join(out)).args(extra))
     };
-    let seeds = dir.path().join("seeds.npy");
+    let seeds = dir.join("seeds.npy");
     edgecut_graph::write_npy(&seeds, &[40], &(0..40).map(|i| (i * 7 + 3) % 300).collect::<Vec<i64>>()).expect("seeds");
     let given = ["--seeds", seeds.to_str().expect("a UTF-8 path"), "--num-neighbors", "e1=4,2;v2__e4__v0=3,0;2,2"];
     let batches = |num_parts: u32, out: &str| -> Vec<Vec<u8>> {
         succeeded(sample(num_parts, out, &given));
-        (0..3)
-            .map(|k| std::fs::read(dir.path().join(out).join(format!("batch_{k:05}.npz"))).expect("a batch"))
-            .collect()
+        (0..3).map(|k| std::fs::read(dir.join(out).join(format!("batch_{k:05}.npz"))).expect("a batch")).collect()
     };
     let one = batches(1, "one");
     assert_eq!(batches(3, "three"), one, "byte for byte");
@@ -374,8 +368,7 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
         command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
         let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
-        let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines = metrics_lines(&metrics);
         let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
@@ -414,7 +407,7 @@ fn python_reads_batches_as_the_readme_shows() {
     if !python_has(Command::new("python3"), "numpy", "python_reads_batches_as_the_readme_shows") {
         return;
     }
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = Folder::new();
     let parts = parts(2, 3);
     let mut command = train("sample", &parts.path);
     command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
@@ -473,11 +466,8 @@ fn a_killed_rank_ends_the_others_with_its_name() {
         })
         .collect();
     // Once an epoch is reported, the job is training the next ones.
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() < 2 {
-        assert!(Instant::now() < deadline, "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let has_two_lines = || std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() >= 2;
+    wait_until(has_two_lines, || "training did not start".into());
     children[1].kill().expect("kill -9 rank 1");
     for (k, child) in children.into_iter().enumerate() {
         let output = end(child);
@@ -702,8 +692,7 @@ for tag in ['train/loss', 'valid/accuracy']:
     succeeded(run(command.arg("--metrics").arg(&metrics)));
     let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
     assert!(read.status.success(), "{}", stderr(&read));
-    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines = metrics_lines(&metrics);
     let of_epochs = |key: &str| {
         let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
         lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
@@ -718,8 +707,8 @@ fn any_number_of_processes_trains_on_any_number_of_parts() {
         let parts = fake_parts(num_parts);
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", processes, "--num-epochs", "8", "--lr", "0.02", "--json"]);
-        let output = succeeded(run(&mut command));
-        let result: Value = serde_json::from_slice(&output.stdout).expect("--json prints one JSON object");
+        let output = run(&mut command);
+        let result = json_of(&output);
         assert!(result["test_acc"].as_f64() > Some(0.5), "{num_parts} parts, {processes} processes: {result}");
         let is_uneven = (num_parts, processes) == (2, "3");
         assert_eq!(stderr(&output).contains("2 parts are spread unevenly over 3 processes"), is_uneven);
@@ -733,18 +722,10 @@ fn any_number_of_processes_trains_on_any_number_of_parts() {
 fn an_interrupt_ends_all_processes_of_the_node() {
     let parts = parts(2, 13);
     let metrics = parts.path.join("../metrics.jsonl");
-    let mut command = node(&parts.path);
-    command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let parent = command.spawn().expect("start train");
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
-        assert!(Instant::now() < deadline, "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let parent = start_training(node(&parts.path).args(["--nproc-per-node", "2"]), &metrics);
     let children = children_of(parent.id());
     assert_eq!(children.len(), 2);
-    let pid = rustix::process::Pid::from_raw(parent.id() as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt the parent");
+    send(Signal::INT, parent.id());
     assert_eq!(end(parent).status.code(), Some(130));
     for child in children {
         assert!(!Path::new(&format!("/proc/{child}")).exists(), "process {child} is left behind");

@@ -4,7 +4,10 @@ use crate::programs;
 
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, entry, error_of, fake_parts, link_parts, program, run, stderr, succeeded, written_by};
+use programs::{
+    Folder, Scratch, TRAIN, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr, succeeded,
+    written_by,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -19,8 +22,8 @@ fn sweep(flags: &[&str], parts: &Path, rest: &[&str]) -> Output {
 #[test]
 fn a_grid_is_trained_and_ranked() {
     let parts = fake_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("runs");
+    let folder = Folder::new();
+    let out = folder.join("runs");
     let flags = ["--set", "lr=0.02 0.0001", "--set", "model=sage gcn", "--json", "--out", out.to_str().expect("UTF-8")];
     let output = succeeded(sweep(&flags, &parts.path, &["--nproc-per-node", "2"]));
     let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
@@ -124,8 +127,7 @@ fn wrong_sweeps_are_refused() {
     refused(&["--set", "lr=0.1..0.2"], "--random");
     refused(&["--set", "lr=0.1 0.2", "--set", "lr=1"], "twice");
     // No run starts, since its result would have no score.
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
+    let Scratch { folder, model, .. } = scratch();
     for (set, flag) in [("lr=0.1", "--hold-out-edges=0"), ("hold-out-edges=0.1,0.1 0", "--quiet")] {
         let mut command = program();
         command.args(["sweep", "--set", set, "--", "link", flag, "--num-epochs", "1", "--dataset-root-dir"]);

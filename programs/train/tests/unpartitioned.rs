@@ -5,11 +5,13 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::free_port;
-use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, node, run, stderr, train, written_by};
+use programs::{
+    Parts, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train, written_by,
+};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// The folder of a dataset, and an empty folder for temporary files.
 struct Set {
@@ -56,10 +58,8 @@ fn succeed(command: &mut Command) -> Output {
 /// Returns the fields of each epoch and of the result, without times.
 fn said(command: &mut Command, metrics: &Path) -> Vec<[Value; 6]> {
     succeed(command.args(["--num-epochs", "3", "--metrics"]).arg(metrics));
-    let text = std::fs::read_to_string(metrics).expect("the metrics");
     let fields = ["event", "loss", "train_acc", "valid_acc", "test_acc", "best_epoch"];
-    let read = |line| serde_json::from_str::<Value>(line).expect("a JSON line");
-    text.lines().map(read).map(|line| fields.map(|field| line[field].clone())).collect()
+    metrics_lines(metrics).into_iter().map(|line| fields.map(|field| line[field].clone())).collect()
 }
 
 #[test]
@@ -159,17 +159,9 @@ fn child_of_rank(parent: u32, rank: usize) -> u32 {
 fn a_killed_process_ends_the_others_and_is_named() {
     let set = Set::new(&graph());
     let metrics = set.path("metrics.jsonl");
-    let mut command = set.node(2, &["--num-epochs", "1000000", "--metrics"]);
-    let mut parent = command.arg(&metrics).spawn().expect("start train");
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
-        let ended = parent.try_wait().expect("wait for train");
-        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let parent = start_training(&mut set.node(2, &[]), &metrics);
     assert_eq!(set.left(), [] as [PathBuf; 0], "the names of the files are gone once they are mapped");
-    let pid = rustix::process::Pid::from_raw(child_of_rank(parent.id(), 1) as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill rank 1");
+    send(Signal::KILL, child_of_rank(parent.id(), 1));
     let output = end(parent);
     assert_eq!(output.status.code(), Some(128 + 9));
     let text = stderr(&output);

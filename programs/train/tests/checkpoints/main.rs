@@ -4,7 +4,7 @@
 mod resized;
 mod training;
 
-use crate::programs::{TRAIN, end, error_of, fake_parts, parts, run, stderr, typed_parts, unplace, written_by};
+use crate::programs::{TRAIN, end, error_of, fake_parts, parts, run, send, stderr, typed_parts, unplace, written_by};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
 use edgecut_output::testing::ForeignEntries;
@@ -12,7 +12,7 @@ use edgecut_testing::free_port;
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use training::{ENDLESS, Training, edges, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
+use training::{ENDLESS, Training, edges, graphs, kill_all, links, tensors, typed_nodes, wait_until};
 
 /// The exit status of a run that SIGTERM has ended, as `train --help` documents it.
 const STOPPED: i32 = 75;
@@ -73,7 +73,7 @@ fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
             // The first checkpoint of an epoch shows that the training runs.
             assert!(wait_until(&mut child, || again.newest() > before), "it was to be ended");
             let steps = again.newest();
-            terminate(&child);
+            send(Signal::TERM, child.id());
             let output = end(child);
             assert_eq!(output.status.code(), Some(STOPPED), "{}", stderr(&output));
             assert!(stderr(&output).contains("continue from ") && stderr(&output).contains("--resume"));
@@ -96,7 +96,7 @@ fn without_checkpoints_sigterm_ends_a_run_as_always() {
     let mut child = training.command(&ENDLESS).spawn().expect("start train");
     let metrics = training.path("metrics");
     assert!(wait_until(&mut child, || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0)));
-    terminate(&child);
+    send(Signal::TERM, child.id());
     assert_eq!(end(child).status.signal(), Some(Signal::TERM.as_raw()));
 }
 
