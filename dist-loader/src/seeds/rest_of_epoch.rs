@@ -16,7 +16,7 @@ use std::ops::Range;
 ///
 /// The division of the seeds by each earlier number of processes is repeated, so no list of used seeds is stored.
 #[derive(Debug)]
-pub(crate) struct SeedPartition {
+pub struct SeedPartition {
     /// By part, then by type of seed, the number of seeds.
     pub(crate) counts: Vec<Vec<usize>>,
 }

@@ -36,7 +36,7 @@ pub(super) fn freeze<B: AutodiffBackend, M: AutodiffModule<B>>(
     let is_frozen = |tensor: &str| names.iter().any(|name| selects(name, tensor));
     if all.iter().all(|tensor| is_frozen(tensor)) {
         let what = "`freeze` selects all parameters of the model, so there is nothing to train: name fewer layers";
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     embeddings.freeze(|node_type| is_frozen(&format!("{EMBEDDINGS}.{node_type}")));
     Ok(model.map(&mut Freeze { path: ModulePath::default(), is_frozen }))

@@ -29,12 +29,6 @@ const OVERHEAD: f64 = 1.4;
 const MAX_BLOCK: usize = 1 << 16;
 
 /// The limits of a layer-wise inference.
-///
-/// ```
-/// use edgecut_trainer::inference::LayerWiseConfig;
-/// let config = LayerWiseConfig { memory_bytes: 1 << 30, ..LayerWiseConfig::default() };
-/// assert_eq!(config.scratch_dir, std::env::temp_dir());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerWiseConfig {
     /// The memory for batches, in bytes. More memory means larger blocks of nodes, which request fewer rows twice. The
@@ -101,7 +95,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
         } else {
             "servers compute no layers: give the parts (`dataset_root_dir`)"
         };
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     let meta = graph.part().meta();
     let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
@@ -196,14 +190,9 @@ impl<B: GnnBackend> Pass<'_, B> {
             ..input.options
         };
         let loader_config = LoaderConfig {
-            batch_size: self.block_size(input.graph.part().meta(), width, reads_neighbors),
-            even_batches: false,
-            shuffle: false,
-            seed: 0,
             concurrency: CONCURRENCY,
             prefetch_bytes: self.config.memory_bytes,
-            wanted: options.wanted(),
-            cache: None,
+            ..LoaderConfig::new(self.block_size(input.graph.part().meta(), width, reads_neighbors), options.wanted())
         };
         let mut loader = DistNeighborLoader::new(sampler, self.node_type, Seeds::Owned, loader_config, world)?;
         if !reads_features {

@@ -410,12 +410,17 @@ mod tests {
     const NOTHING: ReadData = ReadData { classes: false, edge_classes: false, edge_features: false };
     const CLASSES: ReadData = ReadData { classes: true, edge_classes: true, edge_features: false };
 
-    #[test]
-    fn only_what_both_sides_know_is_compared() {
+    /// Returns what describes a small graph.
+    fn fake_meta() -> Meta {
         let dir = tempfile::tempdir().expect("a folder");
         let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
         write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let arrays = Meta::read(dir.path()).expect("META.json");
+        Meta::read(dir.path()).expect("META.json")
+    }
+
+    #[test]
+    fn only_what_both_sides_know_is_compared() {
+        let arrays = fake_meta();
         let table = |digest: Option<&str>| {
             let mut meta = arrays.clone();
             meta.has_transforms = true;
@@ -465,10 +470,7 @@ mod tests {
 
     #[test]
     fn held_out_edges_of_a_graph_are_compared_with_the_edges_of_the_training() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
-        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let all = Meta::read(dir.path()).expect("META.json");
+        let all = fake_meta();
         let mut split = all.clone();
         split.edge_types[0].num_edges -= 20;
         split.edge_types[0].held_out = [10, 10];
@@ -497,10 +499,7 @@ mod tests {
 
     #[test]
     fn rows_that_updates_have_added_are_no_other_content() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
-        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let before = Meta::read(dir.path()).expect("META.json");
+        let before = fake_meta();
         let name = &before.node_types[0].name;
         let trained = TrainedOn::new(&before);
         assert!(!trained.has_other_content(&before, name));

@@ -54,12 +54,6 @@ impl LinkModelConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::LinkModelConfig;
-    /// let error = LinkModelConfig::from_json(r#"{"kind": "gcn"}"#).expect_err("a model for nodes");
-    /// assert!(error.to_string().contains("it describes a model for nodes"));
-    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("decoder").is_none() {
