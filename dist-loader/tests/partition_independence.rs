@@ -13,6 +13,7 @@ use std::sync::Arc;
 use support::{EVERYTHING, assert_partition_independent, merged, on_ranks};
 
 const NODES: NodeTypeId = NodeTypeId(0);
+
 /// The settings of one sampler and loader.
 #[derive(Clone, Debug)]
 struct Case {
