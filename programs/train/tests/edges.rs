@@ -7,7 +7,8 @@ use edgecut_graph::Dataset;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Folder, edge_parts, error_of, fake_parts, json_of, number_of, predict, predicted, run, stderr, train, trained,
+    Folder, assert_error, edge_parts, error_of, fake_parts, json_of, number_of, predict, predicted, run, stderr, train,
+    trained,
 };
 use std::path::Path;
 
@@ -195,7 +196,6 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ),
         (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
     ] {
-        let error = error_of(&predict(parts, &folder.join(model), &folder.join("out"), &flags));
-        assert!(error.contains(why), "{flags:?}: {error}");
+        assert_error(&predict(parts, &folder.join(model), &folder.join("out"), &flags), &[why]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_port;
-use programs::{Folder, end, error_of, fake_parts, rank, run, stderr, train};
+use programs::{Folder, assert_error, end, fake_parts, rank, run, stderr, train};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -68,6 +68,5 @@ fn encryption_without_a_secret_is_a_wrong_use() {
     let mut command = rank(&parts.path, 0, 2, free_port());
     let output = run(command.env_remove("EDGECUT_TOKEN").env_remove("EDGECUT_TOKEN_FILE").arg("--encrypt"));
     assert_eq!(output.status.code(), Some(2));
-    let error = error_of(&output);
-    assert!(error.contains("--encrypt needs a shared secret") && error.contains("--token-file"), "{error}");
+    assert_error(&output, &["--encrypt needs a shared secret", "--token-file"]);
 }

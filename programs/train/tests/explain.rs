@@ -8,7 +8,7 @@ use crate::programs;
 use edgecut_graph::Dataset;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use programs::{
-    Folder, Scratch, assert_close, error_of, fake_parts, predict, predicted, scratch, stderr, succeeded, trained,
+    Folder, Scratch, assert_close, assert_error, fake_parts, predict, predicted, scratch, stderr, succeeded, trained,
     typed_parts,
 };
 use serde_json::Value;
@@ -79,7 +79,7 @@ fn rows_of(out: &Path) -> Vec<Row> {
     let names: Vec<&str> = header.split(',').collect();
     let mut rows = Vec::new();
     for line in lines.lines() {
-        // The only commas within fields are those of a color.
+        // Within fields, only colors have commas.
         let line = line.replace("\"color=green, dark\"", "color=green; dark");
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!(fields.len(), names.len(), "{line}");
@@ -270,8 +270,7 @@ fn impossible_explanations_are_refused() {
         (&["--explain", "--format", "csv", "--explain-output", "10"], "there is no output 10: the model has 10"),
         (&["--explain", "--format", "csv", "--num-neighbors", "3"], "the model has 2 layers"),
     ] {
-        let error = error_of(&predict(&parts.path, &model, &out, flags));
-        assert!(error.contains(expected), "{error}");
+        assert_error(&predict(&parts.path, &model, &out, flags), &[expected]);
         let written = std::fs::read_dir(&out).map(|entries| entries.count()).unwrap_or(0);
         assert_eq!(written, 0, "{flags:?}");
     }

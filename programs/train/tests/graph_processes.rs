@@ -3,7 +3,8 @@
 use crate::programs;
 
 use programs::{
-    Folder, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, text, train_or_evaluate,
+    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, text,
+    train_or_evaluate,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -179,8 +180,7 @@ fn folds_are_those_of_the_files_and_bad_ones_are_named() {
 fn wrong_flags_and_too_many_processes_are_refused() {
     let files = Files::new();
     let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("training graphs for 4 processes: start at most as many"), "{}", stderr(&output));
+    assert_refused(&output, 1, &["training graphs for 4 processes: start at most as many"]);
     let why = files.why(&["--max-nodes", "2"]);
     assert!(
         why.contains(" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"),

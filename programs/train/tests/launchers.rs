@@ -3,7 +3,9 @@
 use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
-use programs::{Folder, TRAIN, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace, wait_until};
+use programs::{
+    Folder, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace, wait_until,
+};
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
@@ -239,8 +241,7 @@ fn the_environment_names_the_address_to_listen_on() {
         command.args(["--num-epochs", "1"]);
         command
     };
-    let error = error_of(&run(&mut rank("0")));
-    assert!(error.contains("192.0.2.1"), "{error}");
+    assert_error(&run(&mut rank("0")), &["192.0.2.1"]);
     let started = ["0", "1"].map(|k| rank(k).args(["--listen-addr", "127.0.0.1"]).spawn().expect("start train"));
     for child in started {
         let output = end(child);

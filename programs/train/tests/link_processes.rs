@@ -5,8 +5,9 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
 use programs::{
-    Folder, Scratch, assert_same, entry, error_of, json_of, link_parts, metrics_lines, node, number_of, predict,
-    program, run, scratch, stderr, succeeded, text, train, train_or_evaluate, typed_link_parts, written_by,
+    Folder, Scratch, assert_error, assert_refused, assert_same, entry, error_of, json_of, link_parts, metrics_lines,
+    node, number_of, predict, program, run, scratch, stderr, succeeded, text, train, train_or_evaluate,
+    typed_link_parts, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -140,8 +141,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--loss", "margin:margin=0"], "margin 0 is not a number above 0 within the range of f32"),
     ] {
         let output = link(&parts.path, 1, flags);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[what]);
     }
 }
 
@@ -264,8 +264,7 @@ fn a_saved_model_is_evaluated_on_the_edge_types_that_it_was_trained_to_predict()
         (&["--edge-types", "buys,of"], "was trained to predict user__buys__item, but not item__of__user"),
         (&["--loss", "softmax"], "--loss softmax: the model"),
     ] {
-        let error = error_of(&link(&both.path, 1, &[&load[..], flags].concat()));
-        assert!(error.contains(why), "{flags:?}: {error}");
+        assert_error(&link(&both.path, 1, &[&load[..], flags].concat()), &[why]);
     }
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3", "--edge-type"];
     let error = error_of(&predict(&both.path, &model, &out, &[&top[..], &["of"]].concat()));
@@ -302,10 +301,8 @@ fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edge
     let save = ["--edge-types", "buys", "--save-model", text(&model)];
     succeeded(link(&whole.path, 1, &[&all[..], &save].concat()));
     let load = ["--model", "embedding", "--json", "--load-model", text(&model)];
-    let error = error_of(&link(&held_out.path, 1, &load));
-    assert!(error.contains("was trained on all edges of type user__buys__item"), "{error}");
-    let error = error_of(&link(&whole.path, 1, &load));
-    assert!(error.contains("it has no held-out edges to evaluate on"), "{error}");
+    assert_error(&link(&held_out.path, 1, &load), &["was trained on all edges of type user__buys__item"]);
+    assert_error(&link(&whole.path, 1, &load), &["it has no held-out edges to evaluate on"]);
     // Test edges alone are ranked in both ways.
     let save = ["--eval-negatives", "all", "--save-model", text(&tested)];
     let trained = json_of(link(&test_alone.path, 1, &[&all[..], &save].concat()));

@@ -12,8 +12,8 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::CounterRng;
 use edgecut_tables::{TableOptions, read_tables};
 use programs::{
-    Folder, Scratch, TRAIN, assert_close, assert_same, error_of, json_of, number_of, predict, predicted, run, scratch,
-    stderr, train_or_evaluate, trained, unplace, written_by,
+    Folder, Scratch, TRAIN, assert_close, assert_error, assert_same, json_of, number_of, predict, predicted, run,
+    scratch, stderr, train_or_evaluate, trained, unplace, written_by,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -186,8 +186,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         (&["--node-embeddings", "item=4", "--node-embeddings", "item"], "names node type item twice"),
         (&["--node-embeddings", "item=0"], "write TYPE=DIM"),
     ] {
-        let error = error_of(&start("node", &shop.path("changed"), flags));
-        assert!(error.contains(what), "{flags:?}: {error}");
+        assert_error(&start("node", &shop.path("changed"), flags), &[what]);
     }
     // Rows of new users are random by the seed, and a start without any effect is refused.
     let [one, again, other] = ["1", "1", "2"].map(|seed| {
@@ -197,8 +196,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
     assert!(one == again && one[&user(10)] == other[&user(10)], "known users have their rows");
     assert!(one[&user(NUM_USERS)] != other[&user(NUM_USERS)], "new users have rows by the seed");
     let flags = ["--init-from", text, "--new-embeddings", "mean", "--node-embeddings", "user=4"];
-    let error = error_of(&start("node", &shop.path("changed"), &flags));
-    assert!(error.contains("no embeddings of the saved model fit this model"), "{error}");
+    assert_error(&start("node", &shop.path("changed"), &flags), &["no embeddings of the saved model fit this model"]);
     // A run that continues needs neither the model of its start nor the flags.
     let checkpoints = shop.path("checkpoints").to_str().expect("UTF-8").to_owned();
     let stored = ["--checkpoint-dir", &checkpoints];
@@ -209,8 +207,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
     }
     let flags = ["--output", "table", "--new-embeddings", "zero"];
-    let error = error_of(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags));
-    assert!(error.contains("--new-embeddings applies to"), "{error}");
+    assert_error(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags), &["--new-embeddings applies to"]);
 }
 
 #[test]
@@ -226,8 +223,7 @@ fn arrays_are_matched_by_row_number_and_with_another_number_of_nodes_only_if_ask
     let same = predict(&first.path, &model, &out, &logits);
     assert!(same.status.success() && !stderr(&same).contains("embeddings of"), "{}", stderr(&same));
     let out = folder.join("larger");
-    let error = error_of(&predict(&second.path, &model, &out, &logits[..2]));
-    assert!(error.contains("is for 300 nodes") && error.contains("--new-embeddings mean"), "{error}");
+    assert_error(&predict(&second.path, &model, &out, &logits[..2]), &["is for 300 nodes", "--new-embeddings mean"]);
     let output = predict(&second.path, &model, &out, &[&logits[..], &["--new-embeddings", "zero"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let line = "matched by row number: 300 nodes known, 20 new (start: zero), 0 saved rows gone";
@@ -259,8 +255,7 @@ fn rows_of_tables_are_not_given_to_row_numbers_of_arrays() {
         ] {
             let name = model.to_str().expect("UTF-8");
             for output in [predict(parts, model, &out, &users), start("link", parts, &["--load-model", name])] {
-                let error = error_of(&output);
-                assert!(error.contains(&why), "{error}");
+                assert_error(&output, &[&why]);
             }
             let output = start("link", parts, &[&few[..], &["--init-from", name]].concat());
             assert!(output.status.success() && !stderr(&output).contains("matched by"), "{}", stderr(&output));

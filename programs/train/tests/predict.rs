@@ -9,8 +9,9 @@ use edgecut_testing::python_has;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
-    Parts, Scratch, TRAIN, assert_close, assert_same, error_of, fake_parts, json_of, link_parts, parts, predict,
-    predicted, program, run, scratch, stderr, succeeded, train_or_evaluate, trained, typed_parts, unplace,
+    Parts, Scratch, TRAIN, assert_close, assert_error, assert_refused, assert_same, error_of, fake_parts, json_of,
+    link_parts, parts, predict, predicted, program, run, scratch, stderr, succeeded, train_or_evaluate, trained,
+    typed_parts, unplace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -200,8 +201,7 @@ fn embeddings_of_typed_graphs_and_of_models_for_links_are_exact() {
     assert_eq!(shape, [400, 16]);
     predicted(&link_parts(1).path, &model, &out, &["--output", "embedding"]);
     assert_close(&numbers(&out).1, &expected, "links");
-    let error = error_of(&predict(&links.path, &model, &out, &["--overwrite"]));
-    assert!(error.contains("use --output embedding"), "{error}");
+    assert_error(&predict(&links.path, &model, &out, &["--overwrite"]), &["use --output embedding"]);
 }
 
 #[test]
@@ -239,8 +239,7 @@ fn wrong_requests_are_refused_with_one_error() {
     }
     // A graph with other features.
     let other = parts(2, 1);
-    let error = error_of(&predict(&other.path, &model, &out, &[]));
-    assert!(error.contains("the model was trained for another graph"), "{error}");
+    assert_error(&predict(&other.path, &model, &out, &[]), &["the model was trained for another graph"]);
     // Predictions of an earlier run are kept.
     predicted(&fake_graph.path, &model, &out, &[]);
     let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
@@ -267,15 +266,13 @@ fn predictions_of_an_earlier_run_stay_if_their_replacement_fails() {
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let absent = ["--num-nodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", &port];
-    let error = error_of(&predict(&fake_graph.path, &model, &out, &[&absent[..], &["--overwrite"]].concat()));
-    assert!(error.contains(&port), "{error}");
+    assert_error(&predict(&fake_graph.path, &model, &out, &[&absent[..], &["--overwrite"]].concat()), &[&port]);
     assert_eq!(names(), old);
     // The model does not fit the graph.
-    let error = error_of(&predict(&other.path, &model, &out, &["--overwrite"]));
-    assert!(error.contains("the model was trained for another graph"), "{error}");
+    assert_error(&predict(&other.path, &model, &out, &["--overwrite"]), &["the model was trained for another graph"]);
     assert_eq!(names(), old);
     assert_eq!(std::fs::read(&csv).expect("predictions"), content);
-    // Other names than those of the earlier run.
+    // Other names than in the earlier run.
     predicted(&fake_graph.path, &model, &out, &["--overwrite"]);
     assert_eq!(names(), ["predictions.npy"]);
 }
@@ -409,8 +406,7 @@ fn layer_wise_evaluation_is_that_of_all_neighbors() {
     assert!(difference.abs() < 0.01, "{evaluated} after {trained}");
     assert!(!stderr(&output).contains("since the graph is small"), "{}", stderr(&output));
     let output = run(programs::train("node", &two.path).args(["--eval", "layer-wise", "--eval-num-neighbors", "5,3"]));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("--eval layer-wise reads all neighbors"), "{}", stderr(&output));
+    assert_refused(&output, 2, &["--eval layer-wise reads all neighbors"]);
 }
 
 /// A model predicts for a graph that it was not trained on, if the schema is the same.
@@ -510,8 +506,7 @@ fn a_model_predicts_from_the_times_and_weights_of_its_evaluation() {
         (&["--time-attr", "yesterday"], "expected edge_time or node_time"),
     ] {
         let output = predict(&two.path, &model, &folder.join("none"), flags);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(stderr(&output).contains(why), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[why]);
     }
 }
 
@@ -612,7 +607,6 @@ fn values_of_edges_that_a_model_cannot_read_are_refused_with_one_error() {
             "depend on the time of the seed",
         ),
     ] {
-        let error = error_of(&run(programs::node(&parts.path).args(flags)));
-        assert!(error.contains(why), "{flags:?}: {error}");
+        assert_error(&run(programs::node(&parts.path).args(flags)), &[why]);
     }
 }

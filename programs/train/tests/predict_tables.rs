@@ -555,7 +555,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     let output = succeeded(evaluate("node", "same", &items, &[]));
     assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
 
-    // The settings of the model are those of the file.
+    // The file gives the settings of the model.
     for (task, model, flags, what) in [
         ("node", &items, ["--model", "gat"], "--model gat: the model"),
         ("node", &items, ["--hidden-channels", "8"], "--hidden-channels 8: the model"),

@@ -7,9 +7,9 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    Folder, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of,
-    parts, program, random_graph, rank, run, send, start_training, stderr, succeeded, train, train_or_evaluate,
-    typed_parts, wait_until,
+    Folder, TRAIN, assert_error, assert_refused, assert_same, children_of, end, entry, error_of, fake_parts, json_of,
+    metrics_lines, node, number_of, parts, program, random_graph, rank, run, send, start_training, stderr, succeeded,
+    train, train_or_evaluate, typed_parts, wait_until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -263,8 +263,7 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.join("wrong"));
         let output = run(&mut command);
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_refused(&output, status, &[why]);
     }
 }
 
@@ -449,8 +448,7 @@ fn a_job_goes_on_when_nobody_reads_its_output() {
     command.args(["--num-epochs", "1"]).stdout(std::fs::File::create("/dev/full").expect("a full device"));
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(1));
-    let error = error_of(&output);
-    assert!(error.contains("print the result to standard output") && error.contains("space"), "{error}");
+    assert_error(&output, &["print the result to standard output", "space"]);
 }
 
 #[test]
@@ -484,8 +482,7 @@ fn a_rank_that_never_starts_is_named() {
     let parts = parts(2, 5);
     let mut command = rank(&parts.path, 0, 2, free_port());
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(&mut command));
-    assert!(error.contains("rank 1 has not joined"), "{error}");
+    assert_error(&run(&mut command), &["rank 1 has not joined"]);
 }
 
 #[test]
@@ -494,8 +491,7 @@ fn a_missing_master_is_named() {
     let port = free_port();
     let mut command = rank(&parts.path, 1, 2, port);
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(&mut command));
-    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    assert_error(&run(&mut command), &[&format!("127.0.0.1:{port}")]);
 }
 
 #[test]
@@ -506,8 +502,7 @@ fn ranks_of_different_partitionings_do_not_start() {
     let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
     let started = children.map(|mut command| command.spawn().expect("start train"));
     for child in started {
-        let error = error_of(&end(child));
-        assert!(error.contains("another partitioning"), "{error}");
+        assert_error(&end(child), &["another partitioning"]);
     }
 }
 
@@ -519,8 +514,7 @@ fn ranks_with_different_flags_do_not_start() {
     other.args(["--num-epochs", "77"]);
     let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| command.spawn().expect("start train"));
     for child in started {
-        let error = error_of(&end(child));
-        assert!(error.contains("--num-epochs is 77 on rank 1"), "{error}");
+        assert_error(&end(child), &["--num-epochs is 77 on rank 1"]);
     }
 }
 
@@ -560,8 +554,7 @@ fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
             command.args(flags).arg("--save-model").arg(&model).spawn().expect("start train")
         });
         for child in started {
-            let error = error_of(&end(child));
-            assert!(error.contains(features) && error.contains(why), "{error}");
+            assert_error(&end(child), &[features, why]);
         }
         assert!(!model.exists());
     }
@@ -572,8 +565,7 @@ fn a_port_in_use_is_named() {
     let parts = parts(2, 10);
     let holder = TcpListener::bind(("127.0.0.1", 0)).expect("hold a port");
     let port = holder.local_addr().expect("its address").port();
-    let error = error_of(&run(&mut rank(&parts.path, 0, 2, port)));
-    assert!(error.contains(&format!("127.0.0.1:{port}")) && error.contains("--master-port"), "{error}");
+    assert_error(&run(&mut rank(&parts.path, 0, 2, port)), &[&format!("127.0.0.1:{port}"), "--master-port"]);
 }
 
 #[test]
@@ -597,8 +589,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         let mut command = Command::new(TRAIN);
         command.args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags);
         let output = command.output().expect("run train");
-        assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[what]);
     }
 }
 
@@ -714,8 +705,7 @@ fn any_number_of_processes_trains_on_any_number_of_parts() {
         assert_eq!(stderr(&output).contains("2 parts are spread unevenly over 3 processes"), is_uneven);
     }
     let parts = parts(3, 12);
-    let error = error_of(&run(&mut node(parts.path.parent().expect("a folder"))));
-    assert!(error.contains("META.json is missing"), "{error}");
+    assert_error(&run(&mut node(parts.path.parent().expect("a folder"))), &["META.json is missing"]);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use crate::programs;
 
-use programs::{Folder, TRAIN, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded};
+use programs::{
+    Folder, TRAIN, assert_error, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -202,8 +204,7 @@ fn files_that_are_no_metrics_are_refused() {
         (file("other.json", "{\"a\":1}\n"), "other.json, line 1"),
         (folder.join("absent.jsonl"), "No such file"),
     ] {
-        let error = error_of(&report(&[&good, &path], &out));
-        assert!(error.contains(why), "{error}");
+        assert_error(&report(&[&good, &path], &out), &[why]);
         assert!(!out.exists());
     }
     let absent = folder.join("absent/report.html");

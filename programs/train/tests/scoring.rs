@@ -3,8 +3,8 @@
 use crate::programs;
 
 use programs::{
-    Folder, TRAIN, edge_parts, error_of, fake_parts, json_of, link_parts, metrics_lines, node, predicted, program, run,
-    stderr, succeeded, train, trained, unplace,
+    Folder, TRAIN, assert_error, assert_refused, edge_parts, fake_parts, json_of, link_parts, metrics_lines, node,
+    predicted, program, run, succeeded, train, trained, unplace,
 };
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -154,8 +154,7 @@ fn folds_have_all_metrics() {
         assert!(found["others"][0]["mean"].is_number(), "{found}");
     }
     let refused = run(command.args(["--protocol", "best-mean-epoch", "--calibrate"]));
-    let error = error_of(&refused);
-    assert!(error.contains("the test graphs of a fold take the place of validation graphs"), "{error}");
+    assert_error(&refused, &["the test graphs of a fold take the place of validation graphs"]);
 }
 
 /// Returns a command with the same words.
@@ -178,7 +177,6 @@ fn metrics_and_thresholds_that_make_no_sense_are_refused() {
         (&["--metrics", "macro-f1,accuracy"], 2, "give them by --metric macro-f1,accuracy"),
     ] {
         let output = run(node(&parts.path).args(flags));
-        assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, status, &[what]);
     }
 }

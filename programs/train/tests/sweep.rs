@@ -5,8 +5,8 @@ use crate::programs;
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{
-    Folder, Scratch, TRAIN, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr, succeeded,
-    written_by,
+    Folder, Scratch, TRAIN, assert_refused, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr,
+    succeeded, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn a_grid_is_trained_and_ranked() {
     // Two epochs at the lower rate learn next to nothing.
     assert!(runs[..2].iter().all(|run| run["flags"][0][1] == "0.02") && scores[0] > scores[3] + 0.1, "{runs:?}");
     assert!(stderr(&output).contains("run 4 of 4: --lr 0.0001 --model gcn: validation"), "{}", stderr(&output));
-    // The scores are those of the runs' metrics.
+    // The scores are in the runs' metrics.
     let number = runs[0]["number"].as_u64().expect("a number");
     let metrics = std::fs::read_to_string(out.join(format!("run-{number}.jsonl"))).expect("the metrics");
     let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
@@ -119,8 +119,7 @@ fn wrong_sweeps_are_refused() {
     let parts = fake_parts(1);
     let refused = |flags: &[&str], why: &str| {
         let output = sweep(flags, &parts.path, &[]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_refused(&output, 2, &[why]);
     };
     refused(&[], "--set");
     refused(&["--set", "lr"], "FLAG=VALUES");

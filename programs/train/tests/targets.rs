@@ -4,8 +4,8 @@ use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
 use programs::{
-    Folder, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted, program,
-    random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by,
+    Folder, assert_error, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted,
+    program, random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -162,8 +162,7 @@ fn checkpoints_are_those_of_a_loss() {
     let whole = run(node(&parts.path).args(["--loss", "huber", "--num-epochs", "6", "--json"]));
     assert_eq!(longer.stdout, whole.stdout);
     let other = with(&["--loss", "huber:delta=2", "--resume"]);
-    let error = error_of(&other);
-    assert!(error.contains("--loss is \"huber:delta=2\", but it is \"huber\""), "{error}");
+    assert_error(&other, &["--loss is \"huber:delta=2\", but it is \"huber\""]);
 }
 
 /// Writes graphs of 3 to 12 nodes on a line, without labels. The numbers to predict are a tenth of the number of nodes, and the

@@ -1,4 +1,4 @@
-//! Test that the counted traffic is that of the kernel. It needs root and network namespaces, and is skipped without
+//! Test that the counted traffic is what the kernel counts. It needs root and network namespaces, and is skipped without
 //! them.
 
 use crate::programs;

@@ -6,7 +6,8 @@ use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::free_port;
 use programs::{
-    Parts, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train, written_by,
+    Parts, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train,
+    written_by,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -110,8 +111,7 @@ fn processes_that_a_launcher_has_started_share_it_too() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
     for child in [start("1", &["--to-undirected"]), start("0", &[])] {
-        let error = error_of(&end(child));
-        assert!(error.contains("--to-undirected is true on rank 1, but false on rank 0"), "{error}");
+        assert_error(&end(child), &["--to-undirected is true on rank 1, but false on rank 0"]);
     }
 }
 
@@ -141,8 +141,7 @@ fn an_error_while_reading_is_said_once_and_ends_all() {
 #[test]
 fn a_temporary_folder_that_cannot_be_written_is_named() {
     let set = Set::new(&graph());
-    let error = error_of(&run(set.node(1, &[]).env("TMPDIR", "/nonexistent")));
-    assert!(error.contains("/nonexistent") && error.contains("TMPDIR"), "{error}");
+    assert_error(&run(set.node(1, &[]).env("TMPDIR", "/nonexistent")), &["/nonexistent", "TMPDIR"]);
 }
 
 /// Returns the process of a rank among the children of `parent`.
@@ -175,8 +174,7 @@ fn several_nodes_need_parts() {
     let refused = |command: &mut Command| {
         let output = run(command);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let error = error_of(&output);
-        assert!(error.contains("several nodes") && error.contains("partition-graph"), "{error}");
+        assert_error(&output, &["several nodes", "partition-graph"]);
     };
     refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "a secret of the tests"));
     refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "a secret of the tests"));
@@ -210,8 +208,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     let set = Set::new(&graph);
     let output = run(&mut set.node(1, &[]));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let error = error_of(&output);
-    assert!(error.contains("training nodes are test nodes") && error.contains("--overlap remove"), "{error}");
+    assert_error(&output, &["training nodes are test nodes", "--overlap remove"]);
     let output = succeed(set.node(2, &["--num-epochs", "1"]).args(["--overlap", "allow"]));
     assert_eq!(stderr(&output).matches("warning: allowed overlaps").count(), 1, "{}", stderr(&output));
 }

@@ -336,6 +336,19 @@ pub fn error_of(output: &Output) -> String {
     lines[0].to_owned()
 }
 
+/// Checks that a process has failed with exactly one error, which has these words.
+pub fn assert_error(output: &Output, words: &[&str]) {
+    let error = error_of(output);
+    assert!(words.iter().all(|word| error.contains(word)), "{error}, expected {words:?}");
+}
+
+/// Checks that a process has ended with this status, and that its standard error has these words.
+pub fn assert_refused(output: &Output, status: i32, words: &[&str]) {
+    let text = stderr(output);
+    let is_expected = output.status.code() == Some(status) && words.iter().all(|word| text.contains(word));
+    assert!(is_expected, "{text}, expected the status {status} and {words:?}");
+}
+
 /// Returns the direct children of a process.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
