@@ -54,7 +54,7 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 /// let layer = Dense::<Autodiff<NdArray>>::new(1, 1, &mut WeightInit::new(42), &device);
 /// let loss = layer.forward(Tensor::from_data([[5.0]], &device), Activation::Identity).sum();
 /// let gradients = GradientsParams::from_grads(loss.backward(), &layer);
-/// // The gradient of the weight, then that of the bias.
+/// // The gradient of the weight, then of the bias.
 /// assert_eq!(flatten_gradients(&layer, gradients), [5.0, 1.0]);
 /// ```
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {

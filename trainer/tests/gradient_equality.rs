@@ -206,7 +206,7 @@ fn ranks_together_step_like_one_on_several_types() {
     }
 }
 
-/// Gives all edges features, weights and times, and all nodes times between those of the edges.
+/// Gives all edges features, weights and times, and all nodes times between the times of the edges.
 fn add_values(dataset: &mut Dataset) {
     let mut numbers = support::Numbers(31);
     for edges in &mut dataset.edge_types {
@@ -254,8 +254,8 @@ fn kind_named(model: &str) -> ConvKind {
     ConvKind::from_flags(model, flags).expect("valid flags")
 }
 
-/// Steps of models that read values of edges are those of one rank and one part. Each case fails if the values that a
-/// neighbor's owner sends are those of other edges or nodes.
+/// Steps of models that read values of edges equal the steps of one rank and one part. Each case fails if the values that a
+/// neighbor's owner sends belong to other edges or nodes.
 #[test]
 fn ranks_together_step_like_one_over_values_of_edges() {
     let dir = tempfile::tempdir().expect("a temporary folder");

@@ -55,7 +55,7 @@ impl GraphDataLoader {
     }
 
     /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other
-    /// numbers of processes have trained. Its batches are those of this epoch only.
+    /// numbers of processes have trained. It has the batches of this epoch only.
     ///
     /// ```
     /// use edgecut_dist_loader::{EpochSegment, GraphDataLoader, GraphLoaderConfig};

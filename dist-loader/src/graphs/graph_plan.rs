@@ -75,7 +75,7 @@ impl EpochPlan {
     ) -> Self {
         let mut order = graphs.to_vec();
         if config.shuffle {
-            // 0x96a9 separates these random numbers from those of other users of the same seed.
+            // 0x96a9 separates these random numbers from other users of the same seed.
             CounterRng::new(combine(combine(0x96a9, config.seed), epoch)).shuffle(&mut order);
         }
         let cut = |order: &[u32], world_size: usize| match config.packing {

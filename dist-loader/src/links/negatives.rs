@@ -371,7 +371,7 @@ impl NegativeSampler {
 }
 
 impl Slot {
-    /// Returns the key of a draw. `keys` are those of the edges.
+    /// Returns the key of a draw. `keys` are the keys of the edges.
     fn key(&self, keys: &[u64], attempt: u64) -> u64 {
         combine(combine(keys[self.edge], self.k as u64), attempt)
     }

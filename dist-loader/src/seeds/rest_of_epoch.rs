@@ -145,7 +145,7 @@ impl SeedPartition {
         Self::agree(counts, world)
     }
 
-    /// Collects the counts of all processes, each of which knows those of some parts.
+    /// Collects the counts of all processes, each of which knows the counts of some parts.
     fn agree(mut counts: Vec<Vec<usize>>, world: &mut ProcessGroup) -> Result<Self, LoaderError> {
         let mut all: Vec<u64> = counts.iter().flatten().map(|&count| count as u64).collect();
         world.all_reduce(&mut all, ReduceOp::Max)?;

@@ -127,7 +127,7 @@ pub trait GnnKernels: Backend {
         linear: Linear,
     ) -> FloatTensor<Self>;
 
-    /// Computes the gradients of the inputs from the gradient of the output, `[rows, out]`; that of `x` only if
+    /// Computes the gradients of the inputs from the gradient of the output, `[rows, out]`; the gradient of `x` only if
     /// `wants_x`.
     fn linear_backward(
         saved: SavedLinear<Self>,

@@ -84,7 +84,7 @@ pub trait Task<B: AutodiffGnnBackend, M: AutodiffModule<B>> {
     /// Returns the embeddings that the model reads; empty if all nodes have features.
     fn embeddings(&self) -> &Embeddings;
 
-    /// Returns the embeddings that the model reads, for restoring those of the best epoch.
+    /// Returns the embeddings that the model reads, for restoring their values of the best epoch.
     fn embeddings_mut(&mut self) -> &mut Embeddings;
 
     /// Returns the sampler of the training batches, whose times and traffic are reported. `None` by default.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 const CONCURRENCY: usize = 2;
 /// The number of batches in memory: those in the making, one that waits, and one that the model reads.
 const BATCHES_HELD: usize = CONCURRENCY + 2;
-/// The memory of a batch over that of its arrays: replies of other processes, and memory that the allocator keeps.
+/// The memory of a batch over the memory of its arrays: replies of other processes, and memory that the allocator keeps.
 const OVERHEAD: f64 = 1.4;
 /// The largest number of nodes whose rows are computed at once.
 const MAX_BLOCK: usize = 1 << 16;
@@ -108,7 +108,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
             let of_type = Pass { model, number: pass, num_passes, node_type, schema: &schema, rows: &rows, config };
             next[node_type.index()] = Some(Arc::new(of_type.run(input, world, device)?));
         }
-        // All ranks have written their rows. Nobody reads those of the pass before any more.
+        // All ranks have written their rows. Nobody reads the rows of the pass before any more.
         world.barrier()?;
         rows = next;
     }

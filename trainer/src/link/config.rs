@@ -125,9 +125,9 @@ pub(crate) fn is_pair(text: &str) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkEvaluation {
-    /// This number of sampled destinations per edge, excluding those of known edges.
+    /// This number of sampled destinations per edge, excluding known edges.
     Sampled(usize),
-    /// All nodes of the destination's type, excluding those of known edges.
+    /// All nodes of the destination's type, excluding known edges.
     Filtered,
     /// The negatives that the dataset gives. Edge types without given negatives are not evaluated, unless none has any,
     /// which is an error.

@@ -267,7 +267,7 @@ mod tests {
         found
     }
 
-    /// The probabilities are those of the model in the documentation of `Popularity`, and their sum over all nodes is about
+    /// The probabilities follow the model in the documentation of `Popularity`, and their sum over all nodes is about
     /// the number of nodes in a batch.
     #[test]
     fn candidates_have_the_probability_to_be_in_the_batch() {

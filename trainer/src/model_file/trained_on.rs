@@ -243,7 +243,7 @@ impl TrainedOn {
     /// Reads the description from the bytes of a model file; `None` if the file has none. `path` is the file for errors.
     ///
     /// # Errors
-    /// [`ModelFileError::Format`] if the bytes are not those of a safetensors file, [`ModelFileError::Config`] if the
+    /// [`ModelFileError::Format`] if the bytes are no safetensors file, [`ModelFileError::Config`] if the
     /// description cannot be parsed.
     pub fn of_file(bytes: &[u8], path: &Path) -> Result<Option<Self>, ModelFileError> {
         let (_, header) = SafeTensors::read_metadata(bytes)
@@ -288,7 +288,7 @@ impl TrainedOn {
         None
     }
 
-    /// Returns true if the nodes of a type are not those of the training: they have other ids, or the same ids in another
+    /// Returns true if a type has other nodes than in the training: they have other ids, or the same ids in another
     /// order.
     pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
         self.is_true_of(meta, node_type, |trained, found| differ(&trained.ids, &found.ids))
@@ -388,7 +388,7 @@ fn differ(one: &Option<Fingerprint>, other: &Option<Fingerprint>) -> bool {
     one.is_some() && other.is_some() && one != other
 }
 
-/// Returns the types of the training with those of a graph, by name. The only types of two graphs belong together whatever
+/// Returns the types of the training with a graph's types, by name. The only types of two graphs belong together whatever
 /// their names are.
 fn pairs<'a>(
     trained: &'a BTreeMap<String, TypeIdentity>,

@@ -15,7 +15,7 @@ use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 
-/// The constant that separates the seed of the decoder's initial weights from that of the encoder ("edges" in ASCII).
+/// The constant that separates the seed of the decoder's initial weights from the encoder's ("edges" in ASCII).
 const DECODER: u64 = 0x6564_6765_7300_0000;
 
 /// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.

@@ -13,7 +13,7 @@ use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 
-/// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
+/// The constant that separates the seed of the decoder's initial weights from the encoder's ("decoder" in ASCII).
 const DECODER: u64 = 0x6465_636f_6465_7200;
 
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.

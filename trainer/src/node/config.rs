@@ -143,7 +143,7 @@ pub(crate) fn check_fit(
     config: &NodeTrainingConfig,
     model: &NetworkConfig,
 ) -> Result<(), TrainError> {
-    // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
+    // The saved model's own settings apply, not the flags. Residuals and normalization do not change the
     // shapes that are compared below.
     let training = TrainingConfig {
         hidden_channels: model.hidden_channels,

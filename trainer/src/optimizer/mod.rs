@@ -132,7 +132,7 @@ mod tests {
         assert!((weight - 1.5).abs() < 1e-5, "{weight}");
     }
 
-    /// Takes four steps from fixed values with fixed gradients. The expected values are those of torch 2.4.1.
+    /// Takes four steps from fixed values with fixed gradients. torch 2.4.1 gives the expected values.
     fn check(kind: (OptimizerKind, Option<f64>), weight_decay: f64, max_norm: Option<f64>, expected: [f32; 3]) {
         let device = Default::default();
         let mut layer = Dense::<Grad>::new(3, 1, &mut WeightInit::new(0), &device);
