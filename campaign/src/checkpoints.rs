@@ -155,7 +155,7 @@ impl Training {
         Ok(String::from_utf8_lossy(&text).contains("resuming after "))
     }
 
-    /// Compares the files with those of a training without interruptions.
+    /// Compares the files with the files of a training without interruptions.
     fn check(&self, whole: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
         let files = self.files()?;
         let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();

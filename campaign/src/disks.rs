@@ -164,7 +164,7 @@ impl Place {
                 // The kernel reads ahead, so the number of reads varies somewhat.
                 let after = moments.below((total as usize).div_ceil(2)) as u64;
                 disk.set(Some(DiskFault::Reads { after }));
-                // The second reason is that of mapped files.
+                // Mapped files give the second reason.
                 let outcome = self.fails(&paths, program, &["Input/output error", "because the disk failed"]);
                 Ok((format!("the disk fails after {after} of {total} reads"), outcome))
             }

@@ -49,7 +49,7 @@ impl Hosts {
     /// Returns a command that runs a program on a host.
     pub(crate) fn command(&self, host: usize, program: &Path) -> Command {
         let mut command = Command::new("ip");
-        // `ip` becomes the program, so that the id of the child is that of the program.
+        // `ip` becomes the program, so that the id of the child is the program's.
         command.args(["netns", "exec", &self.names[host]]).arg(program);
         command
     }

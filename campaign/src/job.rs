@@ -50,7 +50,7 @@ impl Site {
     }
 
     /// Starts a job that trains, validates, saves models and writes checkpoints, without an end. Continues from the
-    /// checkpoints of earlier jobs. `flags` are added to those of each process.
+    /// checkpoints of earlier jobs. `flags` are added to the flags of each process.
     pub(crate) fn start(&self, flags: &[&str]) -> anyhow::Result<Job> {
         let metrics = self.path("metrics.jsonl");
         let start = |rank: usize| {

@@ -117,14 +117,7 @@ fn start(dir: &Path, temporary: &Path) -> anyhow::Result<Vec<Running>> {
     ];
     for (name, words, place) in jobs {
         let mut command = Command::new(program("train")?);
-        command.args(words).args(place).args([
-            "--num-neighbors",
-            "4,4",
-            "--hidden-channels",
-            "16",
-            "--batch-size",
-            "64",
-        ]);
+        command.args(words).args(place).args("--num-neighbors 4,4 --hidden-channels 16 --batch-size 64".split(' '));
         command.args(["--num-epochs", "100000000", "--num-threads", "1", "--num-workers", "1"]);
         let own = dir.join(name.replace(' ', "-"));
         std::fs::create_dir(&own).context("make a folder")?;

@@ -1,7 +1,7 @@
 //! Times the loader alone: `loader PARTS_DIR [NUM_BATCHES]`. `python/benches/loader.py` times the same batches in Python.
 
 use edgecut_cluster::Cluster;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
@@ -17,14 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let graph = DistGraph::start(part, cluster, DistGraphConfig::default())?;
     let sampler = DistNeighborSampler::new(graph, SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec()))?;
     let config = LoaderConfig {
-        batch_size: 1024,
-        even_batches: false,
         shuffle: true,
-        seed: 0,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields { features: true, labels: true, original_ids: true, ..NodeFields::default() },
-        cache: None,
+        ..LoaderConfig::new(
+            1024,
+            NodeFields { features: true, labels: true, original_ids: true, ..NodeFields::default() },
+        )
     };
     let seeds = Seeds::Split(Split::Train);
     let loader = DistNeighborLoader::new(Arc::new(sampler), NodeTypeId(0), seeds, config, &mut world)?;

@@ -4,8 +4,8 @@ use crate::support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    CachedRows, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig,
-    LoaderConfig, LoaderError, MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
+    CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
+    MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
     CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, LookAhead, NodeFields, NumNeighbors,
@@ -28,16 +28,7 @@ fn sampler(graph: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
 }
 
 fn config(wanted: NodeFields, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
-    LoaderConfig {
-        batch_size: 12,
-        even_batches: false,
-        shuffle: true,
-        seed: 3,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted,
-        cache,
-    }
+    LoaderConfig { shuffle: true, seed: 3, cache, ..LoaderConfig::new(12, wanted) }
 }
 
 fn of_nodes(graph: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {

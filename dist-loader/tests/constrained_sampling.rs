@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, Labor, NodeFields, NumNeighbors, SampledEdgeAttributes,
     SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
@@ -14,7 +14,7 @@ use edgecut_partition::Method;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
-use support::{Numbers, graph, in_original_ids, on_ranks, write_parts};
+use support::{EVERYTHING, Numbers, assert_partition_independent, graph, merged, on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
 const NUM_SEEDS: u32 = 60;
@@ -67,7 +67,7 @@ fn timed_seeds() -> Vec<(u32, i64)> {
 }
 
 fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
+    merged(on_ranks(dir, world_size, config, |graph, world| {
         let (originals, times): (Vec<u32>, Vec<i64>) = timed_seeds().into_iter().unzip();
         let ids = graph.handle().block_on(graph.find_originals(NODES, &originals)).expect("all seeds exist");
         let of_case = |sampler_config: SamplerConfig| {
@@ -77,36 +77,13 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
                 // Shared neighborhoods need distinct seeds.
                 None => Seeds::Listed(ids[..50].to_vec()),
             };
-            let wanted = NodeFields {
-                labels: true,
-                times: true,
-                original_ids: true,
-                degrees: false,
-                in_weights: false,
-                features: true,
-            };
-            let config = LoaderConfig {
-                batch_size: 25,
-                even_batches: false,
-                shuffle: false,
-                seed: 3,
-                concurrency: 2,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted,
-                cache: None,
-            };
+            let wanted = NodeFields { times: true, degrees: false, in_weights: false, ..EVERYTHING };
+            let config = LoaderConfig { seed: 3, ..LoaderConfig::new(25, wanted) };
             let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
-            let batches = loader.epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));
-            batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>()
+            loader.epoch(1).map(|batch| batch.expect("a batch")).collect()
         };
-        cases().into_iter().map(of_case).collect::<Vec<_>>()
-    });
-    let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
-    for rank in per_rank {
-        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(batches));
-    }
-    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
-    merged
+        cases().into_iter().map(of_case).collect()
+    }))
 }
 
 /// Checks that every drawn neighbor is allowed, and that as many are drawn as possible.
@@ -225,27 +202,10 @@ fn check_groups(config: &SamplerConfig, nodes: &NodeBatch, num_seeds: usize) {
 fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| DistGraphConfig {
-        num_workers,
-        fetch_chunk_bytes: 200,
-        max_message_bytes: 1200,
-        ..DistGraphConfig::default()
-    };
-    let one = dir.path().join("one");
-    write_parts(&dataset, 1, Method::Random, &one);
-    let expected = batches(&one, 1, &small(1));
+    let expected = assert_partition_independent(&dataset, dir.path(), 1200, batches);
     for (config, batches) in cases().iter().zip(&expected) {
         for (b, batch) in batches.iter().enumerate() {
             check(&dataset, config, batch, b * 25);
-        }
-    }
-    for num_parts in 2..=5 {
-        let parts = dir.path().join(format!("{num_parts}"));
-        let method = if num_parts == 3 { Method::Random } else { Method::Metis { recursive: false } };
-        write_parts(&dataset, num_parts, method, &parts);
-        let found = batches(&parts, num_parts as usize, &small(2));
-        for (config, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
-            assert!(found == expected, "{num_parts} parts, {config:?}");
         }
     }
 }
@@ -264,16 +224,7 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
             DistNeighborSampler::new(graph, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
         let wanted = NodeFields::default();
         let seeds = Seeds::Split(Split::Train);
-        let config = LoaderConfig {
-            batch_size: 20,
-            even_batches: false,
-            shuffle: false,
-            seed: 3,
-            concurrency: 0,
-            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            wanted,
-            cache: None,
-        };
+        let config = LoaderConfig { seed: 3, concurrency: 0, ..LoaderConfig::new(20, wanted) };
         let loader = DistNeighborLoader::new(Arc::new(sampler), NODES, seeds, config, world).expect("a loader");
         let drawn: usize = loader
             .epoch(0)
@@ -302,16 +253,7 @@ fn what_the_graph_lacks_is_said() {
                 Err(error) => return error.to_string(),
             };
             let wanted = NodeFields::default();
-            let config = LoaderConfig {
-                batch_size: 5,
-                even_batches: false,
-                shuffle: false,
-                seed: 3,
-                concurrency: 0,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted,
-                cache: None,
-            };
+            let config = LoaderConfig { seed: 3, concurrency: 0, ..LoaderConfig::new(5, wanted) };
             let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(vec![1]), config, world);
             loader.err().expect("an error").to_string()
         })

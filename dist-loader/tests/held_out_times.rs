@@ -3,8 +3,8 @@
 use crate::support;
 
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
-    NegativeDistribution, NegativeSampling, Negatives,
+    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
+    NegativeSampling, Negatives,
 };
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
@@ -61,16 +61,8 @@ fn loader(
     let temporal = Temporal { attr, strategy: TemporalStrategy::Uniform };
     let config = SamplerConfig::new(vec![Fanout::All, Fanout::Count(5)]).with_times(Some(temporal));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
-    let config = LoaderConfig {
-        batch_size: 8,
-        even_batches: false,
-        shuffle: false,
-        seed: 8,
-        concurrency: 2,
-        wanted: NodeFields { original_ids: true, ..NodeFields::default() },
-        cache: None,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-    };
+    let config =
+        LoaderConfig { seed: 8, ..LoaderConfig::new(8, NodeFields { original_ids: true, ..NodeFields::default() }) };
     let negatives = NegativeSampling {
         num: 3,
         distribution: NegativeDistribution::Uniform,

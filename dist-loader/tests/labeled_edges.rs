@@ -5,8 +5,7 @@ use crate::support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LabeledEdgeBatch,
-    LoaderConfig, LoaderError, SeedEdge,
+    DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LabeledEdgeBatch, LoaderConfig, LoaderError, SeedEdge,
 };
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, Fanout, NodeFields, SamplerConfig, Temporal,
@@ -18,7 +17,7 @@ use edgecut_partition::Method;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use support::{UNEQUAL, on_ranks, write_parts};
+use support::{assert_partition_independent, in_original_ids, merged, on_ranks, parts_of, write_parts};
 
 /// The edge type `e0` from v0 to v1. The dataset has its reverse as type 6.
 const EDGES: EdgeTypeId = EdgeTypeId(0);
@@ -109,14 +108,8 @@ fn loader(
         .with_edge_attributes(EdgeFields { times: true, ..EdgeFields::default() });
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let config = LoaderConfig {
-        batch_size: BATCH_SIZE,
-        even_batches: false,
-        shuffle: false,
         seed: 8,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields { original_ids: true, ..NodeFields::default() },
-        cache: None,
+        ..LoaderConfig::new(BATCH_SIZE, NodeFields { original_ids: true, ..NodeFields::default() })
     };
     let attributes = EdgeFields { times: true, weights: true, features: true, labels: true };
     let edges =
@@ -124,30 +117,16 @@ fn loader(
     DistEdgeNeighborLoader::new(sampler, seeds, config, edges, world)
 }
 
-fn in_original_ids(mut batch: LabeledEdgeBatch) -> LabeledEdgeBatch {
-    for nodes in &mut batch.graph.nodes {
-        nodes.input_nodes.clone_from(&nodes.original_ids);
-    }
-    batch
-}
-
 /// Returns all batches of all cases with listed seeds, in order and in original ids.
 fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<LabeledEdgeBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
-        let of_case = |case: Case| {
+    merged(on_ranks(dir, world_size, config, |graph, world| {
+        let mut of_case = |case: Case| {
             let seeds = EdgeSeeds::Listed(to_global(&graph, listed(dataset)));
             let batches = loader(&graph, case, seeds, world).expect("a valid loader").epoch(2);
-            batches.map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
+            batches.map(|batch| batch.expect("a batch")).collect()
         };
-        CASES.map(of_case)
-    });
-    let mut merged: Vec<Vec<LabeledEdgeBatch>> = vec![Vec::new(); CASES.len()];
-    for rank in per_rank {
-        let full = |batches: Vec<LabeledEdgeBatch>| batches.into_iter().filter(|batch| batch.graph.num_seeds > 0);
-        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(full(batches)));
-    }
-    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.graph.key.batch));
-    merged
+        CASES.map(&mut of_case).to_vec()
+    }))
 }
 
 /// Checks the edges of a batch, whose features are their numbers, against the dataset, and returns the numbers.
@@ -206,8 +185,7 @@ fn num_messages(batches: &[LabeledEdgeBatch]) -> usize {
 #[test]
 fn disjoint_neighborhoods_have_the_other_edges_of_the_batch() {
     let dataset = dataset(true);
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 2, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 2);
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         [true, false].map(|excludes| {
             let case = Case { disjoint: true, excludes, ..PLAIN };
@@ -234,15 +212,9 @@ fn batches_of_labeled_edges_do_not_depend_on_the_partitioning() {
     for has_classes in [true, false] {
         let dataset = dataset(has_classes);
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let small = |num_workers| DistGraphConfig {
-            num_workers,
-            fetch_chunk_bytes: 200,
-            max_message_bytes: 2400,
-            ..DistGraphConfig::default()
-        };
-        let one = dir.path().join("one");
-        write_parts(&dataset, 1, Method::Random, &one);
-        let expected = batches(&dataset, &one, 1, &small(1));
+        let expected = assert_partition_independent(&dataset, dir.path(), 2400, |parts, ranks, config| {
+            batches(&dataset, parts, ranks, config)
+        });
         for (case, batches) in CASES.iter().zip(&expected) {
             assert_eq!(batches.len(), listed(&dataset).len().div_ceil(BATCH_SIZE));
             let numbers: Vec<usize> = batches.iter().flat_map(|batch| check_edges(&dataset, batch)).collect();
@@ -252,20 +224,6 @@ fn batches_of_labeled_edges_do_not_depend_on_the_partitioning() {
             if case.temporal {
                 batches.iter().for_each(|batch| check_times(&dataset, batch));
             }
-        }
-        for num_parts in 2..=5 {
-            let parts = dir.path().join(format!("{num_parts}"));
-            let method = if num_parts == 4 { Method::Random } else { Method::Metis { recursive: false } };
-            write_parts(&dataset, num_parts, method, &parts);
-            let found = batches(&dataset, &parts, num_parts as usize, &small(2));
-            for (case, (found, expected)) in CASES.iter().zip(found.iter().zip(&expected)) {
-                assert!(found == expected, "{num_parts} parts, {case:?}");
-            }
-        }
-        for (num_parts, world_size) in UNEQUAL {
-            let parts = dir.path().join(format!("{num_parts}"));
-            let found = batches(&dataset, &parts, world_size, &small(1));
-            assert!(found == expected, "{num_parts} parts on {world_size} ranks");
         }
     }
 }
@@ -314,8 +272,7 @@ fn every_labeled_edge_of_a_split_is_a_seed_once_over_all_ranks() {
 #[test]
 fn other_numbers_of_processes_take_the_rest_of_an_epoch() {
     let dataset = dataset(true);
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 3, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 3);
     let config = DistGraphConfig::default();
     let steps = 2;
     let seeds = || EdgeSeeds::Labeled(Split::Train, EDGES);
@@ -341,8 +298,7 @@ fn other_numbers_of_processes_take_the_rest_of_an_epoch() {
 #[test]
 fn seeds_that_are_not_edges_of_the_type_are_refused() {
     let dataset = dataset(true);
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 1);
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let held_out = EdgeSeeds::Split(Split::Test, vec![EDGES]);
         let other_type = EdgeSeeds::Labeled(Split::Train, EdgeTypeId(1));

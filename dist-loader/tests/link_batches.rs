@@ -4,8 +4,8 @@
 use crate::support;
 
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig,
-    LoaderError, NegativeDistribution, NegativeSampling, Negatives, SeedEdge, SharedCandidates, SharedNegatives,
+    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
+    NegativeSampling, Negatives, SeedEdge, SharedCandidates, SharedNegatives,
 };
 use edgecut_dist_sampler::{
     DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy,
@@ -17,7 +17,7 @@ use edgecut_partition::Method;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use support::{UNEQUAL, on_ranks, write_parts};
+use support::{assert_partition_independent, in_original_ids, merged, on_ranks, parts_of, write_parts};
 
 /// The edge types `e0` from v0 to v1 and `e1` from v1 to v0. The dataset also has their reverses.
 const TYPES: [EdgeTypeId; 2] = [EdgeTypeId(0), EdgeTypeId(1)];
@@ -128,46 +128,22 @@ fn batching_loader(
         .with_times(case.temporal.then_some(temporal));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
     let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-    let concurrency = 2;
-    let config = LoaderConfig {
-        batch_size,
-        even_batches: false,
-        shuffle,
-        seed: 8,
-        concurrency,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted,
-        cache: None,
-    };
+    let config = LoaderConfig { shuffle, seed: 8, ..LoaderConfig::new(batch_size, wanted) };
     let has_weights = graph.part().meta().edge_types.iter().all(|edges| edges.has_weights);
     let weights = has_weights && matches!(seeds, EdgeSeeds::Split(Split::Train, _));
     let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }
 
-fn in_original_ids(mut batch: LinkBatch) -> LinkBatch {
-    for nodes in &mut batch.graph.nodes {
-        nodes.input_nodes.clone_from(&nodes.original_ids);
-    }
-    batch
-}
-
 fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<LinkBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
+    merged(on_ranks(dir, world_size, config, |graph, world| {
         let of_case = |case: Case| {
             let seeds = EdgeSeeds::Listed(to_global(&graph, seeds(dataset)));
             let batches = loader(&graph, world, case, seeds).expect("a valid loader").epoch(2);
-            batches.map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
+            batches.map(|batch| batch.expect("a batch")).collect()
         };
-        cases().into_iter().map(of_case).collect::<Vec<_>>()
-    });
-    let mut merged: Vec<Vec<LinkBatch>> = cases().iter().map(|_| Vec::new()).collect();
-    for rank in per_rank {
-        let full = |batches: Vec<LinkBatch>| batches.into_iter().filter(|batch| batch.graph.num_seeds > 0);
-        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(full(batches)));
-    }
-    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.graph.key.batch));
-    merged
+        cases().into_iter().map(of_case).collect()
+    }))
 }
 
 type Pairs = HashSet<(u32, u32)>;
@@ -258,33 +234,13 @@ fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group:
 fn batches_do_not_depend_on_the_partitioning() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| DistGraphConfig {
-        num_workers,
-        fetch_chunk_bytes: 200,
-        max_message_bytes: 2400,
-        ..DistGraphConfig::default()
-    };
-    let one = dir.path().join("one");
-    write_parts(&dataset, 1, Method::Random, &one);
-    let expected = batches(&dataset, &one, 1, &small(1));
+    let expected = assert_partition_independent(&dataset, dir.path(), 2400, |parts, ranks, config| {
+        batches(&dataset, parts, ranks, config)
+    });
     let all = seeds(&dataset);
     for (case, batches) in cases().into_iter().zip(&expected) {
         assert_eq!(batches.len(), all.len().div_ceil(BATCH_SIZE));
         batches.iter().zip(all.chunks(BATCH_SIZE)).for_each(|(batch, seeds)| check(&dataset, case, batch, seeds));
-    }
-    for num_parts in 2..=5 {
-        let parts = dir.path().join(format!("{num_parts}"));
-        let method = if num_parts == 4 { Method::Random } else { Method::Metis { recursive: false } };
-        write_parts(&dataset, num_parts, method, &parts);
-        let found = batches(&dataset, &parts, num_parts as usize, &small(2));
-        for (case, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
-            assert!(found == expected, "{num_parts} parts, {case:?}");
-        }
-    }
-    for (num_parts, world_size) in UNEQUAL {
-        let parts = dir.path().join(format!("{num_parts}"));
-        let found = batches(&dataset, &parts, world_size, &small(1));
-        assert!(found == expected, "{num_parts} parts on {world_size} ranks");
     }
 }
 
@@ -563,8 +519,7 @@ fn edges_without_enough_negatives_are_left_out_and_counted() {
 #[test]
 fn a_listed_pair_is_not_its_own_negative() {
     let dataset = graph_with_heavy_sources();
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 1);
     let negatives = NegativeSampling { num: 28, ..cases()[0].negatives };
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         // The graph has one edge from node 2, to node 3.

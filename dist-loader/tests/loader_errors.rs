@@ -3,7 +3,7 @@
 use crate::support;
 
 use edgecut_cluster::{Cluster, Failure};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{NodeTypeId, Split};
 use edgecut_partition::Method;
@@ -26,16 +26,7 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
     let mut world = cluster.world().expect("the world group");
     let sampler = DistNeighborSampler::new(graph, SamplerConfig::new(vec![Fanout::Count(3)])).expect("a sampler");
     let wanted = NodeFields::default();
-    let config = LoaderConfig {
-        batch_size: 8,
-        even_batches: false,
-        shuffle: false,
-        seed: 1,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted,
-        cache: None,
-    };
+    let config = LoaderConfig { seed: 1, ..LoaderConfig::new(8, wanted) };
     let seeds = Seeds::Split(Split::Train);
     let loader =
         DistNeighborLoader::new(Arc::new(sampler), NodeTypeId(0), seeds, config, &mut world).expect("a loader");

@@ -2,19 +2,17 @@
 
 use crate::support;
 
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, Labor, NodeFields, SamplerConfig};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, Labor, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
-use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
+use support::{EVERYTHING, assert_partition_independent, merged, on_ranks};
 
 const NODES: NodeTypeId = NodeTypeId(0);
-const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 
 /// The settings of one sampler and loader.
 #[derive(Clone, Debug)]
@@ -69,60 +67,32 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig, num_nodes: u
                 SamplerConfig::new(case.num_neighbors).with_replacement(case.replace).with_labor(case.labor);
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
-                batch_size: case.batch_size,
-                even_batches: false,
-                shuffle: false,
                 seed: 7,
                 // A batch is the same whether it is made ahead or on request.
                 concurrency: world_size % 4,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted: EVERYTHING,
-                cache: None,
+                ..LoaderConfig::new(case.batch_size, EVERYTHING)
             };
             let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(ids.clone()), config, world)
                 .expect("a valid loader");
-            let batches = loader.epoch(4).map(|batch| in_original_ids(batch.expect("a batch")));
-            all.push(batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>());
+            all.push(loader.epoch(4).map(|batch| batch.expect("a batch")).collect());
         }
         (all, graph.traffic().count().requests)
     });
-    let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
     let requests = per_rank.iter().map(|(_, requests)| requests).sum();
-    for (rank, _) in per_rank {
-        for (merged, batches) in merged.iter_mut().zip(rank) {
-            merged.extend(batches);
-        }
-    }
-    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
-    (merged, requests)
+    (merged(per_rank.into_iter().map(|(batches, _)| batches).collect()), requests)
 }
 
 fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let one = dir.path().join("one");
-    write_parts(dataset, 1, Method::Random, &one);
-    let (expected, _) = batches(&one, 1, &small_limits(1), num_nodes);
+    let expected = assert_partition_independent(dataset, dir.path(), 800, |parts, ranks, config| {
+        batches(parts, ranks, config, num_nodes).0
+    });
     check_against_dataset(dataset, &expected);
-    for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
-        let parts = dir.path().join(format!("{num_parts}-{method:?}"));
-        write_parts(dataset, num_parts, method, &parts);
-        let (found, _) = batches(&parts, num_parts as usize, &small_limits(2), num_nodes);
-        for (case, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
-            assert_eq!(found.len(), expected.len(), "{num_parts} parts by {method:?}, {case:?}");
-            for (found, expected) in found.iter().zip(expected) {
-                assert_eq!(found, expected, "{num_parts} parts by {method:?}, {case:?}");
-            }
-        }
-    }
     // Several ranks per part, and one part on several ranks.
     let two = dir.path().join(format!("2-{:?}", Method::Random));
     assert_eq!(batches(&two, 4, &small_limits(1), num_nodes).0, expected, "2 parts on 4 ranks");
     assert_eq!(batches(&one, 3, &small_limits(1), num_nodes).0, expected, "1 part on 3 ranks");
-    for (num_parts, world_size) in UNEQUAL {
-        let parts = dir.path().join(format!("{num_parts}-{:?}", Method::Random));
-        let (found, _) = batches(&parts, world_size, &small_limits(1), num_nodes);
-        assert_eq!(found, expected, "{num_parts} parts on {world_size} ranks");
-    }
     // The limit of a message changes the number of requests, not the result. The additional requests are hops in
     // halves.
     let wide = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 790, ..DistGraphConfig::default() };

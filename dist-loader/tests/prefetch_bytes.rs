@@ -11,20 +11,18 @@ use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fano
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
-use edgecut_partition::Method;
 use std::sync::Arc;
-use support::{on_ranks, write_parts};
+use support::{on_ranks, parts_of};
 
 fn config(prefetch_bytes: usize, concurrency: usize) -> LoaderConfig {
+    let wanted = NodeFields { features: true, labels: true, ..NodeFields::default() };
     LoaderConfig {
-        batch_size: 16,
         even_batches: true,
         shuffle: true,
         seed: 2,
         concurrency,
         prefetch_bytes,
-        wanted: NodeFields { features: true, labels: true, ..NodeFields::default() },
-        cache: None,
+        ..LoaderConfig::new(16, wanted)
     }
 }
 
@@ -40,8 +38,7 @@ const BOUNDS: [usize; 4] = [0, 1, 60_000, DEFAULT_PREFETCH_BYTES];
 fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
     let options = FakeOptions { avg_num_nodes: 400, avg_degree: 8.0, num_channels: 16, ..FakeOptions::default() };
     let dataset = fake(&options).expect("a valid graph");
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 2, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 2);
     on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let mut expected: Option<(Vec<MiniBatch>, Vec<LinkBatch>)> = None;
         // The first case makes each batch on request.
@@ -79,8 +76,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
 fn the_bytes_that_wait_keep_to_the_bound() {
     let options = FakeOptions { avg_num_nodes: 600, avg_degree: 8.0, num_channels: 64, ..FakeOptions::default() };
     let dataset = fake(&options).expect("a valid graph");
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 1);
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let mut run = |prefetch_bytes: usize| {
             let config = LoaderConfig { shuffle: false, ..config(prefetch_bytes, 8) };
@@ -130,8 +126,7 @@ fn graphs_keep_to_the_bound_too() {
 #[test]
 fn the_bytes_of_a_batch_are_those_of_its_arrays() {
     let dataset = fake(&FakeOptions { num_channels: 16, ..FakeOptions::default() }).expect("a valid graph");
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 1);
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let loader = DistNeighborLoader::new(
             sampler(&graph),

@@ -4,13 +4,12 @@ use crate::support;
 
 use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener, with_causes};
 use edgecut_dist_loader::{
-    DEFAULT_PREFETCH_BYTES, DistEdgeNeighborLoader, DistLinkNeighborLoader, DistNeighborLoader, EdgeConfig, EdgeSeeds,
-    Exclude, LabeledEdgeBatch, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling,
-    Seeds,
+    DistEdgeNeighborLoader, DistLinkNeighborLoader, DistNeighborLoader, EdgeConfig, EdgeSeeds, Exclude,
+    LabeledEdgeBatch, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
 };
 use edgecut_dist_sampler::{
-    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, Labor, NodeFields, NumNeighbors,
-    SamplerConfig, ServerList,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, EdgeFields, Labor, NumNeighbors, SamplerConfig,
+    ServerList,
 };
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{DiskPartId, EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, Split};
@@ -20,10 +19,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{graph, in_original_ids, on_ranks, write_parts};
+use support::{EVERYTHING, graph, in_original_ids, on_ranks, write_parts};
 
-const EVERYTHING: NodeFields =
-    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Servers in this process that hold the parts in a folder.
@@ -81,16 +78,7 @@ impl Servers {
 }
 
 fn config() -> LoaderConfig {
-    LoaderConfig {
-        batch_size: 12,
-        even_batches: true,
-        shuffle: true,
-        seed: 3,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: EVERYTHING,
-        cache: None,
-    }
+    LoaderConfig { even_batches: true, shuffle: true, seed: 3, ..LoaderConfig::new(12, EVERYTHING) }
 }
 
 fn loader(graph: &Arc<DistGraph>, seeds: Seeds, labor: Option<Labor>, world: &mut ProcessGroup) -> DistNeighborLoader {

@@ -3,7 +3,7 @@
 use crate::support;
 
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NodeFields, NumNeighbors, SamplerConfig,
 };
@@ -29,16 +29,7 @@ fn presample() -> Option<HotnessRule> {
 fn counted(graph: &Arc<DistGraph>, world: &mut ProcessGroup) -> Hotness {
     let sampler = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler).expect("a sampler"));
-    let config = LoaderConfig {
-        batch_size: BATCH_SIZE,
-        even_batches: false,
-        shuffle: true,
-        seed: 3,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields::default(),
-        cache: None,
-    };
+    let config = LoaderConfig { shuffle: true, seed: 3, ..LoaderConfig::new(BATCH_SIZE, NodeFields::default()) };
     let loader = DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Owned, config, world).expect("a loader");
     loader.hotness(0, loader.num_batches()).expect("an epoch")
 }

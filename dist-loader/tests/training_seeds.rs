@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
@@ -25,16 +25,7 @@ fn epoch(
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
         let wanted = NodeFields { original_ids: true, ..NodeFields::default() };
-        let config = LoaderConfig {
-            batch_size,
-            even_batches,
-            shuffle: true,
-            seed: 5,
-            concurrency: 2,
-            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            wanted,
-            cache: None,
-        };
+        let config = LoaderConfig { even_batches, shuffle: true, seed: 5, ..LoaderConfig::new(batch_size, wanted) };
         let loader =
             DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, world).expect("a valid loader");
         let seeds = loader.epoch(epoch).map(|batch| {
@@ -113,16 +104,8 @@ fn an_unlucky_request_is_one_clear_error() {
         let config = SamplerConfig::new(vec![Fanout::All]);
         let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
         let mut failing = |seeds: Vec<u32>| -> String {
-            let config = LoaderConfig {
-                batch_size: 4,
-                even_batches: true,
-                shuffle: false,
-                seed: 0,
-                concurrency: 1,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted: NodeFields::default(),
-                cache: None,
-            };
+            let config =
+                LoaderConfig { even_batches: true, concurrency: 1, ..LoaderConfig::new(4, NodeFields::default()) };
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NODES, Seeds::Listed(seeds), config, world).expect("a loader");
             let mut batches = loader.epoch(0).filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_seeds > 0));

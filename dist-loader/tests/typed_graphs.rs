@@ -2,14 +2,14 @@
 
 use crate::support;
 
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Labor, NodeFields, NumNeighbors, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId, TargetKind, Targets};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
-use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
+use support::{EVERYTHING, assert_partition_independent, merged, on_ranks, write_parts};
 
 /// The node type with labels.
 const V0: NodeTypeId = NodeTypeId(0);
@@ -33,7 +33,7 @@ fn graph() -> Dataset {
 
 /// Returns all batches of all cases, in original ids.
 fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
-    let per_rank = on_ranks(dir, world_size, config, |graph, world| {
+    merged(on_ranks(dir, world_size, config, |graph, world| {
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
         let ids = graph.handle().block_on(graph.find_originals(V0, &seeds)).expect("all seeds exist");
         let of_case = |&(text, _): &(&str, _)| {
@@ -41,39 +41,12 @@ fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<M
             let labor = (text == CASES[CASES.len() - 1].0).then(Labor::default);
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs")).with_labor(labor);
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a valid sampler"));
-            let wanted = NodeFields {
-                labels: true,
-                times: false,
-                original_ids: true,
-                degrees: true,
-                in_weights: true,
-                features: true,
-            };
-            let batch_size = BATCH_SIZE;
-            let concurrency = 2;
-            let config = LoaderConfig {
-                batch_size,
-                even_batches: false,
-                shuffle: false,
-                seed: 3,
-                concurrency,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted,
-                cache: None,
-            };
+            let config = LoaderConfig { seed: 3, ..LoaderConfig::new(BATCH_SIZE, EVERYTHING) };
             let loader = DistNeighborLoader::new(sampler, V0, Seeds::Listed(ids.clone()), config, world);
-            let batches =
-                loader.expect("a valid loader").epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));
-            batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>()
+            loader.expect("a valid loader").epoch(1).map(|batch| batch.expect("a batch")).collect()
         };
-        CASES.iter().map(of_case).collect::<Vec<_>>()
-    });
-    let mut merged: Vec<Vec<MiniBatch>> = CASES.iter().map(|_| Vec::new()).collect();
-    for rank in per_rank {
-        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(batches));
-    }
-    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
-    merged
+        CASES.iter().map(of_case).collect()
+    }))
 }
 
 /// Checks that every drawn edge is an edge of its type, in the order of the edge list, that counts match the fan-outs
@@ -135,30 +108,10 @@ fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 
 fn batches_do_not_depend_on_the_partitioning() {
     let dataset = graph();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| DistGraphConfig {
-        num_workers,
-        fetch_chunk_bytes: 200,
-        max_message_bytes: 800,
-        ..DistGraphConfig::default()
-    };
-    let one = dir.path().join("one");
-    write_parts(&dataset, 1, Method::Random, &one);
-    let expected = batches(&one, 1, &small(1));
+    let expected = assert_partition_independent(&dataset, dir.path(), 800, batches);
     for ((_, fanouts), batches) in CASES.iter().zip(&expected) {
         assert_eq!(batches.len(), (NUM_SEEDS as usize).div_ceil(BATCH_SIZE));
         batches.iter().for_each(|batch| check_against_dataset(&dataset, batch, fanouts));
-    }
-    for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
-        let parts = dir.path().join(format!("{num_parts}-{method:?}"));
-        write_parts(&dataset, num_parts, method, &parts);
-        let found = batches(&parts, num_parts as usize, &small(2));
-        for ((text, _), (found, expected)) in CASES.iter().zip(found.iter().zip(&expected)) {
-            assert!(found == expected, "{num_parts} parts by {method:?}, {text}");
-        }
-    }
-    for (num_parts, world_size) in UNEQUAL {
-        let parts = dir.path().join(format!("{num_parts}-{:?}", Method::Random));
-        assert!(batches(&parts, world_size, &small(1)) == expected, "{num_parts} parts on {world_size} ranks");
     }
 }
 
@@ -187,14 +140,7 @@ fn targets_are_those_of_the_seeds_with_any_partitioning() {
     let targets = dataset.node_types[0].targets.as_ref().expect("targets");
     on_ranks(&dir.path().join("3"), 3, &config, |graph, _| {
         let nodes = graph.handle().block_on(graph.find_originals(V0, &(3..80).collect::<Vec<_>>())).expect("all exist");
-        let wanted = NodeFields {
-            labels: true,
-            times: true,
-            original_ids: true,
-            degrees: true,
-            in_weights: true,
-            features: true,
-        };
+        let wanted = NodeFields { times: true, ..EVERYTHING };
         let fetched = graph.handle().block_on(graph.fetch(V0, nodes, wanted)).expect("attributes");
         assert_eq!(fetched.original_ids, (3..80).collect::<Vec<_>>());
         assert_eq!(fetched.times, (3..80).map(|id| id * 3).collect::<Vec<i64>>());

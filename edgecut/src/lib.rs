@@ -173,16 +173,8 @@
 //! let part = Arc::new(share_dataset(&cluster, || readers::fake(&options))?);
 //! let graph = DistGraph::start(part, cluster, DistGraphConfig::default())?;
 //! let sampler = DistNeighborSampler::new(graph, SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]))?;
-//! let config = LoaderConfig {
-//!     batch_size: 64,
-//!     even_batches: true,
-//!     shuffle: true,
-//!     seed: 0,
-//!     concurrency: 2,
-//!     prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-//!     wanted: NodeFields { features: true, labels: true, ..NodeFields::default() },
-//!     cache: None,
-//! };
+//! let wanted = NodeFields { features: true, labels: true, ..NodeFields::default() };
+//! let config = LoaderConfig { even_batches: true, shuffle: true, ..LoaderConfig::new(64, wanted) };
 //! let seeds = Seeds::Split(Split::Train);
 //! let loader = DistNeighborLoader::new(Arc::new(sampler), NodeTypeId(0), seeds, config, &mut world)?;
 //! for batch in loader.epoch(0) {

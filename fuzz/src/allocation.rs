@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// Runs `work`, and returns the most bytes that were allocated at a time beyond those of before.
+/// Runs `work`, and returns the most bytes that were allocated at a time beyond the bytes of before.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

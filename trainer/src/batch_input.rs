@@ -148,7 +148,7 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
     };
     loader.epoch_map_from(epoch, first_step, move |batch| {
         if let Some(what) = fault {
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         }
         TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device)
     })

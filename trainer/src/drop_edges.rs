@@ -2,7 +2,7 @@
 
 use edgecut_graph::rng::combine;
 
-/// Separates these random numbers from those of other users of the seed ("drop edge" in ASCII).
+/// Separates these random numbers from other users of the seed ("drop edge" in ASCII).
 const DROP_EDGE: u64 = 0x6472_6f70_6564_6765;
 
 /// Random removal of edges in training (Rong et al., "DropEdge: Towards deep graph convolutional networks on node

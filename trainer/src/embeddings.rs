@@ -373,7 +373,7 @@ impl Embeddings {
     fn check_effect(&self, saved: &SavedEmbeddings) -> Result<(), TrainError> {
         if self.is_empty() && saved.new_embeddings().is_some() {
             let what = "the model has no embeddings of nodes: leave out their start (`new_embeddings`)";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         }
         Ok(())
     }
@@ -427,8 +427,7 @@ impl Embeddings {
     fn load_tables(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
         for (table, name) in self.tables.iter_mut().zip(&self.names) {
             let Some(values) = given.iter().find(|given| given.node_type == *name) else {
-                let what = format!("the model has no embedding of node type {name}");
-                return Err(TrainError::Config { what });
+                return Err(TrainError::config(format!("the model has no embedding of node type {name}")));
             };
             let wrong = |source| TrainError::SavedEmbedding { node_type: name.clone(), source: Box::new(source) };
             table.load(&values.values).map_err(wrong)?;

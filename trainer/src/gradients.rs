@@ -13,28 +13,11 @@ use burn::tensor::{Tensor, TensorData};
 use edgecut_gnn::ops::consumed;
 
 /// Returns the number of float parameters of a module, including running statistics.
-///
-/// ```
-/// use burn::backend::{Autodiff, NdArray};
-/// use edgecut_trainer::gradients::{num_parameters};
-/// use edgecut_gnn::nn::{Dense, WeightInit};
-/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
-/// assert_eq!(num_parameters(&layer), 3 * 2 + 2);
-/// ```
 pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
     count(module, false)
 }
 
 /// Returns the number of trained float parameters, which is the number of gradients.
-///
-/// ```
-/// use burn::backend::Autodiff;
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::gradients::num_trained_parameters;
-/// use edgecut_gnn::nn::BatchNorm;
-/// let norm = BatchNorm::<Autodiff<Cpu>>::new(8, &Default::default());
-/// assert_eq!(num_trained_parameters(&norm), 2 * 8);
-/// ```
 pub fn num_trained_parameters<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> usize {
     count(module, true)
 }
@@ -71,7 +54,7 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 /// let layer = Dense::<Autodiff<NdArray>>::new(1, 1, &mut WeightInit::new(42), &device);
 /// let loss = layer.forward(Tensor::from_data([[5.0]], &device), Activation::Identity).sum();
 /// let gradients = GradientsParams::from_grads(loss.backward(), &layer);
-/// // The gradient of the weight, then that of the bias.
+/// // The gradient of the weight, then of the bias.
 /// assert_eq!(flatten_gradients(&layer, gradients), [5.0, 1.0]);
 /// ```
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
@@ -219,16 +202,6 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
 ///
 /// # Shapes
 /// - output: `[num_parameters - num_trained_parameters]`
-///
-/// ```
-/// use burn::backend::Autodiff;
-/// use edgecut_trainer::Cpu;
-/// use edgecut_trainer::gradients::flatten_statistics;
-/// use edgecut_gnn::nn::BatchNorm;
-/// let norm = BatchNorm::<Autodiff<Cpu>>::new(2, &Default::default());
-/// // The running means, then the running variances.
-/// assert_eq!(flatten_statistics(&norm), [0.0, 0.0, 1.0, 1.0]);
-/// ```
 pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> Vec<f32> {
     struct Flatten(Vec<f32>);
     impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {

@@ -40,6 +40,7 @@ mod objective;
 mod optimizer;
 mod step_options;
 mod training_config;
+mod training_loader;
 
 pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};

@@ -5,13 +5,6 @@ use crate::loss::AnyLoss;
 use edgecut_gnn::ops::Precision;
 
 /// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
-///
-/// ```
-/// use edgecut_gnn::ops::Precision;
-/// use edgecut_trainer::StepOptions;
-/// let options = StepOptions { precision: Precision::Bf16, ..StepOptions::default() };
-/// assert_eq!(options.gradient_sum.notice(), None);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StepOptions {
     /// The type in which the model multiplies matrices on a GPU. The training functions of this crate set it in the

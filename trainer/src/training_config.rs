@@ -106,14 +106,6 @@ settings! {
 impl TrainingConfig {
     /// Returns the defaults of the program `train`, but ten epochs without dropout and without early stopping. Evaluation
     /// has the fan-outs of training.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// use edgecut_trainer::TrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings};
-    /// let config = TrainingConfig::new(ConvKind::Gcn(GcnSettings), SamplerConfig::new(vec![Fanout::Count(10); 2]));
-    /// assert_eq!((config.hidden_channels, config.batch_size, config.fit.num_epochs), (256, 1024, 10));
-    /// ```
     pub fn new(kind: ConvKind, sampler: SamplerConfig) -> Self {
         Self { kind, eval_num_neighbors: sampler.num_neighbors.clone(), sampler, ..Self::default() }
     }
@@ -209,14 +201,12 @@ impl TrainingConfig {
     /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.
     pub(crate) fn train_loader(&self, wanted: NodeFields) -> LoaderConfig {
         LoaderConfig {
-            batch_size: self.batch_size,
             even_batches: true,
             shuffle: true,
             seed: self.fit.seed,
             concurrency: self.concurrency,
             prefetch_bytes: self.prefetch_bytes,
-            wanted,
-            cache: None,
+            ..LoaderConfig::new(self.batch_size, wanted)
         }
     }
 

@@ -8,21 +8,20 @@ use crate::support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, NodeFields, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
 use edgecut_gnn::nn::{Aggregation, Decomposition, EdgeWeighting, HgtSettings};
 use edgecut_gnn::ops::AttentionVersion;
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
-use edgecut_partition::Method;
 use edgecut_trainer::models::{ConvKind, GatSettings, GcnSettings, GraphSchema, RgcnSettings, SageSettings};
 use edgecut_trainer::{
     BatchOptions, FitConfig, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node,
 };
 use std::path::Path;
 use std::sync::Arc;
-use support::{Numbers, on_ranks, write_parts};
+use support::{Numbers, on_ranks, parts_of};
 
 type Cpu = NdArray<f32>;
 
@@ -108,8 +107,7 @@ fn accuracy_of(dir: &Path, training: TrainingConfig) -> Result<f64, TrainError> 
 
 #[test]
 fn every_model_guesses_labels_that_lie_in_the_future() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset(), 1);
     let gat = |version| ConvKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true });
     let kinds = [
         SAGE,
@@ -132,8 +130,7 @@ fn every_model_guesses_labels_that_lie_in_the_future() {
 
 #[test]
 fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset(), 1);
     let error = |sampler| accuracy(dir.path(), ConvKind::Gcn(GcnSettings), sampler).expect_err("a GCN").to_string();
     let message = error(by_time());
     assert!(message.contains("a GCN") && message.contains("`temporal`"), "{message}");
@@ -143,19 +140,9 @@ fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
 
 #[test]
 fn loaders_give_no_degrees_that_count_later_edges() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset(), 1);
     let options = BatchOptions { gcn_norm: true, ..BatchOptions::default() };
-    let config = LoaderConfig {
-        batch_size: 100,
-        even_batches: false,
-        shuffle: false,
-        seed: 0,
-        concurrency: 0,
-        wanted: options.wanted(),
-        cache: None,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-    };
+    let config = LoaderConfig { concurrency: 0, ..LoaderConfig::new(100, options.wanted()) };
     on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
         let mut loader = |sampler, config: &LoaderConfig| {
             let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler).expect("a valid sampler"));
@@ -177,8 +164,7 @@ fn loaders_give_no_degrees_that_count_later_edges() {
 
 #[test]
 fn models_that_read_times_and_weights_of_edges_guess_labels_that_lie_in_the_future() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset(), 1);
     let sum = ConvKind::Sage(SageSettings { aggregation: Aggregation::Sum });
     let hgt = ConvKind::Hgt(HgtSettings { heads: 2, attention_dropout: 0.0 });
     for kind in [sum, hgt] {
@@ -214,8 +200,7 @@ fn the_time_from_edges_to_seeds_is_learned() {
     }
     edges.attributes.times = Some(of_edges.into());
     dataset.node_types[0].times = Some(times.into());
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 1, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 1);
     let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
     // The number of drawn edges is the same for both labels.
     let sampler = SamplerConfig::new(vec![Fanout::Count(EARLIER_EDGES as u32)]).with_times(Some(temporal));

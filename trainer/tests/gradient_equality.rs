@@ -6,7 +6,7 @@ use crate::support;
 use burn::backend::Autodiff;
 use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
 };
@@ -21,7 +21,7 @@ use edgecut_trainer::models::{
 use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, adam, step_gradients};
 use std::path::Path;
 use std::sync::Arc;
-use support::{on_ranks, write_parts};
+use support::{on_ranks, parts_of, write_parts};
 
 type Cpu = Autodiff<NdArray<f32>>;
 const NODES: NodeTypeId = NodeTypeId(0);
@@ -72,16 +72,7 @@ fn steps_over(
             .with_times(Some(by_time).filter(|_| schema.time_dim() > 0))
             .with_edge_attributes(schema.edge_fields());
         let sampler = Arc::new(DistNeighborSampler::new(graph, config).expect("a valid sampler"));
-        let config = LoaderConfig {
-            batch_size,
-            even_batches: false,
-            shuffle: false,
-            seed: 1,
-            concurrency: 2,
-            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-            wanted: options.wanted(),
-            cache: None,
-        };
+        let config = LoaderConfig { seed: 1, ..LoaderConfig::new(batch_size, options.wanted()) };
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let mut all = Vec::new();
         for batch in loader.epoch(0) {
@@ -172,8 +163,7 @@ fn unequal_parts_do_not_skew_the_mean() {
 #[test]
 fn ranks_that_are_threads_lose_no_gradient() {
     let dataset = support::graph(120, 500, 13);
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&dataset, 3, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 3);
     let model = stack(ConvKind::Sage(SageSettings { aggregation: Aggregation::Mean }));
     let epoch = || {
         let steps = steps(dir.path(), 3, 8, &model, &Which::OwnTrainingNodes).remove(0);
@@ -216,7 +206,7 @@ fn ranks_together_step_like_one_on_several_types() {
     }
 }
 
-/// Gives all edges features, weights and times, and all nodes times between those of the edges.
+/// Gives all edges features, weights and times, and all nodes times between the times of the edges.
 fn add_values(dataset: &mut Dataset) {
     let mut numbers = support::Numbers(31);
     for edges in &mut dataset.edge_types {
@@ -264,8 +254,8 @@ fn kind_named(model: &str) -> ConvKind {
     ConvKind::from_flags(model, flags).expect("valid flags")
 }
 
-/// Steps of models that read values of edges are those of one rank and one part. Each case fails if the values that a
-/// neighbor's owner sends are those of other edges or nodes.
+/// Steps of models that read values of edges equal the steps of one rank and one part. Each case fails if the values that a
+/// neighbor's owner sends belong to other edges or nodes.
 #[test]
 fn ranks_together_step_like_one_over_values_of_edges() {
     let dir = tempfile::tempdir().expect("a temporary folder");

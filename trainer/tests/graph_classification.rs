@@ -1,5 +1,5 @@
 //! Tests of graph classification over several ranks that are connected by real sockets: each graph counts once, the
-//! steps equal those of one rank, and batch normalization.
+//! steps equal the steps of one rank, and batch normalization.
 
 use crate::scoring::scoring;
 use burn::backend::Autodiff;

@@ -17,7 +17,7 @@ use edgecut_trainer::{
     evaluate_node, train_node,
 };
 use std::path::Path;
-use support::{on_ranks, write_parts};
+use support::{on_ranks, parts_of, write_parts};
 
 type Cpu = NdArray<f32>;
 const NUM_CLASSES: usize = 4;
@@ -143,8 +143,7 @@ fn what_cannot_be_trained_is_said() {
 
 #[test]
 fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    write_parts(&graph(true), 2, Method::Random, dir.path());
+    let dir = parts_of(&graph(true), 2);
     let path = dir.path().join(META_FILE);
     let text = std::fs::read_to_string(&path).expect("a description");
     // The number of nodes would allow 5000 classes, but all parts together have only four different labels. Version 1

@@ -1,11 +1,10 @@
 //! Several metrics, thresholds and temperatures of models, which validation data alone chooses.
 
-use crate::support::{Numbers, on_ranks, write_parts};
+use crate::support::{Numbers, on_ranks, parts_of};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
 use edgecut_graph::{Dataset, EdgeData, Features, NodeData, NodeTypeId, Split, Splits};
-use edgecut_partition::Method;
 use edgecut_trainer::metrics::{Decision, Metric, Threshold};
 use edgecut_trainer::models::{ConvKind, SageSettings};
 use edgecut_trainer::{
@@ -90,12 +89,6 @@ fn train(dir: &Path, num_ranks: usize, scoring: &ScoringConfig) -> Result<(SeedR
     first
 }
 
-fn parts(dataset: &Dataset, num_parts: u32) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a folder");
-    write_parts(dataset, num_parts, Method::Random, dir.path());
-    dir
-}
-
 fn value(values: &edgecut_trainer::metrics::MetricValues, name: &str) -> f64 {
     let metric: Metric = name.parse().expect("a metric");
     values.get(metric).unwrap_or_else(|| panic!("no {name}: {values:?}"))
@@ -103,7 +96,7 @@ fn value(values: &edgecut_trainer::metrics::MetricValues, name: &str) -> f64 {
 
 #[test]
 fn all_metrics_are_reported_and_the_first_selects() {
-    let dir = parts(&rare_class(false), 2);
+    let dir = parts_of(&rare_class(false), 2);
     let names = ["average-precision", "roc-auc", "macro-f1", "log-loss", "calibration-error"];
     let (result, decision) = train(dir.path(), 2, &scoring(&names.join(","))).expect("a run");
     for values in [&result.valid_metrics, &result.test_metrics] {
@@ -125,7 +118,7 @@ fn all_metrics_are_reported_and_the_first_selects() {
 
 #[test]
 fn a_threshold_of_the_best_f1_beats_one_half() {
-    let dir = parts(&rare_class(false), 2);
+    let dir = parts_of(&rare_class(false), 2);
     let half = train(dir.path(), 2, &scoring("roc-auc,macro-f1")).expect("a run").0;
     let chooses = ScoringConfig { threshold: Some(Threshold::BestF1), ..scoring("roc-auc,macro-f1") };
     let (best, decision) = train(dir.path(), 2, &chooses).expect("a run");
@@ -144,7 +137,7 @@ fn a_threshold_of_the_best_f1_beats_one_half() {
 
 #[test]
 fn a_temperature_lowers_the_log_loss_and_keeps_classes() {
-    let dir = parts(&rare_class(false), 2);
+    let dir = parts_of(&rare_class(false), 2);
     let metrics = "accuracy,log-loss";
     let (plain, _) = train(dir.path(), 2, &scoring(metrics)).expect("a run");
     let calibrates = ScoringConfig { calibrate: true, ..scoring(metrics) };
@@ -158,8 +151,8 @@ fn a_temperature_lowers_the_log_loss_and_keeps_classes() {
 
 #[test]
 fn test_data_has_no_influence_on_a_decision() {
-    let right = parts(&rare_class(false), 1);
-    let wrong = parts(&rare_class(true), 1);
+    let right = parts_of(&rare_class(false), 1);
+    let wrong = parts_of(&rare_class(true), 1);
     let chooses =
         ScoringConfig { threshold: Some(Threshold::BestF1), calibrate: true, ..scoring("average-precision,macro-f1") };
     let (of_right, saved_right) = train(right.path(), 1, &chooses).expect("a run");
@@ -174,7 +167,7 @@ fn decisions_are_the_same_on_other_numbers_of_parts_and_ranks() {
     let chooses = ScoringConfig { threshold: Some(Threshold::BestF1), calibrate: true, ..scoring("roc-auc") };
     let mut found = Vec::new();
     for num_parts in [1, 3] {
-        let dir = parts(&rare_class(false), num_parts);
+        let dir = parts_of(&rare_class(false), num_parts);
         found.push(train(dir.path(), num_parts as usize, &chooses).expect("a run").1.expect("a decision"));
     }
     // Sums of gradients in another order differ in their last digits, and so do weights.
@@ -187,11 +180,11 @@ fn settings_that_do_not_fit_the_data_are_refused() {
     let mut dataset = rare_class(false);
     let calibrates = ScoringConfig { calibrate: true, ..ScoringConfig::default() };
     dataset.node_types[0].splits.set(Split::Valid, Vec::new().into());
-    let without = parts(&dataset, 1);
+    let without = parts_of(&dataset, 1);
     let error = train(without.path(), 1, &calibrates).expect_err("no validation data").to_string();
     assert!(error.contains("`calibrate` and `threshold=best-f1` choose on the validation data"), "{error}");
     dataset.node_types[0].num_classes = 3;
-    let three = parts(&dataset, 1);
+    let three = parts_of(&dataset, 1);
     let threshold = ScoringConfig { threshold: Some(Threshold::Given(0.2)), ..ScoringConfig::default() };
     let error = train(three.path(), 1, &threshold).expect_err("three classes").to_string();
     assert!(error.contains("a threshold is for two classes or labels, but there are 3 classes"), "{error}");

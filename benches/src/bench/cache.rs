@@ -7,7 +7,7 @@ use crate::measure::timing::Timing;
 use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::Cluster;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, NodeFields};
 use edgecut_graph::{DiskPartId, Meta, Part, Split};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -104,14 +104,10 @@ fn trace(args: &CacheArgs, common: &Common, meta: &Meta, cluster: &Cluster) -> a
     let mut world = cluster.world()?;
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), args.draw.sampler()?)?);
     let config = LoaderConfig {
-        batch_size: args.draw.batch_size as usize,
         even_batches: true,
         shuffle: true,
-        seed: 0,
         concurrency: common.threads(),
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields::default(),
-        cache: None,
+        ..LoaderConfig::new(args.draw.batch_size as usize, NodeFields::default())
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;
     let found = if rank == 0 {

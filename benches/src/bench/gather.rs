@@ -11,7 +11,7 @@ use crate::work::sampled::sample_all;
 use crate::work::seed_batches::seed_batches;
 use anyhow::{Context, ensure};
 use edgecut_cluster::EnvRanks;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, NodeFields};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -42,14 +42,8 @@ fn loading(
     dim: usize,
 ) -> anyhow::Result<Record> {
     let config = LoaderConfig {
-        batch_size: seeds[0].len(),
-        even_batches: false,
-        shuffle: false,
-        seed: 0,
         concurrency: common.threads(),
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields { features: true, ..NodeFields::default() },
-        cache: None,
+        ..LoaderConfig::new(seeds[0].len(), NodeFields { features: true, ..NodeFields::default() })
     };
     let sampler = job.sampler(&args.draw)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;

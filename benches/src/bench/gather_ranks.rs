@@ -8,7 +8,7 @@ use crate::peer::serving_node;
 use crate::work::local_job::NODES;
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, EnvRanks, ProcessGroup, Token};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, NodeFields};
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
@@ -25,14 +25,12 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let (graph, mut world) = serving_node(&args.data, &cluster, common.threads())?;
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), args.draw.sampler()?)?);
     let config = LoaderConfig {
-        batch_size: args.draw.batch_size as usize,
-        even_batches: false,
         shuffle: true,
-        seed: 0,
         concurrency: BATCHES_IN_FLIGHT,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: NodeFields { labels: true, features: true, ..NodeFields::default() },
-        cache: None,
+        ..LoaderConfig::new(
+            args.draw.batch_size as usize,
+            NodeFields { labels: true, features: true, ..NodeFields::default() },
+        )
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;
     let batches = (args.draw.batches as usize).min(loader.num_steps());

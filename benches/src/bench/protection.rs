@@ -1,6 +1,6 @@
 //! All-reduce and fetching of features over connections of every protection, in turn in one run.
 //!
-//! Both ranks are in this process, so the CPU time is that of both. The limit is the throughput without protection.
+//! Both ranks are in this process, so the CPU time is the sum of both. The limit is the throughput without protection.
 
 use crate::args::{Common, ProtectionArgs};
 use crate::bench::gather::fetch_all;

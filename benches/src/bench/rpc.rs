@@ -112,6 +112,6 @@ fn fetch(
         server_cpu_s = peers.cpu_s()? - before;
         Ok(())
     })?;
-    // The peer's CPU time is that of the last repetition, which represents all of them.
+    // The peer's CPU time is from the last repetition, which represents all of them.
     Ok((timing.per(batches.len()), server_cpu_s / batches.len() as f64))
 }

@@ -7,7 +7,7 @@ use crate::measure::timing::Timing;
 use crate::work::local_job::{LocalJob, NODES};
 use crate::work::seed_batches::seed_batches;
 use anyhow::{Context, ensure};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_graph::{DiskPartId, Meta, Part};
 use edgecut_trainer::BatchOptions;
 
@@ -41,16 +41,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
 fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
     let mut job = LocalJob::start(&args.data, common.threads())?;
     let seeds = seed_batches(job.graph.part(), args.draw.batch_size as usize, 1)?;
-    let config = LoaderConfig {
-        batch_size: seeds[0].len(),
-        even_batches: false,
-        shuffle: false,
-        seed: 0,
-        concurrency: 1,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: BatchOptions::default().wanted(),
-        cache: None,
-    };
+    let config = LoaderConfig { concurrency: 1, ..LoaderConfig::new(seeds[0].len(), BatchOptions::default().wanted()) };
     let sampler = job.sampler(&args.draw)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
     let batch = loader.epoch(0).next().context("the epoch has no batch")??;

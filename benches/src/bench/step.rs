@@ -7,7 +7,7 @@ use crate::measure::timing::Timing;
 use crate::work::local_job::{LocalJob, NODES};
 use crate::work::seed_batches::seed_batches;
 use crate::work::trainee::trainee;
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_trainer::BatchOptions;
 
 pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -48,14 +48,8 @@ pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyh
 
 fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Result<DistNeighborLoader> {
     let config = LoaderConfig {
-        batch_size: seeds[0].len(),
-        even_batches: false,
-        shuffle: false,
-        seed: 0,
         concurrency: args.concurrency as usize,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: BatchOptions::default().wanted(),
-        cache: None,
+        ..LoaderConfig::new(seeds[0].len(), BatchOptions::default().wanted())
     };
     let sampler = job.sampler(&args.batch.draw)?;
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)

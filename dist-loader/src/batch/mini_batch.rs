@@ -43,13 +43,6 @@ pub struct MiniBatch {
 
 impl MiniBatch {
     /// Makes a batch without seeds.
-    ///
-    /// ```
-    /// use edgecut_dist_loader::MiniBatch;
-    /// use edgecut_dist_sampler::BatchKey;
-    /// let batch = MiniBatch::empty(BatchKey { seed: 1, epoch: 0, batch: 9 });
-    /// assert_eq!((batch.num_seeds, batch.num_bytes()), (0, 0));
-    /// ```
     pub fn empty(key: BatchKey) -> Self {
         Self {
             key,

@@ -1,17 +1,14 @@
 //! A loader of batches of labeled edges, made ahead of the trainer.
 
-use crate::batch::cached_rows::CachedRows;
-use crate::edges::labeled_edges::{LabeledEdgeBatch, LabeledEdges};
+use crate::edges::labeled_edges::LabeledEdges;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
-use crate::loader_config::{LoaderConfig, check_degrees};
-use crate::prefetch::batch_iter::BatchIter;
+use crate::loader_config::LoaderConfig;
 use crate::prefetch::seed_loader::SeedLoader;
 use crate::seeds::edge_seeds::{EdgeIndex, EdgeSeeds};
-use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields, Hotness};
+use edgecut_dist_sampler::{DistNeighborSampler, EdgeFields};
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 
@@ -33,9 +30,7 @@ pub struct EdgeConfig {
 /// A loader of a rank's mini-batches of labeled edges, epoch by epoch. All ranks of the job take the same number of steps.
 ///
 /// Temporal sampling draws the neighborhoods of an edge's ends at the edge's own time.
-pub struct DistEdgeNeighborLoader {
-    loader: SeedLoader<LabeledEdges>,
-}
+pub type DistEdgeNeighborLoader = SeedLoader<LabeledEdges>;
 
 impl DistEdgeNeighborLoader {
     /// Makes a loader for `seeds`, all of which are edges of one type that carry messages. Every rank of `world` must call
@@ -53,10 +48,7 @@ impl DistEdgeNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let invalid = |what: String| Err(LoaderError::Config { what });
-        if config.batch_size == 0 {
-            return invalid("the batch size must be at least 1".into());
-        }
-        check_degrees(&sampler, config.wanted)?;
+        config.check(&sampler)?;
         check_seeds(&seeds, edges.edge_type)?;
         let graph = sampler.node();
         let part = graph.part();
@@ -79,73 +71,7 @@ impl DistEdgeNeighborLoader {
             of_seeds: edges.attributes,
             cache: config.cache.clone(),
         };
-        Ok(Self { loader: SeedLoader::new(batches, plan, agreed, &config) })
-    }
-
-    /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
-    /// other caches.
-    pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
-        Self { loader: self.loader.with_cache(cache) }
-    }
-
-    /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
-    /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
-    /// batches are those of this epoch only. Every rank must call this.
-    ///
-    /// # Errors
-    /// [`LoaderError::Config`] for other seeds than training edges. [`LoaderError::Agree`] if the ranks cannot agree on the
-    /// seeds.
-    pub fn rest_of_epoch(
-        &self,
-        epoch: u64,
-        before: &[EpochSegment],
-        world: &mut ProcessGroup,
-    ) -> Result<Self, LoaderError> {
-        let batches = self.loader.seeds();
-        let cells = batches.index.partition(batches.sampler.node(), world)?;
-        Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
-    }
-
-    /// Returns the sampler of the neighborhoods.
-    pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.loader.seeds().sampler
-    }
-
-    /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of edges earlier gets empty
-    /// batches.
-    pub fn num_steps(&self) -> usize {
-        self.loader.num_steps()
-    }
-
-    /// Returns the number of edges over all ranks.
-    pub fn total_seeds(&self) -> usize {
-        self.loader.total_seeds()
-    }
-
-    /// Returns the batches of `epoch`, in order, made as in
-    /// [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
-    pub fn epoch(&self, epoch: u64) -> BatchIter<LabeledEdgeBatch> {
-        self.epoch_map_from(epoch, 0, |batch| batch)
-    }
-
-    /// Returns the batches of `epoch` from `first_step` on, counted from 0, after `prepare`, which runs on the sampling
-    /// threads. The batches before it are not made.
-    pub fn epoch_map_from<T: Send + 'static>(
-        &self,
-        epoch: u64,
-        first_step: usize,
-        prepare: impl Fn(LabeledEdgeBatch) -> T + Send + Sync + 'static,
-    ) -> BatchIter<T> {
-        self.loader.epoch_map_from(epoch, first_step, prepare)
-    }
-
-    /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
-    /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
-    ///
-    /// # Errors
-    /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
-    pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        self.loader.hotness(epoch, num_batches)
+        Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 }
 

@@ -4,10 +4,13 @@ use crate::batch::cached_rows::CachedRows;
 use crate::batch::collate::{Collation, collate};
 use crate::batch::mini_batch::MiniBatch;
 use crate::bytes_held::bytes_held;
+use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
 use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
+use crate::seeds::rest_of_epoch::SeedPartition;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
     BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampledEdgeAttributes,
     SampledSubgraph,
@@ -42,7 +45,7 @@ impl LabeledEdgeBatch {
 
 /// The state that turns labeled edges into batches.
 #[derive(Clone)]
-pub(crate) struct LabeledEdges {
+pub struct LabeledEdges {
     pub(crate) sampler: Arc<DistNeighborSampler>,
     pub(crate) edge_type: EdgeTypeId,
     pub(crate) index: Arc<EdgeIndex>,
@@ -55,7 +58,7 @@ pub(crate) struct LabeledEdges {
 
 /// The neighborhood of edges, and the numbers of their ends among its seeds.
 #[derive(Default)]
-pub(crate) struct Sampled {
+pub struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
     /// The position of each edge among the seed edges of the rank.
@@ -111,6 +114,10 @@ impl SeedBatches for LabeledEdges {
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
+    }
+
+    fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
+        self.index.partition(self.node(), world)
     }
 
     fn set_cache(&mut self, cache: Arc<CachedRows>) {

@@ -55,7 +55,7 @@ impl GraphDataLoader {
     }
 
     /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other
-    /// numbers of processes have trained. Its batches are those of this epoch only.
+    /// numbers of processes have trained. It has the batches of this epoch only.
     ///
     /// ```
     /// use edgecut_dist_loader::{EpochSegment, GraphDataLoader, GraphLoaderConfig};
@@ -70,15 +70,7 @@ impl GraphDataLoader {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rest_of_epoch(&self, before: &[EpochSegment]) -> Self {
-        let GraphBatches { dataset, graphs, config, rank, world_size, .. } = self.loader.maker();
-        let rest = GraphBatches {
-            dataset: dataset.clone(),
-            graphs: graphs.clone(),
-            config: config.clone(),
-            rank: *rank,
-            world_size: *world_size,
-            before: before.to_vec(),
-        };
+        let rest = GraphBatches { before: before.to_vec(), ..self.loader.maker().clone() };
         Self { loader: self.loader.with_maker(rest) }
     }
 
@@ -131,6 +123,7 @@ impl GraphDataLoader {
 }
 
 /// The batches of one rank, combined from the graphs of a set.
+#[derive(Clone)]
 struct GraphBatches {
     dataset: Arc<GraphDataset>,
     graphs: Vec<u32>,

@@ -1,18 +1,13 @@
 //! The assignment of graphs to ranks and steps.
 
 use crate::error::LoaderError;
-use crate::prefetch::prefetch_budget::DEFAULT_PREFETCH_BYTES;
+use crate::loader_config::DEFAULT_PREFETCH_BYTES;
 use crate::seeds::epoch_segment::EpochSegment;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::ops::Range;
 
 /// The rule by which graphs are packed into a batch.
-///
-/// ```
-/// use edgecut_dist_loader::{GraphLoaderConfig, Packing};
-/// assert_eq!(GraphLoaderConfig::new(32).packing, Packing::Graphs(32));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// At most this many graphs per rank.
@@ -22,12 +17,6 @@ pub enum Packing {
 }
 
 /// The configuration of a [`GraphDataLoader`](crate::GraphDataLoader).
-///
-/// ```
-/// use edgecut_dist_loader::{GraphLoaderConfig, Packing};
-/// let config = GraphLoaderConfig { packing: Packing::Nodes(4096), ..GraphLoaderConfig::new(0) };
-/// assert!(config.shuffle && !config.drop_last);
-/// ```
 #[derive(Clone, Debug)]
 pub struct GraphLoaderConfig {
     /// The size of a batch.
@@ -86,7 +75,7 @@ impl EpochPlan {
     ) -> Self {
         let mut order = graphs.to_vec();
         if config.shuffle {
-            // 0x96a9 separates these random numbers from those of other users of the same seed.
+            // 0x96a9 separates these random numbers from other users of the same seed.
             CounterRng::new(combine(combine(0x96a9, config.seed), epoch)).shuffle(&mut order);
         }
         let cut = |order: &[u32], world_size: usize| match config.packing {

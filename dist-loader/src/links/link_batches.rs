@@ -3,12 +3,15 @@
 use crate::batch::cached_rows::CachedRows;
 use crate::batch::collate::{Collation, collate};
 use crate::batch::mini_batch::MiniBatch;
+use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
 use crate::links::link_batch::{LinkBatch, Negatives};
 use crate::links::negatives::{Drawn, NegativeSampler, NegativeSampling};
 use crate::prefetch::seed_loader::SeedBatches;
 use crate::seeds::edge_ends::Ends;
 use crate::seeds::edge_seeds::{EdgeIndex, SeedEdge};
+use crate::seeds::rest_of_epoch::SeedPartition;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
     BatchKey, CachedFetch, DistGraph, DistNeighborSampler, EdgeFields, NodeFields, SampleError, SampleSeeds,
     SampledSubgraph,
@@ -19,7 +22,7 @@ use std::sync::Arc;
 
 /// The state that turns seed edges into batches.
 #[derive(Clone)]
-pub(crate) struct LinkBatches {
+pub struct LinkBatches {
     pub(crate) sampler: Arc<DistNeighborSampler>,
     pub(crate) index: Arc<EdgeIndex>,
     pub(crate) negatives: Arc<NegativeSampler>,
@@ -41,7 +44,7 @@ struct Numbered {
 }
 
 /// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
-pub(crate) struct Sampled {
+pub struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
     /// The position of each edge among the seed edges of the rank.
@@ -132,6 +135,10 @@ impl SeedBatches for LinkBatches {
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
+    }
+
+    fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
+        self.index.partition(self.node(), world)
     }
 
     fn set_cache(&mut self, cache: Arc<CachedRows>) {

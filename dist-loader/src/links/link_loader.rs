@@ -1,19 +1,15 @@
 //! A loader of batches of edges, made ahead of the trainer.
 
-use crate::batch::cached_rows::CachedRows;
 use crate::error::LoaderError;
 use crate::links::edge_relations::EdgeRelations;
-use crate::links::link_batch::LinkBatch;
 use crate::links::link_batches::LinkBatches;
 use crate::links::negatives::{Exclude, NegativeSampler, NegativeSampling};
-use crate::loader_config::{LoaderConfig, check_degrees};
-use crate::prefetch::batch_iter::BatchIter;
+use crate::loader_config::LoaderConfig;
 use crate::prefetch::seed_loader::SeedLoader;
 use crate::seeds::edge_seeds::{EdgeIndex, EdgeSeeds};
-use crate::seeds::epoch_segment::EpochSegment;
 use crate::seeds::seed_plan::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
+use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::{EdgeTypeId, Part, Split};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,18 +18,6 @@ use std::sync::Arc;
 const MAX_NEGATIVES: usize = 1 << 25;
 
 /// The configuration of link batches, in addition to [`LoaderConfig`].
-///
-/// ```
-/// use edgecut_dist_loader::{Exclude, LinkConfig, NegativeDistribution, NegativeSampling};
-/// let negatives = NegativeSampling {
-///     num: 10,
-///     distribution: NegativeDistribution::Degree,
-///     exclude: Exclude::Edges,
-///     shared: false,
-/// };
-/// let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new(), weights: false };
-/// assert_eq!(link.negatives.num, 10);
-/// ```
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// The negatives to draw.
@@ -60,9 +44,7 @@ pub struct LinkConfig {
 /// assert_eq!(dst.len(), 64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct DistLinkNeighborLoader {
-    loader: SeedLoader<LinkBatches>,
-}
+pub type DistLinkNeighborLoader = SeedLoader<LinkBatches>;
 
 impl DistLinkNeighborLoader {
     /// Makes a loader for `seeds`. Every rank of `world` must call this, in the same order as other collectives.
@@ -80,9 +62,7 @@ impl DistLinkNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let invalid = |what: String| Err(LoaderError::Config { what });
-        if config.batch_size == 0 {
-            return invalid("the batch size must be at least 1".into());
-        }
+        config.check(&sampler)?;
         if link.negatives.shared && link.negatives.exclude != Exclude::Nothing {
             return invalid(
                 "negatives that a batch shares may be neighbors of some of its edges: draw them per edge, or do not \
@@ -95,7 +75,6 @@ impl DistLinkNeighborLoader {
                 "negatives that a batch shares have no time: draw them per edge in temporal sampling".into(),
             );
         }
-        check_degrees(&sampler, config.wanted)?;
         let graph = sampler.node();
         let part = graph.part();
         let listed = matches!(seeds, EdgeSeeds::Listed(_));
@@ -142,91 +121,7 @@ impl DistLinkNeighborLoader {
             wanted: config.wanted,
             cache: config.cache.clone(),
         };
-        Ok(Self { loader: SeedLoader::new(batches, plan, agreed, &config) })
-    }
-
-    /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
-    /// other caches.
-    pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
-        Self { loader: self.loader.with_cache(cache) }
-    }
-
-    /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
-    /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
-    /// batches are those of this epoch only. Every rank must call this.
-    ///
-    /// # Errors
-    /// [`LoaderError::Config`] for listed seeds. [`LoaderError::Agree`] if the ranks cannot agree on the seeds.
-    pub fn rest_of_epoch(
-        &self,
-        epoch: u64,
-        before: &[EpochSegment],
-        world: &mut ProcessGroup,
-    ) -> Result<Self, LoaderError> {
-        let batches = self.loader.seeds();
-        let cells = batches.index.partition(batches.sampler.node(), world)?;
-        Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
-    }
-
-    /// Returns the sampler of the neighborhoods.
-    pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.loader.seeds().sampler
-    }
-
-    /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of edges earlier gets empty
-    /// batches.
-    pub fn num_steps(&self) -> usize {
-        self.loader.num_steps()
-    }
-
-    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
-    pub fn peak_prefetch_bytes(&self) -> usize {
-        self.loader.peak_bytes()
-    }
-
-    /// Returns the number of seed edges over all ranks.
-    pub fn total_seeds(&self) -> usize {
-        self.loader.total_seeds()
-    }
-
-    /// Returns the batches of `epoch`, in order, made as in
-    /// [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
-    pub fn epoch(&self, epoch: u64) -> BatchIter<LinkBatch> {
-        self.epoch_map(epoch, |batch| batch)
-    }
-
-    /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads.
-    pub fn epoch_map<T: Send + 'static>(
-        &self,
-        epoch: u64,
-        prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
-    ) -> BatchIter<T> {
-        self.epoch_map_from(epoch, 0, prepare)
-    }
-
-    /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
-    pub fn epoch_map_from<T: Send + 'static>(
-        &self,
-        epoch: u64,
-        first_step: usize,
-        prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
-    ) -> BatchIter<T> {
-        self.loader.epoch_map_from(epoch, first_step, prepare)
-    }
-
-    /// Returns the number of batches of this rank with as many seeds as the configured batch size. They come before the others.
-    /// With even batches, all batches count.
-    pub fn num_full_batches(&self) -> usize {
-        self.loader.num_full_batches()
-    }
-
-    /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
-    /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
-    ///
-    /// # Errors
-    /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
-    pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        self.loader.hotness(epoch, num_batches)
+        Ok(SeedLoader::planned(batches, plan, agreed, &config))
     }
 }
 

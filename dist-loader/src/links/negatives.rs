@@ -27,18 +27,6 @@ const SCAN_PIECE: usize = 1 << 12;
 /// and destination, its time, and the position among the negatives. They depend neither on the parts and processes nor on
 /// the batch that the edge is in. Edges of one type and time between the same two nodes have the same negatives in an
 /// epoch. Negatives that a batch shares are a function of the seed, the epoch and the batch.
-///
-/// ```
-/// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
-/// // One list of 64 negatives for all edges of a batch.
-/// let shared = NegativeSampling {
-///     num: 64,
-///     distribution: NegativeDistribution::Uniform,
-///     exclude: Exclude::Nothing,
-///     shared: true,
-/// };
-/// assert!(shared.shared);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeSampling {
     /// The number of negatives per edge, or per batch and destination type if they are shared.
@@ -383,7 +371,7 @@ impl NegativeSampler {
 }
 
 impl Slot {
-    /// Returns the key of a draw. `keys` are those of the edges.
+    /// Returns the key of a draw. `keys` are the keys of the edges.
     fn key(&self, keys: &[u64], attempt: u64) -> u64 {
         combine(combine(keys[self.edge], self.k as u64), attempt)
     }

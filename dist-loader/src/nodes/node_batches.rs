@@ -3,7 +3,10 @@
 use crate::batch::cached_rows::CachedRows;
 use crate::batch::collate::{Collation, NodeRows, collate};
 use crate::batch::mini_batch::MiniBatch;
+use crate::error::LoaderError;
 use crate::prefetch::seed_loader::SeedBatches;
+use crate::seeds::rest_of_epoch::SeedPartition;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
     BatchKey, CachedFetch, DistGraph, DistNeighborSampler, NodeAttributes, NodeFields, SampleError, SampleSeeds,
     SampledSubgraph,
@@ -50,7 +53,7 @@ impl SeedIds {
 
 /// The state that turns seeds, given by position, into batches.
 #[derive(Clone)]
-pub(crate) struct NodeBatches {
+pub struct NodeBatches {
     pub(crate) sampler: Arc<DistNeighborSampler>,
     pub(crate) node_type: NodeTypeId,
     pub(crate) seeds: Arc<SeedIds>,
@@ -61,7 +64,7 @@ pub(crate) struct NodeBatches {
 
 /// The neighborhood of seeds, which are positions.
 #[derive(Default)]
-pub(crate) struct Sampled {
+pub struct Sampled {
     subgraph: SampledSubgraph,
     seeds: Vec<u32>,
 }
@@ -78,6 +81,14 @@ impl SeedBatches for NodeBatches {
 
     fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.sampler
+    }
+
+    fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError> {
+        let SeedIds::Nodes(seeds) = &*self.seeds else {
+            let what = "only the seeds of a split can be continued with another number of processes".into();
+            return Err(LoaderError::Config { what });
+        };
+        SeedPartition::of_nodes(self.node(), self.node_type, seeds, world)
     }
 
     fn set_cache(&mut self, cache: Arc<CachedRows>) {

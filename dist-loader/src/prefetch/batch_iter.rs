@@ -19,18 +19,6 @@ pub(crate) struct Ready<T> {
 pub(crate) type Batches<T> = BoxStream<'static, Result<Ready<T>, LoaderError>>;
 
 /// An iterator over the batches of one epoch. See [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
-///
-/// ```
-/// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
-/// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
-/// use std::sync::Arc;
-/// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?;
-/// let loader = GraphDataLoader::new(Arc::new(graphs), (0..10).collect(), GraphLoaderConfig::new(4), 0, 1)?;
-/// let mut batches = loader.epoch(0);
-/// assert_eq!(batches.size_hint(), (0, Some(3)));
-/// assert_eq!(batches.next().expect("three batches")?.graphs.len(), 4);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct BatchIter<T = MiniBatch> {
     source: Source<T>,
     left: usize,

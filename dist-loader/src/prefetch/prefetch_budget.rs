@@ -7,10 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The default of `prefetch_bytes`: 1 GiB per rank. Six batches of 155 MiB fit, the size of a batch of 1024 seeds with
-/// fan-outs 15,10,5 and 100 features on a graph of 600 000 nodes.
-pub const DEFAULT_PREFETCH_BYTES: usize = 1 << 30;
-
 /// The divisor of the difference by which the estimate falls when a batch is smaller.
 const DECAY: usize = 8;
 

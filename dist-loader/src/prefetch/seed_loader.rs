@@ -1,4 +1,4 @@
-//! The common part of the loaders that sample around seeds: nodes and links.
+//! The loader of batches with neighborhoods around seeds.
 
 use crate::batch::cached_rows::CachedRows;
 use crate::bytes_held::bytes_of_neighborhood;
@@ -15,30 +15,41 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, CachedFetch, DistNeighborSampler, Hotness, SampleError, SampledSubgraph};
 use std::sync::Arc;
 
-/// A maker of batches around seeds, which are given by their positions in a [`SeedPlan`].
-pub(crate) trait SeedBatches: Clone + Send + Sync + 'static {
+/// A maker of batches around seeds, which are given by their positions in a plan. The loaders of this crate implement it.
+pub trait SeedBatches: Clone + Send + Sync + 'static {
+    /// A batch.
     type Batch: Send + 'static;
     /// The neighborhood of seeds.
     type Sampled: Send + 'static;
 
+    /// Returns the sampler of the neighborhoods.
     fn sampler(&self) -> &Arc<DistNeighborSampler>;
 
+    /// Counts the seeds of the parts, for the rest of an epoch.
+    #[doc(hidden)]
+    fn partition(&self, world: &mut ProcessGroup) -> Result<SeedPartition, LoaderError>;
+
     /// Sets the nodes whose features are not fetched.
+    #[doc(hidden)]
     fn set_cache(&mut self, cache: Arc<CachedRows>);
 
     /// Returns whether the features of all nodes are fetched.
+    #[doc(hidden)]
     fn fetches_features(&self) -> bool;
 
     /// Samples the neighborhood of seeds. It is empty without seeds.
+    #[doc(hidden)]
     fn sample(
         self: Arc<Self>,
         seeds: Vec<u32>,
         key: BatchKey,
     ) -> impl Future<Output = Result<Self::Sampled, SampleError>> + Send + 'static;
 
+    #[doc(hidden)]
     fn subgraph(sampled: &Self::Sampled) -> &SampledSubgraph;
 
     /// Makes the batch of a neighborhood. Features come from the cache that looks ahead as `ahead` tells.
+    #[doc(hidden)]
     fn make(
         self: Arc<Self>,
         sampled: Self::Sampled,
@@ -47,18 +58,22 @@ pub(crate) trait SeedBatches: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Batch, SampleError>> + Send;
 
     /// Returns the bytes of memory that a batch holds.
+    #[doc(hidden)]
     fn num_bytes(batch: &Self::Batch) -> usize;
 }
 
-/// A loader of the batches around a rank's seeds.
-pub(crate) struct SeedLoader<S: SeedBatches> {
+/// A loader of a rank's mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
+///
+/// [`DistNeighborLoader`](crate::DistNeighborLoader), [`DistLinkNeighborLoader`](crate::DistLinkNeighborLoader) and
+/// [`DistEdgeNeighborLoader`](crate::DistEdgeNeighborLoader) are loaders of this type, each with a `new` of its own.
+pub struct SeedLoader<S: SeedBatches> {
     loader: PrefetchingLoader<PlannedBatches<S>>,
     total_seeds: usize,
 }
 
 impl<S: SeedBatches> SeedLoader<S> {
     /// Makes a loader of the batches in `plan`, on whose extent the ranks have agreed.
-    pub(crate) fn new(seeds: S, plan: SeedPlan, agreed: Agreed, config: &LoaderConfig) -> Self {
+    pub(crate) fn planned(seeds: S, plan: SeedPlan, agreed: Agreed, config: &LoaderConfig) -> Self {
         let threads = LoaderThreads::OfNode(seeds.sampler().node().clone());
         let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
         let plan = PlannedSeeds { plan: Arc::new(plan), num_steps: agreed.num_steps };
@@ -66,7 +81,22 @@ impl<S: SeedBatches> SeedLoader<S> {
         Self { loader: PrefetchingLoader::new(maker, threads, limits), total_seeds: agreed.total_seeds }
     }
 
-    pub(crate) fn with_cache(self, cache: Arc<CachedRows>) -> Self {
+    /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
+    /// other caches.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// use edgecut_dist_loader::{CachedRows, NodeBatch};
+    /// use std::sync::Arc;
+    /// let cached = CachedRows::new(vec![(0..100).collect()])?;
+    /// let loader = loader.with_cache(Arc::new(cached));
+    /// let batch = loader.epoch(0).next().expect("a batch")?;
+    /// let nodes = &batch.nodes[0];
+    /// assert!(nodes.features.is_empty() && nodes.cache_slots == nodes.input_nodes);
+    /// assert!(!nodes.cache_slots.contains(&NodeBatch::NOT_CACHED));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         self.change(|seeds| seeds.set_cache(cache))
     }
 
@@ -79,22 +109,27 @@ impl<S: SeedBatches> SeedLoader<S> {
         Self { loader: self.loader.replace_maker(maker), ..self }
     }
 
-    /// Returns a loader of the seeds of an epoch that are left after some segments of it. Its batches are those of this
-    /// epoch only. Every rank must call this.
-    pub(crate) fn rest_of_epoch(
+    /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
+    /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
+    /// batches are those of this epoch only. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for listed seeds, and for edges other than training edges. [`LoaderError::Agree`] if the
+    /// ranks cannot agree on the seeds.
+    pub fn rest_of_epoch(
         &self,
         epoch: u64,
         before: &[EpochSegment],
-        cells: &SeedPartition,
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
+        let cells = self.seeds().partition(world)?;
         let PlannedBatches { seeds, plan, limits } = self.loader.maker();
         let whole = &plan.plan;
         if whole.listed {
             let what = "an epoch of listed seeds cannot be continued with another number of processes".into();
             return Err(LoaderError::Config { what });
         }
-        let num_groups = self.seeds().sampler().node().num_seed_groups();
+        let num_groups = self.sampler().node().num_seed_groups();
         let left = cells.rest(whole, epoch, num_groups, before);
         let mut rest = whole.rest(left, before);
         let agreed = rest.agree(whole.even_steps.is_some(), world)?;
@@ -107,27 +142,72 @@ impl<S: SeedBatches> SeedLoader<S> {
         &self.loader.maker().seeds
     }
 
-    pub(crate) fn num_steps(&self) -> usize {
+    /// Returns the sampler of the neighborhoods.
+    pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        self.seeds().sampler()
+    }
+
+    /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of seeds earlier gets empty
+    /// batches.
+    pub fn num_steps(&self) -> usize {
         self.loader.maker().plan.num_steps
     }
 
-    pub(crate) fn num_batches(&self) -> usize {
+    /// Returns the number of batches of this rank that have seeds.
+    pub fn num_batches(&self) -> usize {
         self.loader.maker().plan.plan.num_batches()
     }
 
-    pub(crate) fn num_full_batches(&self) -> usize {
+    /// Returns the number of batches of this rank with as many seeds as the configured batch size. They come before the others.
+    /// With even batches, all batches count.
+    pub fn num_full_batches(&self) -> usize {
         self.loader.maker().plan.plan.num_full_batches()
     }
 
-    pub(crate) fn total_seeds(&self) -> usize {
+    /// Returns the number of seeds over all ranks.
+    pub fn total_seeds(&self) -> usize {
         self.total_seeds
     }
 
-    pub(crate) fn peak_bytes(&self) -> usize {
+    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
+    pub fn peak_prefetch_bytes(&self) -> usize {
         self.loader.peak_bytes()
     }
 
-    pub(crate) fn epoch_map_from<T: Send + 'static>(
+    /// Returns the batches of `epoch`, in order. The loader starts to make them at once. At most `concurrency` batches
+    /// are in progress and one waits ready, and together they take at most `prefetch_bytes`. Dropping the iterator
+    /// stops the loader.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// let batches = loader.epoch(0).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(batches.len(), loader.num_steps());
+    /// assert_eq!(batches.iter().map(|batch| batch.num_seeds).sum::<usize>(), 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn epoch(&self, epoch: u64) -> BatchIter<S::Batch> {
+        self.epoch_map(epoch, |batch| batch)
+    }
+
+    /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads, so that the consumer gets
+    /// batches ready to use.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// let sizes = loader.epoch_map(0, |batch| batch.num_seeds).collect::<Result<Vec<usize>, _>>()?;
+    /// assert_eq!(sizes, [16, 16, 16, 16, 16, 16, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn epoch_map<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        prepare: impl Fn(S::Batch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        self.epoch_map_from(epoch, 0, prepare)
+    }
+
+    /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
+    pub fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,
         first_step: usize,
@@ -136,11 +216,18 @@ impl<S: SeedBatches> SeedLoader<S> {
         self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 
-    pub(crate) fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
+    /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of all batches
+    /// if there are fewer. Neighborhoods are sampled as in training, but no attributes are fetched. This is not a
+    /// collective: it only needs the peers' services, so ranks may call it at different times. Must not be called from
+    /// async code.
+    ///
+    /// # Errors
+    /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
+    pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
         let PlannedBatches { seeds, plan, .. } = self.loader.maker();
         let num_steps = num_batches.min(plan.plan.num_batches());
         let neighborhoods = Neighborhoods { seeds: seeds.clone(), plan: PlannedSeeds { num_steps, ..plan.clone() } };
-        let mut hotness = Hotness::new(self.seeds().sampler().node().part().meta().node_types.len());
+        let mut hotness = Hotness::new(self.sampler().node().part().meta().node_types.len());
         // Neighborhoods are smaller than batches, so their loader has a budget of its own.
         for sampled in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |sampled| sampled) {
             for (node_type, nodes) in S::subgraph(&sampled?).nodes.iter().enumerate() {

@@ -26,14 +26,6 @@ pub enum EdgeSeeds {
 /// A seed edge of a batch, in global ids.
 ///
 /// Temporal sampling draws the neighborhoods of an edge, training or held-out, at the edge's own time.
-///
-/// ```
-/// use edgecut_dist_loader::{EdgeSeeds, SeedEdge};
-/// use edgecut_graph::EdgeTypeId;
-/// let edge = SeedEdge { edge_type: EdgeTypeId(0), src: 7, dst: 3, time: None, position: None };
-/// let seeds = EdgeSeeds::Listed(vec![edge]);
-/// assert!(matches!(seeds, EdgeSeeds::Listed(edges) if edges == [edge]));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeedEdge {
     /// The edge type.

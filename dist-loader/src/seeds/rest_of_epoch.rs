@@ -16,7 +16,7 @@ use std::ops::Range;
 ///
 /// The division of the seeds by each earlier number of processes is repeated, so no list of used seeds is stored.
 #[derive(Debug)]
-pub(crate) struct SeedPartition {
+pub struct SeedPartition {
     /// By part, then by type of seed, the number of seeds.
     pub(crate) counts: Vec<Vec<usize>>,
 }
@@ -145,7 +145,7 @@ impl SeedPartition {
         Self::agree(counts, world)
     }
 
-    /// Collects the counts of all processes, each of which knows those of some parts.
+    /// Collects the counts of all processes, each of which knows the counts of some parts.
     fn agree(mut counts: Vec<Vec<usize>>, world: &mut ProcessGroup) -> Result<Self, LoaderError> {
         let mut all: Vec<u64> = counts.iter().flatten().map(|&count| count as u64).collect();
         world.all_reduce(&mut all, ReduceOp::Max)?;

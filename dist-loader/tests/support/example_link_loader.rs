@@ -6,16 +6,7 @@
     let fanouts = vec![edgecut_dist_sampler::Fanout::Count(5)];
     let config = edgecut_dist_sampler::SamplerConfig::new(fanouts);
     let sampler = std::sync::Arc::new(edgecut_dist_sampler::DistNeighborSampler::new(graph, config)?);
-    let config = edgecut_dist_loader::LoaderConfig {
-        batch_size: 32,
-        even_batches: false,
-        shuffle: true,
-        seed: 0,
-        concurrency: 2,
-        prefetch_bytes: edgecut_dist_loader::DEFAULT_PREFETCH_BYTES,
-        wanted: edgecut_dist_sampler::NodeFields { features: true, ..Default::default() },
-        cache: None,
-    };
+    let config = edgecut_dist_loader::LoaderConfig { shuffle: true, ..edgecut_dist_loader::LoaderConfig::new(32, edgecut_dist_sampler::NodeFields { features: true, ..Default::default() }) };
     let negatives = edgecut_dist_loader::NegativeSampling {
         num: 2,
         distribution: edgecut_dist_loader::NegativeDistribution::Uniform,

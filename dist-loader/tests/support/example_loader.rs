@@ -6,16 +6,7 @@
     let fanouts = vec![edgecut_dist_sampler::Fanout::Count(5)];
     let config = edgecut_dist_sampler::SamplerConfig::new(fanouts);
     let sampler = std::sync::Arc::new(edgecut_dist_sampler::DistNeighborSampler::new(graph, config)?);
-    let config = edgecut_dist_loader::LoaderConfig {
-        batch_size: 16,
-        even_batches: false,
-        shuffle: false,
-        seed: 0,
-        concurrency: 2,
-        prefetch_bytes: edgecut_dist_loader::DEFAULT_PREFETCH_BYTES,
-        wanted: edgecut_dist_sampler::NodeFields { features: true, labels: true, ..Default::default() },
-        cache: None,
-    };
+    let config = edgecut_dist_loader::LoaderConfig::new(16, edgecut_dist_sampler::NodeFields { features: true, labels: true, ..Default::default() });
     let seeds = edgecut_dist_loader::Seeds::Owned;
     edgecut_dist_loader::DistNeighborLoader::new(sampler, edgecut_graph::NodeTypeId(0), seeds, config, &mut world)?
 }

@@ -2,12 +2,13 @@
 #![allow(dead_code)]
 
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_loader::MiniBatch;
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
+use edgecut_dist_loader::{LabeledEdgeBatch, LinkBatch, MiniBatch};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NodeFields};
 use edgecut_graph::{Dataset, Features, Meta, NodeData, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// A small deterministic generator, so that graphs are the same in every run.
 pub(crate) struct Numbers(pub(crate) u64);
@@ -68,6 +69,13 @@ pub(crate) fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir
     partition(dataset, &options, dir, &()).expect("partition a valid graph")
 }
 
+/// Writes parts into a temporary folder.
+pub(crate) fn parts_of(dataset: &Dataset, num_parts: u32) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(dataset, num_parts, Method::Random, dir.path());
+    dir
+}
+
 /// Numbers of parts and ranks of which neither divides the other, or with fewer ranks than parts.
 pub(crate) const UNEQUAL: [(u32, usize); 6] = [(2, 1), (3, 2), (5, 2), (5, 3), (2, 3), (3, 5)];
 
@@ -113,10 +121,96 @@ pub(crate) fn on_machines<T: Send>(
     })
 }
 
+/// All attributes of nodes but times.
+pub(crate) const EVERYTHING: NodeFields =
+    NodeFields { labels: true, times: false, original_ids: true, degrees: true, in_weights: true, features: true };
+
+/// A batch of any loader.
+pub(crate) trait AnyBatch: Clone {
+    fn graph(&self) -> &MiniBatch;
+    fn graph_mut(&mut self) -> &mut MiniBatch;
+}
+
+impl AnyBatch for MiniBatch {
+    fn graph(&self) -> &MiniBatch {
+        self
+    }
+
+    fn graph_mut(&mut self) -> &mut MiniBatch {
+        self
+    }
+}
+
+impl AnyBatch for LinkBatch {
+    fn graph(&self) -> &MiniBatch {
+        &self.graph
+    }
+
+    fn graph_mut(&mut self) -> &mut MiniBatch {
+        &mut self.graph
+    }
+}
+
+impl AnyBatch for LabeledEdgeBatch {
+    fn graph(&self) -> &MiniBatch {
+        &self.graph
+    }
+
+    fn graph_mut(&mut self) -> &mut MiniBatch {
+        &mut self.graph
+    }
+}
+
 /// Replaces global ids by original ids. Only global ids depend on the partitioning.
-pub(crate) fn in_original_ids(mut batch: MiniBatch) -> MiniBatch {
-    for nodes in &mut batch.nodes {
+pub(crate) fn in_original_ids<B: AnyBatch>(mut batch: B) -> B {
+    for nodes in &mut batch.graph_mut().nodes {
         nodes.input_nodes.clone_from(&nodes.original_ids);
     }
     batch
+}
+
+/// Merges the batches of all ranks by case, in original ids and in the order of the batches, without the empty ones.
+pub(crate) fn merged<B: AnyBatch>(per_rank: Vec<Vec<Vec<B>>>) -> Vec<Vec<B>> {
+    let mut merged = Vec::new();
+    for of_rank in per_rank {
+        merged.resize(of_rank.len(), Vec::new());
+        for (merged, batches) in merged.iter_mut().zip(of_rank) {
+            let full = batches.into_iter().filter(|batch| batch.graph().num_seeds > 0);
+            merged.extend(full.map(in_original_ids));
+        }
+    }
+    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.graph().key.batch));
+    merged
+}
+
+/// Checks that batches do not depend on parts, ranks, threads and the division of requests. `batches` returns the batches of
+/// several cases. Returns the batches of one part. The other parts are in folders `NUMBER-METHOD`.
+pub(crate) fn assert_partition_independent<B: PartialEq>(
+    dataset: &Dataset,
+    dir: &Path,
+    max_message_bytes: usize,
+    batches: impl Fn(&Path, usize, &DistGraphConfig) -> Vec<Vec<B>>,
+) -> Vec<Vec<B>> {
+    // Limits so small that features are requested in pieces and hops in halves.
+    let small = |num_workers| DistGraphConfig {
+        num_workers,
+        fetch_chunk_bytes: 200,
+        max_message_bytes,
+        ..DistGraphConfig::default()
+    };
+    write_parts(dataset, 1, Method::Random, &dir.join("one"));
+    let expected = batches(&dir.join("one"), 1, &small(1));
+    for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
+        let parts = dir.join(format!("{num_parts}-{method:?}"));
+        write_parts(dataset, num_parts, method, &parts);
+        let found = batches(&parts, num_parts as usize, &small(2));
+        for (case, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!(found == expected, "{num_parts} parts by {method:?}, case {case}");
+        }
+    }
+    for (num_parts, world_size) in UNEQUAL {
+        let parts = dir.join(format!("{num_parts}-{:?}", Method::Random));
+        assert!(batches(&parts, world_size, &small(1)) == expected, "{num_parts} parts on {world_size} ranks");
+    }
+    expected
 }

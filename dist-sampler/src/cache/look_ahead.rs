@@ -34,7 +34,7 @@ struct Slot {
     node: u32,
     /// The step of the next use.
     next: u32,
-    /// Whether the slot is in the list of idle slots.
+    /// True if the slot is in the list of idle slots.
     is_listed: bool,
 }
 

@@ -65,7 +65,7 @@ type Turn = Shared<oneshot::Receiver<()>>;
 struct Lease {
     slot: StateSlot,
     state: State,
-    /// Whether all batches have stored their rows. Otherwise the cache is empty afterwards.
+    /// True once all batches have stored their rows. Otherwise the cache is empty afterwards.
     is_complete: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{NodeTypeId, Split};
@@ -59,14 +59,9 @@ pub(crate) fn loader(
 ) -> anyhow::Result<DistNeighborLoader> {
     let sampler = SamplerConfig::new(vec![Fanout::Count(fan_out); 2]);
     let config = LoaderConfig {
-        batch_size,
         even_batches: split == Split::Train,
         shuffle: split == Split::Train,
-        seed: 0,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: options.wanted(),
-        cache: None,
+        ..LoaderConfig::new(batch_size, options.wanted())
     };
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
     Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)

@@ -1,7 +1,7 @@
 //! The data: a dataset that one process reads and all processes share.
 
 use edgecut_cluster::{Cluster, ProcessGroup, share_of_cores};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, share_dataset};
 use edgecut_graph::readers::{DatasetSource, load};
 use edgecut_graph::{NodeTypeId, Split};
@@ -27,14 +27,10 @@ pub(crate) fn loader(
 ) -> anyhow::Result<DistNeighborLoader> {
     let sampler = SamplerConfig::new(vec![Fanout::Count(25), Fanout::Count(10)]);
     let config = LoaderConfig {
-        batch_size: 1024,
         even_batches: split == Split::Train,
         shuffle: split == Split::Train,
         seed: 12345,
-        concurrency: 2,
-        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-        wanted: options.wanted(),
-        cache: None,
+        ..LoaderConfig::new(1024, options.wanted())
     };
     let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), sampler)?);
     Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)

@@ -32,7 +32,7 @@ impl Requests {
         nodes.num_classes = 0;
         let values = vec![0.5; 3 * nodes.num_nodes].into();
         nodes.targets = Some(Targets { values, dim: 3, kind: TargetKind::Regression });
-        // Edges of one type have classes, and those of another one have targets.
+        // Edges of one type have classes, and edges of another one have targets.
         for (edge_type, has_classes) in [(1, true), (2, false)] {
             let edges = &mut graph.edge_types[edge_type];
             let num_edges = edges.src.len();

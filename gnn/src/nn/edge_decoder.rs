@@ -49,12 +49,6 @@ pub trait EdgeDecoder<B: GnnBackend>: Module<B> {
 macro_rules! edge_decoders {
     ($($(#[$doc:meta])* $kind:ident($module:ident) = $name:literal;)*) => {
         /// The formula of the outputs of an edge.
-        ///
-        /// ```
-        /// use edgecut_gnn::nn::EdgeDecoderKind;
-        /// assert_eq!("bilinear".parse(), Ok(EdgeDecoderKind::Bilinear));
-        /// assert_eq!(EdgeDecoderKind::Mlp.to_string(), "mlp");
-        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
         pub enum EdgeDecoderKind {

@@ -69,8 +69,9 @@ pub trait DecoderSettings: Named + Copy {
 /// One end of a pair is given, and makes a query with the relation. The score of a pair compares the query with the row of
 /// the other end. A query is computed once and serves many pairs.
 pub trait LinkDecoder<B: GnnBackend>: Module<B> {
-    /// True if the score is the dot product of query and row, so that many pairs are scored by one matrix product.
-    const IS_PRODUCT: bool;
+    /// True if the score is the dot product of query and row, so that many pairs are scored by one matrix product. This is
+    /// the default, with which [`compare`](Self::compare) agrees.
+    const IS_PRODUCT: bool = true;
 
     /// Computes the queries of given ends, which are compared with rows of the end `compared`.
     ///
@@ -86,10 +87,14 @@ pub trait LinkDecoder<B: GnnBackend>: Module<B> {
     /// - `queries`: `[edges, 1, width]`
     /// - `rows`: `[edges, num, channels]`, or `[1, num, channels]` for the same rows for all queries
     /// - output: `[edges, num]`
-    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, compared: EdgeEnd) -> Tensor<B, 2>;
+    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, _compared: EdgeEnd) -> Tensor<B, 2> {
+        product(queries, rows)
+    }
 
     /// Returns the learned values of each edge type, `[edge types, values]`, or `None` without any.
-    fn relations(&self) -> Option<Tensor<B, 2>>;
+    fn relations(&self) -> Option<Tensor<B, 2>> {
+        None
+    }
 
     /// Returns the sum of the third powers of the absolute values of each vector.
     ///

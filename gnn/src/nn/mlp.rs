@@ -32,13 +32,6 @@ impl<B: Backend> Mlp<B> {
     ///
     /// # Panics
     /// If `channels` has fewer than two entries.
-    ///
-    /// ```
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::{Mlp, WeightInit};
-    /// let mlp = Mlp::<Cpu>::new(&[16, 8, 8, 2], false, &mut WeightInit::new(0), &Default::default());
-    /// assert_eq!(mlp.layers.iter().map(|layer| layer.weight.dims()).collect::<Vec<_>>(), [[16, 8], [8, 8], [8, 2]]);
-    /// ```
     pub fn new(channels: &[usize], batch_norm: bool, init: &mut WeightInit, device: &B::Device) -> Self {
         assert!(
             channels.len() >= 2,

@@ -28,14 +28,6 @@ impl Mode {
     }
 
     /// Returns the dropout mask of a layer in training, and the mask that keeps everything in evaluation.
-    ///
-    /// ```
-    /// use edgecut_gnn::nn::Mode;
-    /// use edgecut_gnn::ops::DropoutKey;
-    /// let mode = Mode::Train(DropoutKey::new(42, 0, 7));
-    /// assert_eq!(mode.mask(0.5, 1), mode.mask(0.5, 1));
-    /// assert_ne!(mode.mask(0.5, 1), mode.mask(0.5, 2));
-    /// ```
     pub fn mask(self, probability: f64, layer: u64) -> DropoutMask {
         let (key, probability) = match self {
             Self::Train(key) => (key, probability),

@@ -122,18 +122,6 @@ impl<K: GnnKernels> Operation<K, 1> for Aggregate {
 /// # Panics
 /// If `x` does not have `num_src` rows, if the weights of [`Reduce::WeightedSum`] were made for a graph of another
 /// size, or if they have self loops and the block has more destinations than sources.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::ops::{BatchGraph, Block, Reduce, aggregate};
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
-/// let mean = aggregate(x, &block, &Reduce::Mean);
-/// assert_eq!(mean.into_data(), burn::tensor::TensorData::from([[2.0f32]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     run(x, Aggregate::new(block.clone(), reduce.clone()))
 }

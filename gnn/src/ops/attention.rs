@@ -201,21 +201,6 @@ pub fn gat_attention<B: GnnBackend>(
 ///
 /// # Panics
 /// In the cases of [`gat_attention`].
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Attention, AttentionVersion, BatchGraph, Block, gatv2_attention};
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
-/// let attention = Attention::new(block, AttentionVersion::V2, 1);
-/// let zeros = Tensor::<NdArray, 2>::zeros([1, 1], &x.device());
-/// // With a vector of zeros all edges have the same score.
-/// let mean = gatv2_attention(x, zeros.clone(), zeros.reshape([1]), &attention);
-/// assert_eq!(mean.into_data(), TensorData::from([[2.0f32]]));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 pub fn gatv2_attention<B: GnnBackend>(
     z_src: Tensor<B, 2>,
     z_dst: Tensor<B, 2>,

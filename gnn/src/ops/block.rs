@@ -93,16 +93,6 @@ impl Block {
     ///
     /// # Errors
     /// The errors of [`Block::layers`], and [`BlockError::PrefixCounts`] if the two lists differ in length.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// // One seed of the destinations' type has two neighbors of another type.
-    /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?);
-    /// let blocks = Block::layers_between(&graph, &[1, 1], &[0, 2])?;
-    /// assert_eq!((blocks[0].num_dst(), blocks[0].num_src()), (1, 2));
-    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-    /// ```
     pub fn layers_between(
         graph: &Arc<BatchGraph>,
         dst_within_hop: &[usize],

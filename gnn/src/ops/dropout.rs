@@ -55,14 +55,6 @@ impl DropoutKey {
 ///
 /// The probability is rounded to a multiple of 2⁻¹⁶. The scale is computed from the rounded probability, so
 /// expectations are exact.
-///
-/// ```
-/// use edgecut_gnn::ops::{DropoutKey, DropoutMask};
-/// let key = DropoutKey::new(1, 0, 0);
-/// // Layers with a tensor per node type derive a mask for each type.
-/// let mask = DropoutMask::new(0.5, key);
-/// assert_eq!(mask.for_type(3), DropoutMask::new(0.5, key.for_type(3)));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DropoutMask {
     key: DropoutKey,
@@ -170,15 +162,6 @@ impl<K: GnnKernels> Operation<K, 1> for DropoutMask {
 ///
 /// # Shapes
 /// - `x` and output: any
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::ops::{DropoutKey, dropout};
-/// let x = Tensor::<NdArray, 2>::ones([10, 10], &Default::default());
-/// let key = DropoutKey::new(1, 0, 0);
-/// let [a, b] = [dropout(x.clone(), 0.5, key), dropout(x, 0.5, key)];
-/// assert_eq!(a.into_data(), b.into_data());
-/// ```
 pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64, key: DropoutKey) -> Tensor<B, D> {
     masked(x, DropoutMask::new(probability, key))
 }

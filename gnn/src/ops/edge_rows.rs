@@ -43,7 +43,7 @@ pub enum EdgeBlocks {
 }
 
 impl Block {
-    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like those of this block.
+    /// Returns the blocks that operations with a row per edge read. Their edges must be prepared like this block's.
     pub fn blocks_of_edges(&self, which: EdgeBlocks) -> Vec<&Self> {
         match which {
             EdgeBlocks::None => Vec::new(),
@@ -191,7 +191,7 @@ pub fn scale_heads<B: GnnBackend>(rows: Tensor<B, 2>, weights: Tensor<B, 2>) -> 
     (by_head * weights.reshape([num_rows, heads, 1])).reshape([num_rows, width])
 }
 
-/// Returns the inner product of each head's columns with those of a second tensor, which may have a single row.
+/// Returns the inner product of each head's columns with the columns of a second tensor, which may have a single row.
 ///
 /// # Shapes
 /// - `a`: `[rows, heads * channels]`

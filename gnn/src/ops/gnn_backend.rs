@@ -1,6 +1,6 @@
 //! The interface between models and backends.
 
-use burn::tensor::backend::Backend;
+use burn::tensor::backend::{AutodiffBackend, Backend, BackendTypes};
 use burn::tensor::ops::FloatTensor;
 use burn::tensor::{Tensor, TensorPrimitive};
 
@@ -71,4 +71,15 @@ where
 /// Returns a tensor of the plain backend as a tensor without gradient.
 pub fn constant<B: GnnBackend, const D: usize>(tensor: FloatTensor<B::Kernels>) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(B::from_plain(tensor)))
+}
+
+/// An autodiff backend of a GNN backend on the same device, which training needs.
+pub trait AutodiffGnnBackend:
+    GnnBackend + AutodiffBackend<InnerBackend: GnnBackend + Backend<Device = <Self as BackendTypes>::Device>>
+{
+}
+
+impl<B> AutodiffGnnBackend for B where
+    B: GnnBackend + AutodiffBackend<InnerBackend: GnnBackend + Backend<Device = <B as BackendTypes>::Device>>
+{
 }

@@ -27,12 +27,6 @@ pub(super) type HopsOnDevice = Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn
 ///
 /// An implementation makes the backend, and `Autodiff` of it, a [`GnnBackend`](super::GnnBackend). This crate implements
 /// the trait for burn's CPU backend and its CubeCL backends; some types in its methods are private to the crate.
-///
-/// ```
-/// use burn::backend::NdArray;
-/// use edgecut_gnn::ops::{GnnKernels, Precision};
-/// assert!(<NdArray as GnnKernels>::supports(Precision::Bf16, &Default::default()));
-/// ```
 pub trait GnnKernels: Backend {
     /// True if devices of this backend have their own memory, to which batches are copied.
     const HAS_OWN_MEMORY: bool = false;
@@ -133,7 +127,7 @@ pub trait GnnKernels: Backend {
         linear: Linear,
     ) -> FloatTensor<Self>;
 
-    /// Computes the gradients of the inputs from the gradient of the output, `[rows, out]`; that of `x` only if
+    /// Computes the gradients of the inputs from the gradient of the output, `[rows, out]`; the gradient of `x` only if
     /// `wants_x`.
     fn linear_backward(
         saved: SavedLinear<Self>,

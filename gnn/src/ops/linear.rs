@@ -61,15 +61,6 @@ impl<K: GnnKernels> Operation<K, 1> for Relu {
 }
 
 /// The settings of a dense layer's operation.
-///
-/// ```
-/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
-/// use edgecut_gnn::ops::{Activation, Linear, Precision, linear};
-/// let x = Tensor::<NdArray, 2>::from_data([[1.0, 2.0]], &Default::default());
-/// let settings = Linear { activation: Activation::Identity, precision: Precision::Bf16 };
-/// let product = linear(x.clone(), x.transpose(), None, settings);
-/// assert_eq!(product.into_data(), TensorData::from([[5.0f32]]));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Linear {
     /// The function of the sums.

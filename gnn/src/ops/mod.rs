@@ -63,8 +63,7 @@ pub use edge_rows::{
     scatter_edges,
 };
 pub use edge_weights::EdgeWeights;
-pub use gnn_backend::GnnBackend;
-pub use gnn_backend::constant;
+pub use gnn_backend::{AutodiffGnnBackend, GnnBackend, constant};
 pub use gnn_kernels::GnnKernels;
 pub use linear::matmul;
 pub use linear::{Activation, Linear, linear};

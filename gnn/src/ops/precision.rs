@@ -4,12 +4,6 @@ use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 /// A float type in which a GPU copies, stores or multiplies numbers. Sums are always accumulated in `f32`.
-///
-/// ```
-/// use edgecut_gnn::ops::Precision;
-/// assert_eq!("bf16".parse(), Ok(Precision::Bf16));
-/// assert_eq!(Precision::F16.size(), 2);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {

@@ -1,19 +1,17 @@
 //! Edges that a training leaves out at random, with real processes.
 
-use crate::programs::{error_of, fake_parts, json_of, node, run};
-use serde_json::Value;
+use crate::programs::{Folder, error_of, fake_parts, json_of, metrics_lines, node, run};
 use std::path::Path;
 
 /// Trains for three epochs of one step with all neighbors, and returns the losses.
 fn losses(parts: &Path, processes: &str, model: &[&str], flags: &[&str]) -> Vec<f64> {
-    let dir = tempfile::tempdir().expect("a folder");
-    let metrics = dir.path().join("metrics");
+    let dir = Folder::new();
+    let metrics = dir.join("metrics");
     let mut command = node(parts);
     command.args(["--num-neighbors", "-1,-1", "--batch-size", "100000", "--num-epochs", "3", "--json", "--metrics"]);
     command.arg(&metrics).args(["--nproc-per-node", processes]).args(model).args(flags);
     json_of(run(&mut command));
-    let text = std::fs::read_to_string(&metrics).expect("metrics");
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let lines = metrics_lines(&metrics).into_iter();
     let epochs = lines.filter(|line| line["event"] == "epoch");
     epochs.map(|line| line["loss"].as_f64().expect("a loss")).collect()
 }

@@ -1,14 +1,14 @@
 //! Tests of `train edge`, and of what `train predict` writes for edges, with real processes.
 
+use crate::predict_tables::partition_tables_as;
 use crate::programs;
 
-use edgecut_graph::part_writer::ExtraFiles;
-use edgecut_partition::{PartitionOptions, partition_loaded_with};
-use edgecut_tables::{TableOptions, read_tables};
+use edgecut_graph::Dataset;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    edge_parts, error_of, fake_parts, number_of, predict, predicted, run, stderr, succeeded, train, trained,
+    Folder, assert_error, edge_parts, error_of, fake_parts, json_of, number_of, predict, predicted, run, stderr, train,
+    trained,
 };
 use std::path::Path;
 
@@ -50,12 +50,7 @@ pub(crate) fn payment_parts(dir: &Path, num_parts: u32, label: &serde_json::Valu
         "edges": [{"relation": ["user", "pays", "shop"], "files": "payments.csv", "source_id_col": "user",
             "dest_id_col": "shop", "features": [{"feature_col": "amount"}], "labels": [label]}]});
     std::fs::write(dir.join("graph.json"), conf.to_string()).expect("write the configuration");
-    let mut read = read_tables(&dir.join("graph.json"), "payments", &TableOptions::default()).expect("a graph");
-    read.dataset.add_reverse_edges();
-    let json = read.transforms.to_json();
-    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
-    let options = PartitionOptions::new(num_parts);
-    partition_loaded_with(read.dataset, None, &options, &dir.join("parts"), &(), extra).expect("parts");
+    partition_tables_as(dir, "payments", None, Dataset::add_reverse_edges, num_parts, &dir.join("parts"));
 }
 
 /// Reads the lines of the CSV files that processes have written, without their equal headers.
@@ -75,27 +70,16 @@ fn csv_lines(out: &Path, processes: usize) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.2, 0.2]});
     payment_parts(folder.path(), 2, &label);
-    let found = trained(
-        "edge",
-        &folder.path().join("parts"),
-        &folder.path().join("model"),
-        &["--num-epochs", "8", "--metric", "roc-auc"],
-    );
+    let found =
+        trained("edge", &folder.join("parts"), &folder.join("model"), &["--num-epochs", "8", "--metric", "roc-auc"]);
     assert!(found["test_metric"].as_f64().expect("both classes") > 0.9, "{found}");
     // The saved model has the same scores.
-    let mut command = train("edge", &folder.path().join("parts"));
-    command.arg("--load-model").arg(folder.path().join("model")).args([
-        "--nproc-per-node",
-        "2",
-        "--json",
-        "--metric",
-        "roc-auc",
-    ]);
-    let output = succeeded(run(&mut command));
-    let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let mut command = train("edge", &folder.join("parts"));
+    command.arg("--load-model").arg(folder.join("model")).args("--nproc-per-node 2 --json --metric roc-auc".split(' '));
+    let evaluated = json_of(run(&mut command));
     let difference =
         evaluated["test_metric"].as_f64().expect("a score") - found["test_metric"].as_f64().expect("a score");
     assert!(difference.abs() < 0.05, "{evaluated}, {found}");
@@ -103,9 +87,9 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     // Weights of classes by their names, in ascending order.
     let mut results = Vec::new();
     for weights in ["fraud=5", "5,1"] {
-        let metrics = folder.path().join(weights);
+        let metrics = folder.join(weights);
         let flags = ["--num-epochs", "1", "--class-weights", weights, "--metrics", metrics.to_str().expect("UTF-8")];
-        let result = trained("edge", &folder.path().join("parts"), &folder.path().join("weighted"), &flags);
+        let result = trained("edge", &folder.join("parts"), &folder.join("weighted"), &flags);
         let lines = std::fs::read_to_string(&metrics).expect("metrics");
         let epoch = serde_json::from_str(lines.lines().nth(1).expect("a line")).expect("an epoch");
         results.push((number_of(&result, "test_acc"), number_of(&epoch, "loss")));
@@ -113,13 +97,12 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
     }
     assert_eq!(results[0], results[1]);
     let flags = ["--class-weights", "frauds=5", "--nproc-per-node", "2"];
-    let error = error_of(&run(train("edge", &folder.path().join("parts")).args(flags)));
+    let error = error_of(&run(train("edge", &folder.join("parts")).args(flags)));
     assert!(error.contains("there is no class frauds (did you mean fraud?)"), "{error}");
 
     let flags = ["--edges", "test", "--num-neighbors", "5,3", "--nproc-per-node", "2", "--format", "csv"];
-    let result =
-        predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
-    let (header, rows) = csv_lines(&folder.path().join("out"), 2);
+    let result = predicted(&folder.join("parts"), &folder.join("model"), &folder.join("out"), &flags);
+    let (header, rows) = csv_lines(&folder.join("out"), 2);
     assert_eq!(header, "src_id,dst_id,src,dst,class_name,class");
     assert_eq!((result["edges"].as_u64(), rows.len()), (Some(240), 240));
     let mut num_correct = 0;
@@ -136,11 +119,9 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
 
     // All edges, as probabilities in Parquet.
     let flags = ["--edges", "all", "--num-neighbors", "-1,-1", "--format", "parquet", "--output", "probability"];
-    let result =
-        predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("all"), &flags);
+    let result = predicted(&folder.join("parts"), &folder.join("model"), &folder.join("all"), &flags);
     assert_eq!(result["edges"].as_u64(), Some(NUM_PAYMENTS as u64));
-    let file =
-        std::fs::File::open(folder.path().join("all").join("predictions-00000-of-00001.parquet")).expect("a file");
+    let file = std::fs::File::open(folder.join("all").join("predictions-00000-of-00001.parquet")).expect("a file");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     let rows: Vec<_> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), NUM_PAYMENTS);
@@ -152,25 +133,25 @@ fn classes_of_payments_are_learned_and_written_with_ids_and_names() {
 
 #[test]
 fn amounts_of_payments_are_predicted_as_numbers() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let label = serde_json::json!({"task_type": "regression", "label_col": "amount"});
     payment_parts(folder.path(), 3, &label);
     let flags = ["--metric", "rmse", "--num-epochs", "16", "--edge-type", "pays"];
-    let found = trained("edge", &folder.path().join("parts"), &folder.path().join("model"), &flags);
+    let found = trained("edge", &folder.join("parts"), &folder.join("model"), &flags);
     assert!(found["test_metric"].as_f64().expect("a score") < 0.2, "{found}");
     let flags = ["--edges", "valid", "--num-neighbors", "5,3", "--format", "csv"];
-    predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
-    let (header, rows) = csv_lines(&folder.path().join("out"), 1);
+    predicted(&folder.join("parts"), &folder.join("model"), &folder.join("out"), &flags);
+    let (header, rows) = csv_lines(&folder.join("out"), 1);
     assert_eq!((header.as_str(), rows.len()), ("src_id,dst_id,src,dst,value", NUM_PAYMENTS / 10));
 }
 
 #[test]
 fn flags_and_models_that_do_not_fit_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let parts = edge_parts(1, true);
-    trained("edge", &parts.path, &folder.path().join("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    trained("edge", &parts.path, &folder.join("edges"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     let nodes = fake_parts(1);
-    trained("node", &nodes.path, &folder.path().join("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
+    trained("node", &nodes.path, &folder.join("nodes"), &["--num-epochs", "1", "--nproc-per-node", "1"]);
     for (task, flags, why) in [
         ("edge", vec!["--eval", "layer-wise"], "--eval layer-wise computes each node once"),
         ("edge", vec!["--edge-type", "e1"], "edge type e1 has no labels: choose one of v0__e0__v1"),
@@ -184,7 +165,7 @@ fn flags_and_models_that_do_not_fit_are_named() {
     }
     let load = |task: &str, parts: &Path, model: &str, flags: &[&str]| {
         let mut command = train(task, parts);
-        command.arg("--load-model").arg(folder.path().join(model)).args(flags);
+        command.arg("--load-model").arg(folder.join(model)).args(flags);
         error_of(&run(&mut command))
     };
     let error = load("node", &nodes.path, "edges", &[]);
@@ -215,7 +196,6 @@ fn flags_and_models_that_do_not_fit_are_named() {
         ),
         (&parts.path, "edges", [&edges[..], &["--num-neighbors", "5", "--format", "csv"]].concat(), "2 layers"),
     ] {
-        let error = error_of(&predict(parts, &folder.path().join(model), &folder.path().join("out"), &flags));
-        assert!(error.contains(why), "{flags:?}: {error}");
+        assert_error(&predict(parts, &folder.join(model), &folder.join("out"), &flags), &[why]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_testing::free_port;
-use programs::{end, error_of, fake_parts, rank, run, stderr, train};
+use programs::{Folder, assert_error, end, fake_parts, rank, run, stderr, train};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,9 +11,9 @@ const SECRET: &str = "a secret of more than 16 bytes";
 
 /// Returns the output of a training of a few epochs, and the bytes of its model.
 fn trained(parts: &Path, flags: &[&str]) -> (Vec<serde_json::Value>, Vec<u8>) {
-    let dir = tempfile::tempdir().expect("a folder");
-    let model = dir.path().join("model.safetensors");
-    let metrics = dir.path().join("metrics");
+    let dir = Folder::new();
+    let model = dir.join("model.safetensors");
+    let metrics = dir.join("metrics");
     let mut command = train("node", parts);
     command.args(["--num-epochs", "2", "--num-neighbors", "5,5", "--batch-size", "64", "--json"]);
     command.arg("--save-model").arg(&model).arg("--metrics").arg(&metrics).args(flags);
@@ -68,6 +68,5 @@ fn encryption_without_a_secret_is_a_wrong_use() {
     let mut command = rank(&parts.path, 0, 2, free_port());
     let output = run(command.env_remove("EDGECUT_TOKEN").env_remove("EDGECUT_TOKEN_FILE").arg("--encrypt"));
     assert_eq!(output.status.code(), Some(2));
-    let error = error_of(&output);
-    assert!(error.contains("--encrypt needs a shared secret") && error.contains("--token-file"), "{error}");
+    assert_error(&output, &["--encrypt needs a shared secret", "--token-file"]);
 }

@@ -2,13 +2,15 @@
 //! file does not depend on parts or processes.
 
 use crate::edges::payment_parts;
+use crate::predict_tables::partition_tables_as;
 use crate::programs;
 
-use edgecut_graph::part_writer::ExtraFiles;
-use edgecut_partition::{PartitionOptions, partition_loaded_with};
-use edgecut_tables::{TableOptions, read_tables};
+use edgecut_graph::Dataset;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use programs::{assert_close, error_of, fake_parts, predict, predicted, stderr, succeeded, trained, typed_parts};
+use programs::{
+    Folder, Scratch, assert_close, assert_error, fake_parts, predict, predicted, scratch, stderr, succeeded, trained,
+    typed_parts,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,13 +63,8 @@ fn visit_parts(dir: &Path, num_parts: u32) {
         "edges": [{"relation": ["shop", "visited_by", "user"], "files": "visits.csv", "source_id_col": "shop",
             "dest_id_col": "user"}]});
     write_text(dir, "graph.json", conf.to_string());
-    let mut read = read_tables(&dir.join("graph.json"), "visits", &TableOptions::default()).expect("a graph");
-    read.dataset.add_reverse_edges();
-    let json = read.transforms.to_json();
-    let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
-    let options = PartitionOptions::new(num_parts);
-    partition_loaded_with(read.dataset, None, &options, &dir.join(format!("{num_parts}-parts")), &(), extra)
-        .expect("parts");
+    let parts = dir.join(format!("{num_parts}-parts"));
+    partition_tables_as(dir, "visits", None, Dataset::add_reverse_edges, num_parts, &parts);
 }
 
 fn write_text(dir: &Path, name: &str, text: String) {
@@ -82,7 +79,7 @@ fn rows_of(out: &Path) -> Vec<Row> {
     let names: Vec<&str> = header.split(',').collect();
     let mut rows = Vec::new();
     for line in lines.lines() {
-        // The only commas within fields are those of a color.
+        // Within fields, only colors have commas.
         let line = line.replace("\"color=green, dark\"", "color=green; dark");
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!(fields.len(), names.len(), "{line}");
@@ -97,21 +94,21 @@ fn number(row: &Row, column: &str) -> f64 {
 
 #[test]
 fn the_planted_neighbors_and_features_of_nodes_are_found() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     for num_parts in [1, 2, 3] {
         visit_parts(folder.path(), num_parts);
     }
     let flags = ["--num-neighbors", "-1,-1", "--num-epochs", "20", "--lr", "0.02", "--patience", "100"];
-    let found = trained("node", &folder.path().join("2-parts"), &folder.path().join("model"), &flags);
+    let found = trained("node", &folder.join("2-parts"), &folder.join("model"), &flags);
     assert!(found["test_acc"].as_f64().expect("an accuracy") > 0.95, "{found}");
     let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-top", "3"];
     let result = predicted(
-        &folder.path().join("2-parts"),
-        &folder.path().join("model"),
-        &folder.path().join("out"),
+        &folder.join("2-parts"),
+        &folder.join("model"),
+        &folder.join("out"),
         &[&flags[..], &["--nproc-per-node", "2"]].concat(),
     );
-    let rows = rows_of(&folder.path().join("out"));
+    let rows = rows_of(&folder.join("out"));
     assert_eq!(result["rows"].as_u64(), Some(rows.len() as u64));
     assert_eq!(result["explained"].as_u64(), Some(120));
     assert!(result["largest_gap"].as_f64().expect("a gap") < 0.02, "{result}");
@@ -148,18 +145,18 @@ fn the_planted_neighbors_and_features_of_nodes_are_found() {
     assert!(features.contains("color=green; dark") && features.contains("risk"), "{features:?}");
 
     // The file has the same bytes for other parts and other numbers of processes.
-    let expected = std::fs::read(folder.path().join("out").join("explanations.csv")).expect("the file");
+    let expected = std::fs::read(folder.join("out").join("explanations.csv")).expect("the file");
     for (parts, processes) in [("1-parts", "1"), ("3-parts", "3"), ("2-parts", "3"), ("2-parts", "1")] {
         let flags = [&flags[..], &["--nproc-per-node", processes]].concat();
-        predicted(&folder.path().join(parts), &folder.path().join("model"), &folder.path().join("out"), &flags);
-        let found = std::fs::read(folder.path().join("out").join("explanations.csv")).expect("the file");
+        predicted(&folder.join(parts), &folder.join("model"), &folder.join("out"), &flags);
+        let found = std::fs::read(folder.join("out").join("explanations.csv")).expect("the file");
         assert!(found == expected, "{parts}, {processes} processes");
     }
 
     // Parquet has the same rows.
     let flags = ["--explain", "--nodes", "test", "--format", "parquet", "--explain-top", "3", "--nproc-per-node", "2"];
-    predicted(&folder.path().join("2-parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
-    let file = std::fs::File::open(folder.path().join("out").join("explanations.parquet")).expect("a file");
+    predicted(&folder.join("2-parts"), &folder.join("model"), &folder.join("out"), &flags);
+    let file = std::fs::File::open(folder.join("out").join("explanations.parquet")).expect("a file");
     let reader = SerializedFileReader::new(file).expect("a Parquet file");
     let columns: Vec<String> =
         reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
@@ -169,12 +166,12 @@ fn the_planted_neighbors_and_features_of_nodes_are_found() {
         .collect();
     assert_eq!(columns, names);
     assert_eq!(reader.get_row_iter(None).expect("rows").count(), rows.len());
-    assert!(!folder.path().join("out").join("explanations.csv").exists(), "files of an earlier run are replaced");
+    assert!(!folder.join("out").join("explanations.csv").exists(), "files of an earlier run are replaced");
 
     // An explanation of another class, with sampled neighbors.
     let flags = ["--explain", "--nodes", "test", "--format", "csv", "--explain-output", "1", "--num-neighbors", "2,2"];
-    predicted(&folder.path().join("2-parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
-    assert!(rows_of(&folder.path().join("out")).iter().all(|row| row["output"] == "1" && row["class_name"] == "good"));
+    predicted(&folder.join("2-parts"), &folder.join("model"), &folder.join("out"), &flags);
+    assert!(rows_of(&folder.join("out")).iter().all(|row| row["output"] == "1" && row["class_name"] == "good"));
 }
 
 /// Returns the logits of all nodes or edges, by the ids of the rows.
@@ -190,9 +187,7 @@ fn scores(rows: &[Row]) -> Vec<f32> {
 fn contributions_add_up_to_the_scores_of_predictions() {
     let parts = fake_parts(2);
     let typed = typed_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
-    let out = folder.path().join("out");
+    let Scratch { folder: _folder, model, out } = scratch();
     let of_parts = [
         (&parts, &["--model", "sage"][..]),
         (&parts, &["--model", "gcn"]),
@@ -223,12 +218,10 @@ fn contributions_add_up_to_the_scores_of_predictions() {
 
 #[test]
 fn the_planted_features_of_edges_are_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, out } = scratch();
     let label = serde_json::json!({"task_type": "classification", "label_col": "kind", "split_pct": [0.6, 0.3, 0.1]});
     let parts = [1, 2, 3].map(|num_parts| {
-        let dir = folder.path().join(format!("{num_parts}"));
+        let dir = folder.join(format!("{num_parts}"));
         std::fs::create_dir(&dir).expect("create a folder");
         payment_parts(&dir, num_parts, &label);
         dir.join("parts")
@@ -266,9 +259,7 @@ fn the_planted_features_of_edges_are_found() {
 #[test]
 fn impossible_explanations_are_refused() {
     let parts = fake_parts(1);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
-    let out = folder.path().join("out");
+    let Scratch { folder: _folder, model, out } = scratch();
     trained("node", &parts.path, &model, &["--num-epochs", "1", "--nproc-per-node", "1"]);
     for (flags, expected) in [
         (&["--explain"][..], "--explain writes a table: add --format csv or parquet"),
@@ -279,8 +270,7 @@ fn impossible_explanations_are_refused() {
         (&["--explain", "--format", "csv", "--explain-output", "10"], "there is no output 10: the model has 10"),
         (&["--explain", "--format", "csv", "--num-neighbors", "3"], "the model has 2 layers"),
     ] {
-        let error = error_of(&predict(&parts.path, &model, &out, flags));
-        assert!(error.contains(expected), "{error}");
+        assert_error(&predict(&parts.path, &model, &out, flags), &[expected]);
         let written = std::fs::read_dir(&out).map(|entries| entries.count()).unwrap_or(0);
         assert_eq!(written, 0, "{flags:?}");
     }

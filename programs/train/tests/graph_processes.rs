@@ -2,8 +2,10 @@
 
 use crate::programs;
 
-use programs::{assert_same, error_of, json_of, number_of, program, stderr, train_or_evaluate};
-use serde_json::Value;
+use programs::{
+    Folder, assert_refused, assert_same, error_of, json_of, metrics_lines, number_of, program, stderr, text,
+    train_or_evaluate,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -17,28 +19,19 @@ fn graph(nproc: u32, scratch: &Path, flags: &[&str]) -> Output {
     )
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a UTF-8 path")
-}
-
 const FAKE: [&str; 6] = ["--dataset", "fake-graphs", "--num-graphs", "301", "--num-epochs", "15"];
 
 #[test]
 fn processes_train_on_one_copy_and_say_how_it_went() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let scratch = dir.path().join("scratch");
+    let dir = Folder::new();
+    let scratch = dir.join("scratch");
     fs::create_dir(&scratch).expect("a folder");
-    let (metrics, model) = (dir.path().join("metrics.jsonl"), dir.path().join("model.safetensors"));
+    let (metrics, model) = (dir.join("metrics.jsonl"), dir.join("model.safetensors"));
     for nproc in [1, 2, 3] {
         let files = ["--json", "--metrics", text(&metrics), "--save-model", text(&model)];
         let trained = json_of(graph(nproc, &scratch, &[&FAKE[..], &files].concat()));
         assert!(trained["test_acc"].as_f64() > Some(0.8), "{nproc} processes: {trained}");
-        let lines: Vec<Value> = fs::read_to_string(&metrics)
-            .expect("read the metrics")
-            .lines()
-            .skip(1)
-            .map(|line| serde_json::from_str(line).expect("a JSON line"))
-            .collect();
+        let lines = metrics_lines(&metrics);
         // 15 epochs, the confusion matrix, the scores of classes, the curves and the result.
         assert_eq!(lines.len(), 19);
         // 301 graphs minus 30 validation and 30 test graphs, on any number of processes.
@@ -63,7 +56,7 @@ fn processes_train_on_one_copy_and_say_how_it_went() {
 
 #[test]
 fn every_model_and_packing_trains() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = Folder::new();
     for flags in [
         &["--model", "gin", "--learn-epsilon", "--readout", "last", "--max-nodes", "500", "--drop-last"][..],
         &["--model", "gcn", "--pooling", "mean", "--no-batch-norm", "--lr", "0.03"],
@@ -78,7 +71,7 @@ fn every_model_and_packing_trains() {
 
 #[test]
 fn a_cross_validation_names_its_protocol() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = Folder::new();
     for (protocol, says) in [
         ("validation", "the epoch of each fold was selected on a tenth of its training graphs"),
         ("best-mean-epoch", "one epoch for all folds, selected on the test graphs"),
@@ -100,12 +93,12 @@ fn a_cross_validation_names_its_protocol() {
 
 /// A dataset in files: twelve paths of three nodes and twelve triangles.
 struct Files {
-    dir: tempfile::TempDir,
+    dir: Folder,
 }
 
 impl Files {
     fn new() -> Self {
-        let files = Self { dir: tempfile::tempdir().expect("a folder") };
+        let files = Self { dir: Folder::new() };
         let (mut edges, mut indicator, mut labels) = (String::new(), String::new(), String::new());
         for graph in 0..24 {
             let node = |n: usize| 3 * graph + n;
@@ -128,7 +121,7 @@ impl Files {
     }
 
     fn folder(&self) -> PathBuf {
-        self.dir.path().join("SHAPES")
+        self.dir.join("SHAPES")
     }
 
     fn train(&self, nproc: u32, flags: &[&str]) -> Output {
@@ -187,8 +180,7 @@ fn folds_are_those_of_the_files_and_bad_ones_are_named() {
 fn wrong_flags_and_too_many_processes_are_refused() {
     let files = Files::new();
     let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("training graphs for 4 processes: start at most as many"), "{}", stderr(&output));
+    assert_refused(&output, 1, &["training graphs for 4 processes: start at most as many"]);
     let why = files.why(&["--max-nodes", "2"]);
     assert!(
         why.contains(" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"),

@@ -3,12 +3,14 @@
 use crate::programs;
 
 use edgecut_testing::{Need, free_port, skip};
-use programs::{ENDS_WITHIN, TRAIN, end, error_of, node, parts, run, stderr, train_or_evaluate, unplace};
-use rustix::process::{Pid, Signal, kill_process};
+use programs::{
+    Folder, TRAIN, assert_error, end, error_of, node, parts, run, send, stderr, train_or_evaluate, unplace, wait_until,
+};
+use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -169,7 +171,7 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     assert_eq!(names, ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_LISTEN_ADDR", "EDGECUT_TOKEN"]);
 
     let parts = parts(2, 30);
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = Folder::new();
     let port = free_port().to_string();
     let pod = |index: &str, epochs: &str| {
         let mut command = Command::new(TRAIN);
@@ -193,17 +195,12 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     end(killed);
     assert!(!end(other).status.success(), "a failure of a rank ends the others");
     let again = ["0", "1"].map(|index| pod(index, "100001"));
-    let deadline = Instant::now() + ENDS_WITHIN;
     let newest = || std::fs::read_dir(dir.path()).into_iter().flatten().flatten().map(|entry| entry.file_name()).max();
     let before = newest();
-    while newest() <= before {
-        assert!(Instant::now() < deadline, "the job continues");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
+    wait_until(|| newest() > before, || "the job does not continue".into());
     for child in &again {
         // As when the pods are evicted.
-        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id")).expect("not 0");
-        kill_process(pid, Signal::TERM).expect("a running process");
+        send(Signal::TERM, child.id());
     }
     for output in again.map(end) {
         assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
@@ -244,8 +241,7 @@ fn the_environment_names_the_address_to_listen_on() {
         command.args(["--num-epochs", "1"]);
         command
     };
-    let error = error_of(&run(&mut rank("0")));
-    assert!(error.contains("192.0.2.1"), "{error}");
+    assert_error(&run(&mut rank("0")), &["192.0.2.1"]);
     let started = ["0", "1"].map(|k| rank(k).args(["--listen-addr", "127.0.0.1"]).spawn().expect("start train"));
     for child in started {
         let output = end(child);

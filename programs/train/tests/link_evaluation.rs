@@ -6,7 +6,8 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, NodeData, map_npy};
 use programs::{
-    assert_same, entry, error_of, json_of, number_of, program, run, stderr, succeeded, train_or_evaluate, written_by,
+    Folder, Scratch, assert_same, entry, error_of, json_of, number_of, program, run, scratch, stderr, succeeded, text,
+    train_or_evaluate, written_by,
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -44,10 +45,6 @@ fn link(dataset: &Path, processes: u32, flags: &[&str]) -> Output {
     command.args(["link", "--dataset-root-dir"]).arg(dataset).args(["--nproc-per-node", &processes.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
     train_or_evaluate(command.args(flags))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a UTF-8 path")
 }
 
 fn score(result: &Value, split: &str, name: &str) -> f64 {
@@ -137,8 +134,7 @@ fn assert_near(found: f64, expected: f64, count: usize, what: &str) {
 
 #[test]
 fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder: _folder, model, .. } = scratch();
     let plain = graph();
     let options = FakeOptions { avg_num_nodes: 200, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
     let mut typed = fake_hetero(&options).expect("a fake graph");
@@ -174,8 +170,7 @@ fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
     let mut graph = fake(&options).expect("a fake graph");
     graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
     let parts = written_by(&graph, 2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder: _folder, model, .. } = scratch();
     for flags in [&["--model", "gat"][..], &["--model", "gat", "--no-edge-features"]] {
         train(&parts.path, &model, flags);
         let found = json_of(link(&parts.path, 1, &["--json", "--load-model", text(&model)]));
@@ -187,8 +182,7 @@ fn a_loaded_model_keeps_its_convolution_and_its_use_of_edge_features() {
 
 #[test]
 fn sampled_negatives_do_not_depend_on_layout_and_batches() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder: _folder, model, .. } = scratch();
     let mut plain = graph();
     // Embeddings are loaded bit by bit, so that scores are equal too.
     plain.node_types[0].features = None;
@@ -214,8 +208,7 @@ fn sampled_negatives_do_not_depend_on_layout_and_batches() {
 #[test]
 fn given_negatives_are_those_of_the_evaluation() {
     const EACH: usize = 25;
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder, model, .. } = scratch();
     let mut graph = graph();
     let held_out = &mut graph.edge_types[0].held_out;
     for (list, seed) in [(&mut held_out.valid, 1), (&mut held_out.test, 2)] {
@@ -223,13 +216,13 @@ fn given_negatives_are_those_of_the_evaluation() {
         list.negatives = Some(GivenNegatives::OfEach { num: EACH, dst: dst.into() });
     }
     // The reader reads what the exporter has written.
-    let arrays = folder.path().join("arrays");
+    let arrays = folder.join("arrays");
     export_npy(&graph, &arrays).expect("arrays");
     assert!(arrays.join("valid_neg.npy").exists() && arrays.join("test_neg.npy").exists());
     let graph = read_npy_folder("given", &arrays).expect("the arrays");
     let one = written_by(&graph, 1);
     train(&one.path, &model, &[]);
-    let rows = embeddings(&one.path, &model, &folder.path().join("rows"));
+    let rows = embeddings(&one.path, &model, &folder.join("rows"));
     let test = &graph.edge_types[0].held_out.test;
     let Some(GivenNegatives::OfEach { num: EACH, dst }) = &test.negatives else { panic!("{:?}", test.negatives) };
     let positive: Vec<f64> = pairs(test).map(|(src, dst)| dot(&rows, src, dst)).collect();
@@ -268,15 +261,14 @@ fn given_negatives_are_those_of_the_evaluation() {
 #[test]
 fn shared_negatives_are_ranked_as_by_ogb() {
     const SHARED: usize = 700;
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder, model, .. } = scratch();
     let graph = with_shared_negatives(SHARED);
-    let arrays = folder.path().join("arrays");
+    let arrays = folder.join("arrays");
     export_npy(&graph, &arrays).expect("arrays");
     let graph = read_npy_folder("given", &arrays).expect("the arrays");
     let one = written_by(&graph, 1);
     train(&one.path, &model, &[]);
-    let rows = embeddings(&one.path, &model, &folder.path().join("rows"));
+    let rows = embeddings(&one.path, &model, &folder.join("rows"));
     let test = &graph.edge_types[0].held_out.test;
     let Some(GivenNegatives::Shared { src, dst }) = &test.negatives else { panic!("{:?}", test.negatives) };
     let positive: Vec<f64> = pairs(test).map(|(src, dst)| dot(&rows, src, dst)).collect();
@@ -297,8 +289,7 @@ fn shared_negatives_are_ranked_as_by_ogb() {
 #[test]
 fn edge_types_do_not_share_their_negatives() {
     const SHARED: usize = 300;
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder: _folder, model, .. } = scratch();
     let mut graph = with_shared_negatives(SHARED);
     graph.add_reverse_edges();
     let two = written_by(&graph, 2);
@@ -324,12 +315,11 @@ fn edge_types_do_not_share_their_negatives() {
 
 #[test]
 fn both_ends_are_ranked_among_all_nodes() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
+    let Scratch { folder, model, .. } = scratch();
     let graph = graph();
     let two = written_by(&graph, 2);
     train(&two.path, &model, &[]);
-    let rows = embeddings(&two.path, &model, &folder.path().join("rows"));
+    let rows = embeddings(&two.path, &model, &folder.join("rows"));
     let edges = &graph.edge_types[0];
     let known: HashSet<(u32, u32)> = edges
         .src
@@ -433,8 +423,8 @@ fn a_graph_without_negatives_is_one_error() {
 
 #[test]
 fn hits_among_too_few_negatives_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let arrays = folder.path().join("arrays");
+    let folder = Folder::new();
+    let arrays = folder.join("arrays");
     let graph = graph();
     export_npy(&graph, &arrays).expect("arrays");
     let why = |flags: &[&str]| error_of(&link(&arrays, 1, &[&["--num-neighbors", "5,3"], flags].concat()));
@@ -476,9 +466,9 @@ fn hits_among_too_few_negatives_are_refused() {
 
 #[test]
 fn wrong_negatives_have_one_error() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let graph = graph();
-    let arrays = folder.path().join("arrays");
+    let arrays = folder.join("arrays");
     export_npy(&graph, &arrays).expect("arrays");
     let num_test = graph.edge_types[0].held_out.test.len();
     let put = |name: &str, shape: &[usize], values: &[i64]| {

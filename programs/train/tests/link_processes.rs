@@ -5,8 +5,9 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeData, NodeTypeId};
 use programs::{
-    assert_same, entry, error_of, json_of, link_parts, node, number_of, predict, program, run, stderr, succeeded,
-    train, train_or_evaluate, typed_link_parts, written_by,
+    Folder, Scratch, assert_error, assert_refused, assert_same, entry, error_of, json_of, link_parts, metrics_lines,
+    node, number_of, predict, program, run, scratch, stderr, succeeded, text, train, train_or_evaluate,
+    typed_link_parts, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -18,10 +19,6 @@ fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
     command.args(["link", "--dataset-root-dir"]).arg(parts).args(["--nproc-per-node", &nproc.to_string()]);
     command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
     train_or_evaluate(command.args(flags))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a UTF-8 path")
 }
 
 #[test]
@@ -39,12 +36,7 @@ fn two_processes_train_links_and_say_how_it_went() {
     assert!(score(&trained, "valid", "hits@10") > score(&trained, "valid", "hits@1"), "{trained}");
     assert_eq!(trained["metric"], "roc-auc");
     assert!(trained["valid"]["edges"].as_u64() > Some(100), "{trained}");
-    let lines: Vec<Value> = std::fs::read_to_string(&metrics)
-        .expect("read the metrics")
-        .lines()
-        .skip(1)
-        .map(|line| serde_json::from_str(line).expect("a JSON line"))
-        .collect();
+    let lines = metrics_lines(&metrics);
     let events: Vec<&Value> = lines.iter().map(|line| &line["event"]).collect();
     assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "histogram", "curves", "result"]);
     assert!(number_of(&lines[3], "loss") < number_of(&lines[0], "loss"), "the loss falls");
@@ -149,8 +141,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--loss", "margin:margin=0"], "margin 0 is not a number above 0 within the range of f32"),
     ] {
         let output = link(&parts.path, 1, flags);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[what]);
     }
 }
 
@@ -158,8 +149,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
 #[test]
 fn training_on_all_edges_keeps_the_model_of_the_last_epoch() {
     let whole = programs::parts(2, 6);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let Scratch { folder: _folder, model, out } = scratch();
     let flags = ["--hold-out-edges", "0", "--num-epochs", "3", "--num-neighbors", "3", "--json", "--save-model"];
     let output = link(&whole.path, 2, &[&flags[..], &[text(&model)]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -260,8 +250,8 @@ const OF: EdgeTypeId = EdgeTypeId(1);
 #[test]
 fn a_saved_model_is_evaluated_on_the_edge_types_that_it_was_trained_to_predict() {
     let both = written_by(&shop(&[BUYS, OF]), 2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, out] = ["model", "out"].map(|name| folder.path().join(name));
+    let folder = Folder::new();
+    let [model, out] = ["model", "out"].map(|name| folder.join(name));
     let shape = ["--model", "embedding", "--decoder", "distmult", "--json"];
     let training = ["--num-epochs", "2", "--edge-types", "buys", "--save-model", text(&model)];
     let output = link(&both.path, 2, &[&shape[..], &training].concat());
@@ -274,8 +264,7 @@ fn a_saved_model_is_evaluated_on_the_edge_types_that_it_was_trained_to_predict()
         (&["--edge-types", "buys,of"], "was trained to predict user__buys__item, but not item__of__user"),
         (&["--loss", "softmax"], "--loss softmax: the model"),
     ] {
-        let error = error_of(&link(&both.path, 1, &[&load[..], flags].concat()));
-        assert!(error.contains(why), "{flags:?}: {error}");
+        assert_error(&link(&both.path, 1, &[&load[..], flags].concat()), &[why]);
     }
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "3", "--edge-type"];
     let error = error_of(&predict(&both.path, &model, &out, &[&top[..], &["of"]].concat()));
@@ -297,8 +286,8 @@ fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edge
     let mut test_alone = shop(&[BUYS]);
     test_alone.edge_types[0].held_out.valid = EdgeList::default();
     let test_alone = written_by(&test_alone, 1);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, tested] = ["model", "tested"].map(|name| folder.path().join(name));
+    let folder = Folder::new();
+    let [model, tested] = ["model", "tested"].map(|name| folder.join(name));
     let all = ["--model", "embedding", "--hold-out-edges", "0", "--num-epochs", "1", "--json"];
     let error = error_of(&link(&whole.path, 1, &all));
     assert!(error.contains("must be named: choose from user__buys__item, item__of__user (--edge-types)"), "{error}");
@@ -312,10 +301,8 @@ fn a_training_on_all_edges_names_its_edge_types_and_is_not_evaluated_on_its_edge
     let save = ["--edge-types", "buys", "--save-model", text(&model)];
     succeeded(link(&whole.path, 1, &[&all[..], &save].concat()));
     let load = ["--model", "embedding", "--json", "--load-model", text(&model)];
-    let error = error_of(&link(&held_out.path, 1, &load));
-    assert!(error.contains("was trained on all edges of type user__buys__item"), "{error}");
-    let error = error_of(&link(&whole.path, 1, &load));
-    assert!(error.contains("it has no held-out edges to evaluate on"), "{error}");
+    assert_error(&link(&held_out.path, 1, &load), &["was trained on all edges of type user__buys__item"]);
+    assert_error(&link(&whole.path, 1, &load), &["it has no held-out edges to evaluate on"]);
     // Test edges alone are ranked in both ways.
     let save = ["--eval-negatives", "all", "--save-model", text(&tested)];
     let trained = json_of(link(&test_alone.path, 1, &[&all[..], &save].concat()));

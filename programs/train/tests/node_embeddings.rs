@@ -12,8 +12,8 @@ use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::CounterRng;
 use edgecut_tables::{TableOptions, read_tables};
 use programs::{
-    TRAIN, assert_close, assert_same, error_of, json_of, number_of, predict, predicted, run, stderr, train_or_evaluate,
-    trained, unplace, written_by,
+    Folder, Scratch, TRAIN, assert_close, assert_error, assert_same, json_of, number_of, predict, predicted, run,
+    scratch, stderr, train_or_evaluate, trained, unplace, written_by,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ type ById = BTreeMap<String, Vec<f32>>;
 
 /// Returns the embeddings of users as a prediction writes them, and its standard error.
 fn rows_of_users(parts: &Path, model: &Path, processes: usize, flags: &[&str]) -> (ById, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("out");
+    let folder = Folder::new();
+    let out = folder.join("out");
     let nproc = processes.to_string();
     let of_users = ["--output", "embedding", "--node-type", "user", "--format", "csv", "--nproc-per-node", &nproc];
     let output = predict(parts, model, &out, &[&of_users[..], flags].concat());
@@ -59,7 +59,7 @@ fn start(task: &str, parts: &Path, flags: &[&str]) -> Output {
 /// The folders of a test: tables, their parts, and a model of `train node` that was trained on two parts of the first
 /// tables.
 struct Shop {
-    folder: tempfile::TempDir,
+    folder: Folder,
     user: fn(usize) -> String,
     /// The purchases that are held out. Draws depend on row numbers, so that another order holds out others.
     hold_out: Option<HoldOut>,
@@ -67,14 +67,14 @@ struct Shop {
 
 impl Shop {
     fn new(user: fn(usize) -> String, hold_out: Option<HoldOut>) -> Self {
-        let shop = Self { folder: tempfile::tempdir().expect("a folder"), user, hold_out };
+        let shop = Self { folder: Folder::new(), user, hold_out };
         shop.write(&(0..NUM_USERS).collect::<Vec<_>>(), 2, "parts");
         trained("node", &shop.path("parts"), &shop.path("model"), &[]);
         shop
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.join(name)
     }
 
     /// Writes the parts of tables with these users in this order.
@@ -186,8 +186,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         (&["--node-embeddings", "item=4", "--node-embeddings", "item"], "names node type item twice"),
         (&["--node-embeddings", "item=0"], "write TYPE=DIM"),
     ] {
-        let error = error_of(&start("node", &shop.path("changed"), flags));
-        assert!(error.contains(what), "{flags:?}: {error}");
+        assert_error(&start("node", &shop.path("changed"), flags), &[what]);
     }
     // Rows of new users are random by the seed, and a start without any effect is refused.
     let [one, again, other] = ["1", "1", "2"].map(|seed| {
@@ -197,8 +196,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
     assert!(one == again && one[&user(10)] == other[&user(10)], "known users have their rows");
     assert!(one[&user(NUM_USERS)] != other[&user(NUM_USERS)], "new users have rows by the seed");
     let flags = ["--init-from", text, "--new-embeddings", "mean", "--node-embeddings", "user=4"];
-    let error = error_of(&start("node", &shop.path("changed"), &flags));
-    assert!(error.contains("no embeddings of the saved model fit this model"), "{error}");
+    assert_error(&start("node", &shop.path("changed"), &flags), &["no embeddings of the saved model fit this model"]);
     // A run that continues needs neither the model of its start nor the flags.
     let checkpoints = shop.path("checkpoints").to_str().expect("UTF-8").to_owned();
     let stored = ["--checkpoint-dir", &checkpoints];
@@ -209,8 +207,7 @@ fn new_users_start_as_asked_and_users_that_are_gone_are_dropped() {
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
     }
     let flags = ["--output", "table", "--new-embeddings", "zero"];
-    let error = error_of(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags));
-    assert!(error.contains("--new-embeddings applies to"), "{error}");
+    assert_error(&predict(&shop.path("parts"), &model, &shop.path("out"), &flags), &["--new-embeddings applies to"]);
 }
 
 #[test]
@@ -219,16 +216,14 @@ fn arrays_are_matched_by_row_number_and_with_another_number_of_nodes_only_if_ask
     let larger = FakeOptions { avg_num_nodes: 320, ..options.clone() };
     let first = written_by(&fake_hetero(&options).expect("a fake graph"), 2);
     let second = written_by(&fake_hetero(&larger).expect("a fake graph"), 3);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
+    let Scratch { folder, model, .. } = scratch();
     trained("node", &first.path, &model, &[]);
-    let out = folder.path().join("out");
+    let out = folder.join("out");
     let logits = ["--output", "logit", "--nproc-per-node", "2"];
     let same = predict(&first.path, &model, &out, &logits);
     assert!(same.status.success() && !stderr(&same).contains("embeddings of"), "{}", stderr(&same));
-    let out = folder.path().join("larger");
-    let error = error_of(&predict(&second.path, &model, &out, &logits[..2]));
-    assert!(error.contains("is for 300 nodes") && error.contains("--new-embeddings mean"), "{error}");
+    let out = folder.join("larger");
+    assert_error(&predict(&second.path, &model, &out, &logits[..2]), &["is for 300 nodes", "--new-embeddings mean"]);
     let output = predict(&second.path, &model, &out, &[&logits[..], &["--new-embeddings", "zero"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let line = "matched by row number: 300 nodes known, 20 new (start: zero), 0 saved rows gone";
@@ -260,8 +255,7 @@ fn rows_of_tables_are_not_given_to_row_numbers_of_arrays() {
         ] {
             let name = model.to_str().expect("UTF-8");
             for output in [predict(parts, model, &out, &users), start("link", parts, &["--load-model", name])] {
-                let error = error_of(&output);
-                assert!(error.contains(&why), "{error}");
+                assert_error(&output, &[&why]);
             }
             let output = start("link", parts, &[&few[..], &["--init-from", name]].concat());
             assert!(output.status.success() && !stderr(&output).contains("matched by"), "{}", stderr(&output));
@@ -372,12 +366,12 @@ fn write_tastes(dir: &Path) {
 
 #[test]
 fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     write_tastes(folder.path());
-    let parts = folder.path().join("parts");
+    let parts = folder.join("parts");
     partition_tables(folder.path(), 2, None, &parts);
     let recall = |name: &str, flags: &[&str]| {
-        let model = folder.path().join(name);
+        let model = folder.join(name);
         let mut command = Command::new(TRAIN);
         command.args(["link", "--dataset-root-dir"]).arg(&parts).args(["--model", "embedding", "--num-epochs", "60"]);
         command.args(["--hidden-channels", "32", "--batch-size", "256", "--lr", "0.03", "--eval-negatives", "all"]);
@@ -389,7 +383,7 @@ fn a_recommender_with_features_and_embeddings_finds_more_than_one_with_features_
         let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         assert!(output.status.success(), "{}", stderr(&output));
         let lists = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
-        let result = predicted(&parts, &model, &folder.path().join("out"), &lists);
+        let result = predicted(&parts, &model, &folder.join("out"), &lists);
         let recall_of = |name: &str| result[name]["recall"].as_f64().expect("a number");
         (recall_of("test"), recall_of("popularity"))
     };

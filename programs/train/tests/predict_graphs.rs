@@ -5,7 +5,7 @@ use crate::programs;
 
 use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
 use edgecut_graph::{map_npy, write_npy};
-use programs::{assert_close, error_of, fake_parts, json_of, program, run, succeeded, trained};
+use programs::{Scratch, assert_close, error_of, fake_parts, json_of, program, run, scratch, succeeded, trained};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -34,9 +34,7 @@ fn predict(model: &Path, out: &Path, flags: &[&str]) -> Output {
 
 #[test]
 fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder: _folder, model, out } = scratch();
     let labels = fake_graphs(&FakeGraphsOptions { num_graphs: NUM_GRAPHS, ..FakeGraphsOptions::default() });
     let labels = labels.expect("graphs").labels().to_vec();
     let [_, valid, test] = split_dataset(NUM_GRAPHS, [0.8, 0.1, 0.1], 0).expect("a split");
@@ -85,9 +83,7 @@ fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
 
 #[test]
 fn files_of_graphs_agree() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, out } = scratch();
     evaluated(&model, &[]);
     let two = ["--nproc-per-node", "2"];
     let probability = [&two[..], &["--graphs", "all", "--output", "probability"]].concat();
@@ -113,7 +109,7 @@ fn files_of_graphs_agree() {
     json_of(predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
     assert_close(&rows_of("predictions.csv"), &with_ids, "one file");
     // A list keeps its order.
-    let list = folder.path().join("list.npy");
+    let list = folder.join("list.npy");
     write_npy(&list, &[3], &[900_i64, 3, 900]).expect("a list");
     let list = list.to_str().expect("UTF-8");
     json_of(predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
@@ -125,15 +121,14 @@ fn files_of_graphs_agree() {
 
 #[test]
 fn wrong_requests_for_graphs_are_refused_with_one_error() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let of_nodes = folder.path().join("nodes.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, .. } = scratch();
+    let of_nodes = folder.join("nodes.safetensors");
+    let out = folder.join("out");
     evaluated(&model, &[]);
     let parts = fake_parts(1);
     trained("node", &parts.path, &of_nodes, &[]);
     let dir = parts.path.to_str().expect("UTF-8");
-    let list = folder.path().join("list.npy");
+    let list = folder.join("list.npy");
     write_npy(&list, &[2], &[3_i64, 1000]).expect("a list");
     let list = list.to_str().expect("UTF-8");
     for (model, flags, status, words) in [

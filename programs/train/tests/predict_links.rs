@@ -12,8 +12,8 @@ use edgecut_graph::{
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use programs::{
-    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program, stderr, succeeded,
-    trained, typed_link_parts, written_by,
+    Folder, Parts, Scratch, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, program,
+    scratch, stderr, succeeded, trained, typed_link_parts, written_by,
 };
 use safetensors::SafeTensors;
 use std::collections::BTreeSet;
@@ -153,18 +153,15 @@ fn check_top_k(out: &Path, sources: &[i64], k: usize, oracle: &Oracle, known: &B
 fn scores_and_best_destinations_are_those_of_all_pairs() {
     let two = link_parts(2);
     let others = [link_parts(1), link_parts(3)];
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, out } = scratch();
     trained("link", &two.path, &model, &[]);
     let oracle = Oracle::new(&two, &model, &out, None, None);
     let (sources, destinations) = some_pairs(1501, 400);
-    let pairs =
-        array_file(folder.path().join("pairs.npy"), &[2, 1501], &[sources.clone(), destinations.clone()].concat());
+    let pairs = array_file(folder.join("pairs.npy"), &[2, 1501], &[sources.clone(), destinations.clone()].concat());
     let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
     let known = known_edges(&two, 2, EdgeTypeId(0));
     let few = [17, 399, 0, 5, 17];
-    let list = array_file(folder.path().join("sources.npy"), &[5], &few);
+    let list = array_file(folder.join("sources.npy"), &[5], &few);
     let all: Vec<i64> = (0..400).collect();
     // Several blocks, fewer and more processes than parts, and processes that share parts unevenly.
     for (parts, flags) in [
@@ -202,8 +199,7 @@ fn best_destinations_are_compared_with_test_edges_and_with_the_most_popular_ones
     const K: usize = 20;
     let two = link_parts(2);
     let three = link_parts(3);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let Scratch { folder: _folder, model, out } = scratch();
     trained("link", &two.path, &model, &[]);
     let top = ["--output", "top-k", "--sources", "all", "--top-k", "20", "--exclude-known", "train"];
     let [train, _, test] = edges_by_split(&two, 2, EdgeTypeId(0));
@@ -256,9 +252,7 @@ fn best_destinations_are_compared_with_test_edges_and_with_the_most_popular_ones
 fn typed_graphs_are_scored_by_relation() {
     let two = typed_link_parts(2);
     let three = typed_link_parts(3);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, out } = scratch();
     trained("link", &two.path, &model, &["--decoder", "distmult"]);
     // Relation vectors need no graph.
     let exported = |flags: &[&str]| {
@@ -273,8 +267,7 @@ fn typed_graphs_are_scored_by_relation() {
     let names: Vec<String> = serde_json::from_slice(&names).expect("a list");
     assert_eq!(names.len(), 6);
     let (sources, destinations) = some_pairs(500, 300);
-    let pairs =
-        array_file(folder.path().join("pairs.npy"), &[2, 500], &[sources.clone(), destinations.clone()].concat());
+    let pairs = array_file(folder.join("pairs.npy"), &[2, 500], &[sources.clone(), destinations.clone()].concat());
     // One edge type by its full name and one by its relation.
     for number in [0, 4] {
         let ends: Vec<&str> = names[number].split("__").collect();
@@ -351,8 +344,7 @@ fn purchases() -> Dataset {
 #[test]
 fn planted_tastes_are_recommended_better_than_popular_items() {
     let parts = written_by(&purchases(), 2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let Scratch { folder: _folder, model, out } = scratch();
     let mut command = program();
     command.args(["link", "--dataset-root-dir"]).arg(&parts.path);
     command.args(["--nproc-per-node", "2", "--model", "embedding", "--hidden-channels", "16", "--batch-size", "64"]);
@@ -374,13 +366,11 @@ fn planted_tastes_are_recommended_better_than_popular_items() {
 fn decoders_score_by_their_formulas_in_every_layout() {
     let two = typed_link_parts(2);
     let three = typed_link_parts(3);
-    let folder = tempfile::tempdir().expect("a folder");
-    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    let Scratch { folder, model, out } = scratch();
     let (sources, destinations) = some_pairs(200, 300);
-    let pairs =
-        array_file(folder.path().join("pairs.npy"), &[2, 200], &[sources.clone(), destinations.clone()].concat());
+    let pairs = array_file(folder.join("pairs.npy"), &[2, 200], &[sources.clone(), destinations.clone()].concat());
     let listed = [5, 0, 299];
-    let list = array_file(folder.path().join("listed.npy"), &[3], &listed);
+    let list = array_file(folder.join("listed.npy"), &[3], &listed);
     for decoder in ["complex", "rotate:margin=2", "mlp"] {
         trained("link", &two.path, &model, &["--decoder", decoder, "--num-epochs", "1"]);
         let names = edge_type_names(&two);
@@ -409,13 +399,10 @@ fn edge_type_names(parts: &Parts) -> Vec<String> {
 #[test]
 fn tables_have_the_scores_of_the_arrays() {
     let parts = link_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("out");
+    let Scratch { folder, model, out } = scratch();
     trained("link", &parts.path, &model, &[]);
     let (sources, destinations) = some_pairs(1001, 400);
-    let pairs =
-        array_file(folder.path().join("pairs.npy"), &[2, 1001], &[sources.clone(), destinations.clone()].concat());
+    let pairs = array_file(folder.join("pairs.npy"), &[2, 1001], &[sources.clone(), destinations.clone()].concat());
     let two = ["--nproc-per-node", "2"];
     let of_pairs = [&two[..], &["--output", "score", "--pairs", &pairs]].concat();
     predicted(&parts.path, &model, &out, &of_pairs);
@@ -477,14 +464,14 @@ fn tables_have_the_scores_of_the_arrays() {
 #[test]
 fn wrong_requests_are_refused_with_one_error() {
     let links = link_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("links.safetensors");
-    let of_nodes = folder.path().join("nodes.safetensors");
+    let folder = Folder::new();
+    let model = folder.join("links.safetensors");
+    let of_nodes = folder.join("nodes.safetensors");
     trained("link", &links.path, &model, &[]);
     let nodes = fake_parts(2);
     trained("node", &nodes.path, &of_nodes, &[]);
-    let out = folder.path().join("out");
-    let file = |name: &str, shape: &[usize], ids: &[i64]| array_file(folder.path().join(name), shape, ids);
+    let out = folder.join("out");
+    let file = |name: &str, shape: &[usize], ids: &[i64]| array_file(folder.join(name), shape, ids);
     let pairs = file("pairs.npy", &[2, 2], &[1, 2, 3, 4]);
     let beyond = file("beyond.npy", &[2, 2], &[1, 2, 3, 400]);
     let wide = file("wide.npy", &[2, 3, 1], &[1, 2, 3, 4, 5, 6]);

@@ -4,12 +4,12 @@
 use crate::programs;
 
 use edgecut_graph::part_writer::ExtraFiles;
-use edgecut_graph::{HoldOut, map_npy, write_npy};
+use edgecut_graph::{Dataset, HoldOut, map_npy, write_npy};
 use edgecut_partition::{PartitionOptions, partition_loaded_with};
 use edgecut_tables::{TableOptions, Transforms, read_tables};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, ListAccessor};
-use programs::{assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
+use programs::{Folder, assert_close, error_of, predict, predicted, program, run, stderr, succeeded, trained};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -71,13 +71,27 @@ pub(crate) fn partition_tables_with(
     hold_out: Option<HoldOut>,
     parts: &Path,
 ) {
+    let hold_out_purchases = |graph: &mut Dataset| {
+        let Some(hold_out) = hold_out else { return };
+        let buys = graph.edge_type_ids().into_iter().find(|e| graph.edge_types[e.index()].relation == "buys");
+        graph.hold_out_edges(&[buys.expect("purchases")], &hold_out).expect("held-out edges");
+    };
+    partition_tables_as(dir, "shop", transforms_of, hold_out_purchases, num_parts, parts);
+}
+
+/// Partitions the graph that `graph.json` describes, after a change.
+pub(crate) fn partition_tables_as(
+    dir: &Path,
+    name: &str,
+    transforms_of: Option<&Path>,
+    change: impl FnOnce(&mut Dataset),
+    num_parts: u32,
+    parts: &Path,
+) {
     let transforms = transforms_of.map(|other| Transforms::read(other).expect("transforms"));
     let options = TableOptions { transforms, ..TableOptions::default() };
-    let mut read = read_tables(&dir.join("graph.json"), "shop", &options).expect("a graph");
-    let buys = read.dataset.edge_type_ids().into_iter().find(|e| read.dataset.edge_types[e.index()].relation == "buys");
-    if let Some(hold_out) = hold_out {
-        read.dataset.hold_out_edges(&[buys.expect("purchases")], &hold_out).expect("held-out edges");
-    }
+    let mut read = read_tables(&dir.join("graph.json"), name, &options).expect("a graph");
+    change(&mut read.dataset);
     let json = read.transforms.to_json();
     let extra = ExtraFiles { nodes: &read.id_maps, transforms: Some(&json), ..ExtraFiles::default() };
     partition_loaded_with(read.dataset, None, &PartitionOptions::new(num_parts), parts, &(), extra).expect("parts");
@@ -177,17 +191,17 @@ fn parquet_row(row: &parquet::record::Row) -> Row {
 /// Each program output has the same rows in every format, for 1, 2, N and N + 1 processes on N = 3 parts.
 #[test]
 fn every_output_of_tables_has_the_same_rows_in_every_layout_and_format() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 3, None, &folder.path().join("parts"));
-    let parts = folder.path().join("parts");
-    let [items, links] = ["items", "links"].map(|name| folder.path().join(name));
+    partition_tables(folder.path(), 3, None, &folder.join("parts"));
+    let parts = folder.join("parts");
+    let [items, links] = ["items", "links"].map(|name| folder.join(name));
     trained("node", &parts, &items, &[]);
     trained("link", &parts, &links, &["--eval-negatives", "5"]);
     let pairs: Vec<i64> = (0..20).chain((0..20).map(|n| n * 7 % 30)).collect();
-    write_npy(&folder.path().join("pairs.npy"), &[2, 20], &pairs).expect("pairs");
-    let pairs = folder.path().join("pairs.npy").to_str().expect("UTF-8").to_owned();
-    let out = folder.path().join("out");
+    write_npy(&folder.join("pairs.npy"), &[2, 20], &pairs).expect("pairs");
+    let pairs = folder.text("pairs.npy");
+    let out = folder.join("out");
     // The texts of a row, by its numbers.
     let of_item: fn(&[i64]) -> Vec<String> = |row| vec![item(row[0])];
     let of_user: fn(&[i64]) -> Vec<String> = |row| vec![user(row[0] as usize)];
@@ -255,12 +269,12 @@ fn item(row: i64) -> String {
 /// error.
 #[test]
 fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 3, None, &folder.path().join("parts"));
-    let [items, links] = ["items", "links"].map(|name| folder.path().join(name));
-    trained("node", &folder.path().join("parts"), &items, &[]);
-    trained("link", &folder.path().join("parts"), &links, &["--eval-negatives", "5"]);
+    partition_tables(folder.path(), 3, None, &folder.join("parts"));
+    let [items, links] = ["items", "links"].map(|name| folder.join(name));
+    trained("node", &folder.join("parts"), &items, &[]);
+    trained("link", &folder.join("parts"), &links, &["--eval-negatives", "5"]);
     let users = [17, 3, 59, 0];
     let bought = [29, 0, 7, 11];
     let mut ids = String::new();
@@ -272,22 +286,20 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
         pairs += &format!("{name},{}\n", item(bought));
         scored += &format!("1,{name},{}\n", item(bought));
     }
-    std::fs::write(folder.path().join("bare.csv"), &ids).expect("ids without a header");
-    std::fs::write(folder.path().join("named.csv"), format!("id\n{ids}")).expect("ids with a header");
-    std::fs::write(folder.path().join("pairs.csv"), pairs).expect("pairs without a header");
-    std::fs::write(folder.path().join("scored.csv"), scored).expect("pairs with another column");
-    write_npy(&folder.path().join("items.npy"), &[4], &bought.map(|row| row * 10)).expect("ids of items");
+    std::fs::write(folder.join("bare.csv"), &ids).expect("ids without a header");
+    std::fs::write(folder.join("named.csv"), format!("id\n{ids}")).expect("ids with a header");
+    std::fs::write(folder.join("pairs.csv"), pairs).expect("pairs without a header");
+    std::fs::write(folder.join("scored.csv"), scored).expect("pairs with another column");
+    write_npy(&folder.join("items.npy"), &[4], &bought.map(|row| row * 10)).expect("ids of items");
     let numbers: Vec<i64> = users.iter().map(|&row| row as i64).collect();
-    write_npy(&folder.path().join("users_rows.npy"), &[4], &numbers).expect("rows of users");
-    write_npy(&folder.path().join("items_rows.npy"), &[4], &bought).expect("rows of items");
-    write_npy(&folder.path().join("pairs_rows.npy"), &[2, 4], &[&numbers[..], &bought].concat())
-        .expect("rows of pairs");
+    write_npy(&folder.join("users_rows.npy"), &[4], &numbers).expect("rows of users");
+    write_npy(&folder.join("items_rows.npy"), &[4], &bought).expect("rows of items");
+    write_npy(&folder.join("pairs_rows.npy"), &[2, 4], &[&numbers[..], &bought].concat()).expect("rows of pairs");
     // Tables that this program has written, which name the same users.
     let embedding = ["--output", "embedding", "--node-type", "user"];
-    let written =
-        ["--row-numbers", "--nodes", &text(&folder.path().join("users_rows.npy")), "--gather", "--format", "parquet"];
-    predicted(&folder.path().join("parts"), &links, &folder.path().join("table"), &[&embedding[..], &written].concat());
-    let table = text(&folder.path().join("table/predictions.parquet"));
+    let written = ["--row-numbers", "--nodes", &folder.text("users_rows.npy"), "--gather", "--format", "parquet"];
+    predicted(&folder.join("parts"), &links, &folder.join("table"), &[&embedding[..], &written].concat());
+    let table = folder.text("table/predictions.parquet");
     let score = ["--output", "score", "--edge-type", "buys", "--pairs"];
     let top = ["--output", "top-k", "--top-k", "30", "--edge-type", "buys", "--sources"];
     let named = [&embedding[..], &["--nodes"]].concat();
@@ -298,29 +310,23 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
             &named[..],
             "predictions",
             "users_rows.npy",
-            vec![text(&folder.path().join("bare.csv")), text(&folder.path().join("named.csv")), table.clone()],
+            vec![folder.text("bare.csv"), folder.text("named.csv"), table.clone()],
         ),
-        (&items, &of_items[..], "predictions", "items_rows.npy", vec![text(&folder.path().join("items.npy"))]),
-        (
-            &links,
-            &score[..],
-            "scores",
-            "pairs_rows.npy",
-            vec![text(&folder.path().join("pairs.csv")), text(&folder.path().join("scored.csv"))],
-        ),
-        (&links, &top[..], "top_k", "users_rows.npy", vec![text(&folder.path().join("named.csv")), table.clone()]),
+        (&items, &of_items[..], "predictions", "items_rows.npy", vec![folder.text("items.npy")]),
+        (&links, &score[..], "scores", "pairs_rows.npy", vec![folder.text("pairs.csv"), folder.text("scored.csv")]),
+        (&links, &top[..], "top_k", "users_rows.npy", vec![folder.text("named.csv"), table.clone()]),
     ] {
         let rows_of = |ids: &str, row_numbers: &[&str], processes: usize| {
             let number = processes.to_string();
             let layout = ["--nproc-per-node", &number, "--format", "csv"];
             let flags = [flags, &[ids], row_numbers, &layout].concat();
-            predicted(&folder.path().join("parts"), model, &folder.path().join("out"), &flags);
-            let mut rows = read_rows(&folder.path().join("out"), stem, "csv", processes);
+            predicted(&folder.join("parts"), model, &folder.join("out"), &flags);
+            let mut rows = read_rows(&folder.join("out"), stem, "csv", processes);
             // Equal scores within rounding may change places.
             rows.sort_by(|a, b| (&a.1, a.0[0]).cmp(&(&b.1, b.0[0])));
             rows
         };
-        let expected = rows_of(&text(&folder.path().join(by_number)), &["--row-numbers"], 2);
+        let expected = rows_of(&folder.text(by_number), &["--row-numbers"], 2);
         assert_eq!(expected.len(), if stem == "top_k" { 4 * 30 } else { 4 });
         for processes in [1, 2, 3, 4] {
             for ids in &by_id {
@@ -336,12 +342,12 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
     }
     // Each class has its name.
     predicted(
-        &folder.path().join("parts"),
+        &folder.join("parts"),
         &items,
-        &folder.path().join("out"),
+        &folder.join("out"),
         &["--output", "class", "--format", "parquet", "--gather"],
     );
-    for (numbers, texts, class) in parquet_rows(&folder.path().join("out").join("predictions.parquet")) {
+    for (numbers, texts, class) in parquet_rows(&folder.join("out").join("predictions.parquet")) {
         let names = ["high", "low"];
         assert_eq!(texts, [item(numbers[0]), names[class[0] as usize].to_owned()]);
     }
@@ -349,51 +355,48 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
     // Seeds of batches.
     let mut batches = Vec::new();
     for (name, seeds) in [("by_row", &["users_rows.npy", "--row-numbers"][..]), ("by_id", &["named.csv"])] {
-        let mut command = programs::train("sample", &folder.path().join("parts"));
-        command.args(["--seed-type", "user", "--nproc-per-node", "2", "--out"]).arg(folder.path().join(name));
-        command.arg("--seeds").arg(folder.path().join(seeds[0])).args(&seeds[1..]);
+        let mut command = programs::train("sample", &folder.join("parts"));
+        command.args(["--seed-type", "user", "--nproc-per-node", "2", "--out"]).arg(folder.join(name));
+        command.arg("--seeds").arg(folder.join(seeds[0])).args(&seeds[1..]);
         let output = run(&mut command);
         assert!(output.status.success(), "{}", stderr(&output));
-        batches.push(std::fs::read(folder.path().join(name).join("batch_00000.npz")).expect("a batch"));
+        batches.push(std::fs::read(folder.join(name).join("batch_00000.npz")).expect("a batch"));
     }
     assert!(batches[0] == batches[1]);
 
     let unknown: String = (0..7).map(|row| format!("nobody {row}\n")).collect();
-    std::fs::write(folder.path().join("unknown.csv"), format!("id\n{ids}{unknown}")).expect("unknown ids");
-    std::fs::write(folder.path().join("half.csv"), format!("{},5\n", quoted(&user(1)))).expect("half a pair");
-    std::fs::write(folder.path().join("header.csv"), "id\n").expect("a header alone");
-    std::fs::write(folder.path().join("wrong.csv"), format!("person\n{ids}")).expect("ids after a wrong id");
-    std::fs::write(folder.path().join("swapped.csv"), format!("dst,buyer\n{},{}\n", item(5), quoted(&user(1))))
+    std::fs::write(folder.join("unknown.csv"), format!("id\n{ids}{unknown}")).expect("unknown ids");
+    std::fs::write(folder.join("half.csv"), format!("{},5\n", quoted(&user(1)))).expect("half a pair");
+    std::fs::write(folder.join("header.csv"), "id\n").expect("a header alone");
+    std::fs::write(folder.join("wrong.csv"), format!("person\n{ids}")).expect("ids after a wrong id");
+    std::fs::write(folder.join("swapped.csv"), format!("dst,buyer\n{},{}\n", item(5), quoted(&user(1))))
         .expect("a pair");
-    write_npy(&folder.path().join("beyond.npy"), &[2], &[3_i64, 60]).expect("rows");
+    write_npy(&folder.join("beyond.npy"), &[2], &[3_i64, 60]).expect("rows");
     for processes in ["1", "2", "4"] {
         for (flags, words) in [
             (
-                [&named[..], &[&text(&folder.path().join("unknown.csv"))]].concat(),
+                [&named[..], &[&folder.text("unknown.csv")]].concat(),
                 &["--nodes", "7 of 11 ids do not exist", "type user: nobody 0 (row 5), nobody 1 (row 6)", "and 2 more"]
                     [..],
             ),
-            ([&top[..], &[&text(&folder.path().join("unknown.csv"))]].concat(), &["--sources", "7 of 11 ids"]),
+            ([&top[..], &[&folder.text("unknown.csv")]].concat(), &["--sources", "7 of 11 ids"]),
             (
-                [&score[..], &[&text(&folder.path().join("half.csv"))]].concat(),
+                [&score[..], &[&folder.text("half.csv")]].concat(),
                 &["--pairs", "1 of 1 destinations", "type item: 5 (row 1)"],
             ),
             (
-                [&named[..], &[&text(&folder.path().join("wrong.csv"))]].concat(),
+                [&named[..], &[&folder.text("wrong.csv")]].concat(),
                 &["1 of 5 ids do not exist", "person (row 1). If row 1 is a header, write it as id"],
             ),
+            ([&named[..], &[&folder.text("users_rows.npy")]].concat(), &["4 of 4 ids", "add --row-numbers"]),
             (
-                [&named[..], &[&text(&folder.path().join("users_rows.npy"))]].concat(),
-                &["4 of 4 ids", "add --row-numbers"],
-            ),
-            (
-                [&named[..], &[&text(&folder.path().join("beyond.npy")), "--row-numbers"]].concat(),
+                [&named[..], &[&folder.text("beyond.npy"), "--row-numbers"]].concat(),
                 &["60 (row 2)", "There are 60 nodes"],
             ),
             ([&embedding[..], &["--row-numbers"]].concat(), &["--row-numbers has no effect"]),
         ] {
             let flags = [&flags[..], &["--nproc-per-node", processes]].concat();
-            let error = error_of(&predict(&folder.path().join("parts"), &links, &folder.path().join("none"), &flags));
+            let error = error_of(&predict(&folder.join("parts"), &links, &folder.join("none"), &flags));
             assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
         }
     }
@@ -402,45 +405,31 @@ fn ids_of_the_tables_name_nodes_sources_and_pairs_in_every_layout() {
         (&named, "header.csv", "it has no ids"),
         (&score.to_vec(), "swapped.csv", "its columns are dst, buyer: expected the columns src and dst"),
     ] {
-        let file = text(&folder.path().join(file));
-        let error = error_of(&predict(
-            &folder.path().join("parts"),
-            &links,
-            &folder.path().join("none"),
-            &[&flags[..], &[&file]].concat(),
-        ));
+        let file = folder.text(file);
+        let error =
+            error_of(&predict(&folder.join("parts"), &links, &folder.join("none"), &[&flags[..], &[&file]].concat()));
         assert!(error.contains(words), "{error}");
     }
-}
-
-/// Returns the text of a path.
-fn text(path: &Path) -> String {
-    path.to_str().expect("UTF-8").to_owned()
 }
 
 /// Node 0 gathers the ids of all parts, and its copy of another node's part may be any file.
 #[test]
 fn gathered_ids_of_another_partitioning_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     write_tables(folder.path(), &(0..NUM_USERS).collect::<Vec<_>>(), ["red", "green", "blue"]);
-    partition_tables(folder.path(), 2, None, &folder.path().join("parts"));
-    partition_tables(folder.path(), 2, None, &folder.path().join("first"));
-    trained("link", &folder.path().join("parts"), &folder.path().join("links"), &["--eval-negatives", "5"]);
+    partition_tables(folder.path(), 2, None, &folder.join("parts"));
+    partition_tables(folder.path(), 2, None, &folder.join("first"));
+    trained("link", &folder.join("parts"), &folder.join("links"), &["--eval-negatives", "5"]);
     // The ids of another part, and numbers in place of texts.
     for other in [id_map(0, "user"), id_map(1, "item")] {
-        std::fs::copy(folder.path().join("parts").join(&other), folder.path().join("first").join(id_map(1, "user")))
-            .expect("copy");
+        std::fs::copy(folder.join("parts").join(&other), folder.join("first").join(id_map(1, "user"))).expect("copy");
         let port = edgecut_testing::free_port().to_string();
         let start = |rank: &str, parts: &str| {
             let mut command = program();
             command.args(["predict", "--output", "embedding", "--node-type", "user", "--format", "csv", "--gather"]);
             command.args(["--num-nodes", "2", "--node-rank", rank, "--master-port", &port]);
-            command
-                .arg("--dataset-root-dir")
-                .arg(folder.path().join(parts))
-                .arg("--load-model")
-                .arg(folder.path().join("links"));
-            command.arg("--out").arg(folder.path().join(format!("out-{rank}")));
+            command.arg("--dataset-root-dir").arg(folder.join(parts)).arg("--load-model").arg(folder.join("links"));
+            command.arg("--out").arg(folder.join(format!("out-{rank}")));
             command.spawn().expect("start train")
         };
         let [first, second] = [start("0", "first"), start("1", "parts")].map(programs::end);
@@ -449,7 +438,7 @@ fn gathered_ids_of_another_partitioning_are_refused() {
             assert!(error.contains(word), "{error}");
         }
         assert!(!second.status.success());
-        assert!(!folder.path().join("out-0").join("predictions.csv").exists(), "no partial file");
+        assert!(!folder.join("out-0").join("predictions.csv").exists(), "no partial file");
     }
 }
 
@@ -458,7 +447,7 @@ fn gathered_ids_of_another_partitioning_are_refused() {
 fn a_submission_of_tables_has_the_classes_of_the_listed_ids() {
     const NUM_NODES: usize = 60_000;
     const NUM_SUBMITTED: usize = 58_726;
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     // The ids are a permutation of the rows.
     let id = |row: usize| row * 7 % NUM_NODES;
     let label = |row: usize| match row % 100 {
@@ -469,27 +458,24 @@ fn a_submission_of_tables_has_the_classes_of_the_listed_ids() {
         9 => format!("{},{},\n", id(row), row % 2),
         label => format!("{},{},{label}\n", id(row), row % 2),
     };
-    std::fs::write(
-        folder.path().join("nodes.csv"),
-        format!("id,x,y\n{}", (0..NUM_NODES).map(node).collect::<String>()),
-    )
-    .expect("write");
-    std::fs::write(folder.path().join("edges.csv"), "src,dst\n0,7\n7,14\n").expect("write");
+    std::fs::write(folder.join("nodes.csv"), format!("id,x,y\n{}", (0..NUM_NODES).map(node).collect::<String>()))
+        .expect("write");
+    std::fs::write(folder.join("edges.csv"), "src,dst\n0,7\n7,14\n").expect("write");
     let conf = serde_json::json!({
         "nodes": [{"node_type": "paper", "node_id_col": "id", "files": "nodes.csv", "features": [{"feature_col": "x"}],
             "labels": [{"task_type": "classification", "label_col": "y", "split_pct": [0.8, 0.1, 0.1]}]}],
         "edges": [{"relation": ["paper", "cites", "paper"], "files": "edges.csv", "source_id_col": "src",
             "dest_id_col": "dst"}]});
-    std::fs::write(folder.path().join("graph.json"), conf.to_string()).expect("write");
-    partition_tables_with(folder.path(), 2, None, None, &folder.path().join("parts"));
-    trained("node", &folder.path().join("parts"), &folder.path().join("model"), &["--num-epochs", "1"]);
+    std::fs::write(folder.join("graph.json"), conf.to_string()).expect("write");
+    partition_tables_with(folder.path(), 2, None, None, &folder.join("parts"));
+    trained("node", &folder.join("parts"), &folder.join("model"), &["--num-epochs", "1"]);
     let listed: Vec<usize> = (0..NUM_SUBMITTED).map(|at| at * 11 % NUM_NODES).collect();
     let lines: String = listed.iter().map(|id| format!("{id}\n")).collect();
-    std::fs::write(folder.path().join("list.csv"), format!("id\n{lines}")).expect("write");
-    let list = folder.path().join("list.csv");
+    std::fs::write(folder.join("list.csv"), format!("id\n{lines}")).expect("write");
+    let list = folder.join("list.csv");
     let list = list.to_str().expect("UTF-8");
     let flags = ["--ogb-submission", "mag240m-test-challenge", "--format", "csv", "--gather", "--nodes", list];
-    predicted(&folder.path().join("parts"), &folder.path().join("model"), &folder.path().join("out"), &flags);
+    predicted(&folder.join("parts"), &folder.join("model"), &folder.join("out"), &flags);
     if !edgecut_testing::python_has(Command::new("python3"), "numpy", "a_submission_of_tables") {
         return;
     }
@@ -510,18 +496,18 @@ fn id_map(part: u32, node_type: &str) -> String {
 
 #[test]
 fn a_model_is_refused_for_other_data_than_that_of_its_training() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let rows: Vec<usize> = (0..NUM_USERS).collect();
     let colors = ["red", "green", "blue"];
     write_tables(folder.path(), &rows, colors);
-    partition_tables(folder.path(), 2, None, &folder.path().join("parts"));
-    let [items, links] = ["items", "links"].map(|name| folder.path().join(name));
-    trained("node", &folder.path().join("parts"), &items, &[]);
-    trained("link", &folder.path().join("parts"), &links, &["--eval-negatives", "5"]);
+    partition_tables(folder.path(), 2, None, &folder.join("parts"));
+    let [items, links] = ["items", "links"].map(|name| folder.join(name));
+    trained("node", &folder.join("parts"), &items, &[]);
+    trained("link", &folder.join("parts"), &links, &["--eval-negatives", "5"]);
     let evaluate = |task: &str, parts: &str, model: &Path, flags: &[&str]| {
         let mut command = program();
         command.args([task, "--num-neighbors", "5,3"]).args(flags);
-        command.arg("--dataset-root-dir").arg(folder.path().join(parts)).arg("--load-model").arg(model);
+        command.arg("--dataset-root-dir").arg(folder.join(parts)).arg("--load-model").arg(model);
         run(&mut command)
     };
     let predict_items = ["--output", "logit"];
@@ -529,11 +515,11 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
 
     // Other users. Items have features, which belong to no user.
     write_tables(folder.path(), &(100..100 + NUM_USERS).collect::<Vec<_>>(), colors);
-    partition_tables(folder.path(), 3, Some(&folder.path().join("parts")), &folder.path().join("others"));
+    partition_tables(folder.path(), 3, Some(&folder.join("parts")), &folder.join("others"));
     for output in [
         evaluate("link", "others", &links, &["--eval-negatives", "5"]),
-        predict(&folder.path().join("others"), &links, &folder.path().join("out"), &predict_users),
-        predict(&folder.path().join("others"), &items, &folder.path().join("out"), &predict_items),
+        predict(&folder.join("others"), &links, &folder.join("out"), &predict_users),
+        predict(&folder.join("others"), &items, &folder.join("out"), &predict_items),
     ] {
         let error = error_of(&output);
         assert!(error.contains("no node of type user has the id of a saved row"), "{error}");
@@ -544,7 +530,7 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
         let mut command = program();
         command.args(["link", "--num-neighbors", "5,3", "--hidden-channels", "16", "--num-epochs", "1"]);
         command.args(["--eval-negatives", "5"]).arg("--init-from").arg(&links);
-        command.arg("--dataset-root-dir").arg(folder.path().join(parts));
+        command.arg("--dataset-root-dir").arg(folder.join(parts));
         succeeded(run(&mut command))
     };
     let output = start("others");
@@ -553,11 +539,11 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
 
     // As many categories, but others. Only the transforms of the training give their columns the same meaning.
     write_tables(folder.path(), &rows, ["red", "green", "yellow"]);
-    partition_tables(folder.path(), 2, None, &folder.path().join("yellow"));
+    partition_tables(folder.path(), 2, None, &folder.join("yellow"));
     for output in [
         evaluate("node", "yellow", &items, &[]),
-        predict(&folder.path().join("yellow"), &items, &folder.path().join("out"), &predict_items),
-        predict(&folder.path().join("yellow"), &links, &folder.path().join("out"), &predict_users),
+        predict(&folder.join("yellow"), &items, &folder.join("out"), &predict_items),
+        predict(&folder.join("yellow"), &links, &folder.join("out"), &predict_users),
     ] {
         let error = error_of(&output);
         assert!(error.contains("the features of node type item have other transforms"), "{error}");
@@ -565,11 +551,11 @@ fn a_model_is_refused_for_other_data_than_that_of_its_training() {
     }
     let line = "the data is not like that of the model: the features of node type item have other transforms";
     assert!(stderr(&start("yellow")).contains(line));
-    partition_tables(folder.path(), 1, Some(&folder.path().join("parts")), &folder.path().join("same"));
+    partition_tables(folder.path(), 1, Some(&folder.join("parts")), &folder.join("same"));
     let output = succeeded(evaluate("node", "same", &items, &[]));
     assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
 
-    // The settings of the model are those of the file.
+    // The file gives the settings of the model.
     for (task, model, flags, what) in [
         ("node", &items, ["--model", "gat"], "--model gat: the model"),
         ("node", &items, ["--hidden-channels", "8"], "--hidden-channels 8: the model"),

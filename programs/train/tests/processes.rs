@@ -7,15 +7,16 @@ use edgecut_graph::{DiskPartId, HotnessRule, NodeTypeId, Part};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_testing::{free_port, python_has};
 use programs::{
-    ENDS_WITHIN, TRAIN, assert_same, children_of, end, entry, error_of, fake_parts, json_of, node, number_of, parts,
-    program, random_graph, rank, run, stderr, succeeded, train, train_or_evaluate, typed_parts,
+    Folder, TRAIN, assert_error, assert_refused, assert_same, children_of, end, entry, error_of, fake_parts, json_of,
+    metrics_lines, node, number_of, parts, program, random_graph, rank, run, send, start_training, stderr, succeeded,
+    train, train_or_evaluate, typed_parts, wait_until,
 };
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 #[test]
 fn two_processes_train_and_say_how_it_went() {
@@ -30,12 +31,8 @@ fn two_processes_train_and_say_how_it_went() {
     let trained = result(&["--num-epochs", "4", "--save-model", model.to_str().expect("a UTF-8 path")]);
     // There are ten classes, and the features alone allow an accuracy of about 40 %.
     assert!(trained["test_acc"].as_f64().expect("an accuracy") > 0.7, "{trained}");
-    let lines: Vec<Value> = std::fs::read_to_string(&metrics)
-        .expect("read the metrics")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a JSON line"))
-        .collect();
-    let (facts, lines) = lines.split_first().expect("a line");
+    let facts = std::fs::read_to_string(&metrics).expect("the metrics");
+    let facts: Value = serde_json::from_str(facts.lines().next().expect("a line")).expect("a JSON line");
     assert_eq!((&facts["event"], &facts["dataset"]), (&json!("run"), &json!("fake")));
     assert_eq!(
         ["nodes", "edges", "parts", "processes", "machines"].map(|field| facts[field].as_u64()),
@@ -47,6 +44,7 @@ fn two_processes_train_and_say_how_it_went() {
     );
     assert!(facts["version"].as_str().is_some_and(|version| version.starts_with("0.1.0 (")), "{facts}");
     assert!(facts["date"].as_str().is_some_and(|date| date.starts_with("20") && date.ends_with('Z')), "{facts}");
+    let lines = metrics_lines(&metrics);
     let events: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events, ["epoch", "epoch", "epoch", "epoch", "partition", "confusion", "classes", "result"]);
     for (i, line) in lines[..4].iter().enumerate() {
@@ -81,8 +79,7 @@ fn a_cache_of_features_changes_the_traffic_alone() {
         let said = stderr(&output);
         assert_eq!(said.contains("cached nodes"), extra.iter().any(|flag| flag.starts_with("--cache")), "{said}");
         assert_eq!(said.contains("rank  peer   requests"), extra.contains(&"--stats"), "{said}");
-        let text = std::fs::read_to_string(&metrics).expect("read the metrics");
-        text.lines().skip(1).map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+        metrics_lines(&metrics)
     };
     let number = |line: &Value, field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} of {line}"));
     let plain = lines(&[]);
@@ -171,8 +168,8 @@ fn losses_may_have_weights_and_gradients_may_be_accumulated() {
 
 #[test]
 fn a_stored_ranking_fills_the_cache_by_default() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let dir = folder.path().join("2-parts");
+    let folder = Folder::new();
+    let dir = folder.join("2-parts");
     let rule = HotnessRule::Presample { num_neighbors: vec![15, 10, 5], batch_size: 64 };
     let options = PartitionOptions { hotness: Some(rule), method: Method::Random, ..PartitionOptions::new(2) };
     partition(&random_graph(2), &options, &dir, &()).expect("write the parts");
@@ -219,13 +216,13 @@ fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
 
 #[test]
 fn sampled_batches_do_not_depend_on_the_parts() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let seeds = dir.path().join("seeds.npy");
+    let dir = Folder::new();
+    let seeds = dir.join("seeds.npy");
     let ids: Vec<i64> = (0..100).map(|i| (i * 7 + 3) % 600).collect();
     edgecut_graph::write_npy(&seeds, &[100], &ids).expect("write the seeds");
     let sample = |num_parts: u32, processes: u32, extra: &[&str]| -> Vec<Vec<u8>> {
         let parts = parts(num_parts, 3);
-        let out = dir.path().join(format!("out-{num_parts}-{processes}-{}", extra.len()));
+        let out = dir.join(format!("out-{num_parts}-{processes}-{}", extra.len()));
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", &processes.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
         command.arg(&out).args(extra);
@@ -247,12 +244,12 @@ fn sampled_batches_do_not_depend_on_the_parts() {
 
 #[test]
 fn features_converted_in_files_and_at_the_start_are_the_same() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let seeds = dir.path().join("seeds.npy");
+    let dir = Folder::new();
+    let seeds = dir.join("seeds.npy");
     edgecut_graph::write_npy(&seeds, &[90], &(0..90).map(|i| i * 7 % 300).collect::<Vec<i64>>()).expect("seeds");
     let batches = |graph: &edgecut_graph::Dataset, num_parts: u32, nproc: &str, dtypes: &str| -> Vec<Vec<u8>> {
         let parts = programs::written_by(graph, num_parts);
-        let out = dir.path().join("out");
+        let out = dir.join("out");
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--overwrite"]);
         command.arg("--seeds").arg(&seeds).arg("--out").arg(&out);
@@ -285,10 +282,9 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         ),
     ] {
         let mut command = train("sample", &parts.path);
-        command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.path().join("wrong"));
+        command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.join("wrong"));
         let output = run(&mut command);
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_refused(&output, status, &[why]);
     }
 }
 
@@ -311,22 +307,20 @@ fn a_feature_that_one_rank_cannot_convert_is_the_error_of_all() {
 
 #[test]
 fn sampled_batches_of_several_types_do_not_depend_on_the_parts() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = Folder::new();
     let sample = |num_parts: u32, out: &str, extra: &[&str]| -> Output {
         let parts = typed_parts(num_parts);
         let mut command = program();
         command.args(["sample", "--dataset-root-dir"]).arg(&parts.path);
         command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
-        run(command.arg(dir.path().join(out)).args(extra))
+        run(command.arg(dir.join(out)).args(extra))
     };
-    let seeds = dir.path().join("seeds.npy");
+    let seeds = dir.join("seeds.npy");
     edgecut_graph::write_npy(&seeds, &[40], &(0..40).map(|i| (i * 7 + 3) % 300).collect::<Vec<i64>>()).expect("seeds");
     let given = ["--seeds", seeds.to_str().expect("a UTF-8 path"), "--num-neighbors", "e1=4,2;v2__e4__v0=3,0;2,2"];
     let batches = |num_parts: u32, out: &str| -> Vec<Vec<u8>> {
         succeeded(sample(num_parts, out, &given));
-        (0..3)
-            .map(|k| std::fs::read(dir.path().join(out).join(format!("batch_{k:05}.npz"))).expect("a batch"))
-            .collect()
+        (0..3).map(|k| std::fs::read(dir.join(out).join(format!("batch_{k:05}.npz"))).expect("a batch")).collect()
     };
     let one = batches(1, "one");
     assert_eq!(batches(3, "three"), one, "byte for byte");
@@ -394,10 +388,8 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
         command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
         let output = succeeded(run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test")));
-        let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let lines = lines.iter().filter(|line| line["event"] != "run");
-        let attempts: Vec<u64> = lines.filter_map(|line| line["attempt"].as_u64()).collect();
+        let lines = metrics_lines(&metrics);
+        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
@@ -435,7 +427,7 @@ fn python_reads_batches_as_the_readme_shows() {
     if !python_has(Command::new("python3"), "numpy", "python_reads_batches_as_the_readme_shows") {
         return;
     }
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = Folder::new();
     let parts = parts(2, 3);
     let mut command = train("sample", &parts.path);
     command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
@@ -477,8 +469,7 @@ fn a_job_goes_on_when_nobody_reads_its_output() {
     command.args(["--num-epochs", "1"]).stdout(std::fs::File::create("/dev/full").expect("a full device"));
     let output = run(&mut command);
     assert_eq!(output.status.code(), Some(1));
-    let error = error_of(&output);
-    assert!(error.contains("print the result to standard output") && error.contains("space"), "{error}");
+    assert_error(&output, &["print the result to standard output", "space"]);
 }
 
 #[test]
@@ -494,11 +485,8 @@ fn a_killed_rank_ends_the_others_with_its_name() {
         })
         .collect();
     // Once an epoch is reported, the job is training the next ones.
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() < 2 {
-        assert!(Instant::now() < deadline, "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let has_two_lines = || std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() >= 2;
+    wait_until(has_two_lines, || "training did not start".into());
     children[1].kill().expect("kill -9 rank 1");
     for (k, child) in children.into_iter().enumerate() {
         let output = end(child);
@@ -515,8 +503,7 @@ fn a_rank_that_never_starts_is_named() {
     let parts = parts(2, 5);
     let mut command = rank(&parts.path, 0, 2, free_port());
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(&mut command));
-    assert!(error.contains("rank 1 has not joined"), "{error}");
+    assert_error(&run(&mut command), &["rank 1 has not joined"]);
 }
 
 #[test]
@@ -525,8 +512,7 @@ fn a_missing_master_is_named() {
     let port = free_port();
     let mut command = rank(&parts.path, 1, 2, port);
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(&mut command));
-    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    assert_error(&run(&mut command), &[&format!("127.0.0.1:{port}")]);
 }
 
 #[test]
@@ -537,8 +523,7 @@ fn ranks_of_different_partitionings_do_not_start() {
     let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
     let started = children.map(|mut command| command.spawn().expect("start train"));
     for child in started {
-        let error = error_of(&end(child));
-        assert!(error.contains("another partitioning"), "{error}");
+        assert_error(&end(child), &["another partitioning"]);
     }
 }
 
@@ -550,8 +535,7 @@ fn ranks_with_different_flags_do_not_start() {
     other.args(["--num-epochs", "77"]);
     let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| command.spawn().expect("start train"));
     for child in started {
-        let error = error_of(&end(child));
-        assert!(error.contains("--num-epochs is 77 on rank 1"), "{error}");
+        assert_error(&end(child), &["--num-epochs is 77 on rank 1"]);
     }
 }
 
@@ -591,8 +575,7 @@ fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
             command.args(flags).arg("--save-model").arg(&model).spawn().expect("start train")
         });
         for child in started {
-            let error = error_of(&end(child));
-            assert!(error.contains(features) && error.contains(why), "{error}");
+            assert_error(&end(child), &[features, why]);
         }
         assert!(!model.exists());
     }
@@ -603,8 +586,7 @@ fn a_port_in_use_is_named() {
     let parts = parts(2, 10);
     let holder = TcpListener::bind(("127.0.0.1", 0)).expect("hold a port");
     let port = holder.local_addr().expect("its address").port();
-    let error = error_of(&run(&mut rank(&parts.path, 0, 2, port)));
-    assert!(error.contains(&format!("127.0.0.1:{port}")) && error.contains("--master-port"), "{error}");
+    assert_error(&run(&mut rank(&parts.path, 0, 2, port)), &[&format!("127.0.0.1:{port}"), "--master-port"]);
 }
 
 #[test]
@@ -628,8 +610,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         let mut command = Command::new(TRAIN);
         command.args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags);
         let output = command.output().expect("run train");
-        assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[what]);
     }
 }
 
@@ -724,8 +705,7 @@ for tag in ['train/loss', 'valid/accuracy']:
     succeeded(run(command.arg("--metrics").arg(&metrics)));
     let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
     assert!(read.status.success(), "{}", stderr(&read));
-    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    let lines: Vec<Value> = lines.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines = metrics_lines(&metrics);
     let of_epochs = |key: &str| {
         let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
         lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
@@ -740,33 +720,24 @@ fn any_number_of_processes_trains_on_any_number_of_parts() {
         let parts = fake_parts(num_parts);
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", processes, "--num-epochs", "8", "--lr", "0.02", "--json"]);
-        let output = succeeded(run(&mut command));
-        let result: Value = serde_json::from_slice(&output.stdout).expect("--json prints one JSON object");
+        let output = run(&mut command);
+        let result = json_of(&output);
         assert!(result["test_acc"].as_f64() > Some(0.5), "{num_parts} parts, {processes} processes: {result}");
         let is_uneven = (num_parts, processes) == (2, "3");
         assert_eq!(stderr(&output).contains("2 parts are spread unevenly over 3 processes"), is_uneven);
     }
     let parts = parts(3, 12);
-    let error = error_of(&run(&mut node(parts.path.parent().expect("a folder"))));
-    assert!(error.contains("META.json is missing"), "{error}");
+    assert_error(&run(&mut node(parts.path.parent().expect("a folder"))), &["META.json is missing"]);
 }
 
 #[test]
 fn an_interrupt_ends_all_processes_of_the_node() {
     let parts = parts(2, 13);
     let metrics = parts.path.join("../metrics.jsonl");
-    let mut command = node(&parts.path);
-    command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let parent = command.spawn().expect("start train");
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
-        assert!(Instant::now() < deadline, "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let parent = start_training(node(&parts.path).args(["--nproc-per-node", "2"]), &metrics);
     let children = children_of(parent.id());
     assert_eq!(children.len(), 2);
-    let pid = rustix::process::Pid::from_raw(parent.id() as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt the parent");
+    send(Signal::INT, parent.id());
     assert_eq!(end(parent).status.code(), Some(130));
     for child in children {
         assert!(!Path::new(&format!("/proc/{child}")).exists(), "process {child} is left behind");

@@ -6,7 +6,7 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero};
 use edgecut_graph::{Dataset, write_npy};
 use edgecut_testing::python_has;
-use programs::{TRAIN, run, stderr, succeeded, unplace, written_by};
+use programs::{Folder, TRAIN, run, stderr, succeeded, unplace, written_by};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -63,7 +63,7 @@ fn stacks_compute_the_same_in_pytorch_geometric() {
     if !has_torch("stacks_compute_the_same_in_pytorch_geometric") {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let graph = fake(&options()).expect("a fake graph");
     export_npy(&graph, folder.path()).expect("arrays");
     for (flags, convs) in [
@@ -74,10 +74,10 @@ fn stacks_compute_the_same_in_pytorch_geometric() {
         (&["--model", "gat", "--heads", "2"], "GATConv(8, 8, heads=2), GATConv(16, 4)"),
         (&["--model", "gatv2", "--heads", "4"], "GATv2Conv(8, 4, heads=4), GATv2Conv(16, 4)"),
     ] {
-        train_and_predict(&graph, &folder.path().join("model.safetensors"), &folder.path().join("out"), flags);
-        std::fs::rename(folder.path().join("out/predictions.npy"), folder.path().join("logits.npy")).expect("logits");
+        train_and_predict(&graph, &folder.join("model.safetensors"), &folder.join("out"), flags);
+        std::fs::rename(folder.join("out/predictions.npy"), folder.join("logits.npy")).expect("logits");
         check(folder.path(), &format!("check_stack([{convs}])"));
-        std::fs::remove_dir_all(folder.path().join("out")).expect("the folder");
+        std::fs::remove_dir_all(folder.join("out")).expect("the folder");
     }
 }
 
@@ -86,7 +86,7 @@ fn a_relational_model_computes_the_same_in_pytorch_geometric() {
     if !has_torch("a_relational_model_computes_the_same_in_pytorch_geometric") {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let graph = fake_hetero(&options()).expect("a fake graph");
     for nodes in &graph.node_types {
         let Some(features) = &nodes.features else { continue };
@@ -94,16 +94,16 @@ fn a_relational_model_computes_the_same_in_pytorch_geometric() {
         for (node, row) in values.chunks_exact_mut(features.dim()).enumerate() {
             features.copy_row(node, row);
         }
-        let path = folder.path().join(format!("x_{}.npy", nodes.name));
+        let path = folder.join(format!("x_{}.npy", nodes.name));
         write_npy(&path, &[nodes.num_nodes, features.dim()], &values).expect("features");
     }
     for edges in &graph.edge_types {
         let ends: Vec<i64> = edges.src.iter().chain(edges.dst.iter()).map(|&node| i64::from(node)).collect();
-        let path = folder.path().join(format!("edges_{}.npy", edges.relation));
+        let path = folder.join(format!("edges_{}.npy", edges.relation));
         write_npy(&path, &[2, edges.src.len()], &ends).expect("edges");
     }
-    let model = folder.path().join("model.safetensors");
-    train_and_predict(&graph, &model, &folder.path().join("out"), &["--model", "rgcn"]);
-    std::fs::rename(folder.path().join("out/predictions.npy"), folder.path().join("logits.npy")).expect("logits");
+    let model = folder.join("model.safetensors");
+    train_and_predict(&graph, &model, &folder.join("out"), &["--model", "rgcn"]);
+    std::fs::rename(folder.join("out/predictions.npy"), folder.join("logits.npy")).expect("logits");
     check(folder.path(), "check_relational()");
 }

@@ -2,7 +2,9 @@
 
 use crate::programs;
 
-use programs::{TRAIN, error_of, fake_parts, link_parts, node, program, run, stderr, succeeded};
+use programs::{
+    Folder, TRAIN, assert_error, error_of, fake_parts, link_parts, metrics_lines, node, program, run, stderr, succeeded,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -21,24 +23,20 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 #[test]
 fn a_report_shows_the_epochs_of_its_runs() {
     let parts = fake_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     for (name, lr) in [("fast", "0.01"), ("slow", "0.001")] {
         let mut command = node(&parts.path);
         command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats", "--lr", lr]);
-        command.arg("--metrics").arg(folder.path().join(format!("{name}.jsonl")));
-        command.arg("--report").arg(folder.path().join(format!("{name}.html")));
+        command.arg("--metrics").arg(folder.join(format!("{name}.jsonl")));
+        command.arg("--report").arg(folder.join(format!("{name}.html")));
         succeeded(run(&mut command));
     }
-    let output = report(
-        &[&folder.path().join("fast.jsonl"), &folder.path().join("slow.jsonl")],
-        &folder.path().join("both.html"),
-    );
+    let output = report(&[&folder.join("fast.jsonl"), &folder.join("slow.jsonl")], &folder.join("both.html"));
     assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
 
-    let metrics = std::fs::read_to_string(folder.path().join("fast.jsonl")).expect("the metrics");
-    let epochs: Vec<Value> = metrics.lines().skip(1).map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let epochs = metrics_lines(&folder.join("fast.jsonl"));
     for (name, num_runs) in [("fast", 1), ("both", 2)] {
-        let page = std::fs::read_to_string(folder.path().join(format!("{name}.html"))).expect("the report");
+        let page = std::fs::read_to_string(folder.join(format!("{name}.html"))).expect("the report");
         // The loss has a point per epoch, the validation score one per validation.
         let charts: Vec<&str> = between(&page, "<figure>", "</figure>");
         let chart = |title: &str| {
@@ -88,7 +86,7 @@ fn a_report_shows_the_epochs_of_its_runs() {
 #[test]
 fn reports_of_links_and_of_whole_graphs_have_their_scores() {
     let parts = link_parts(1);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let path = parts.path.to_str().expect("UTF-8");
     let graphs = folder.path().to_str().expect("UTF-8");
     for (name, flags, metric, test) in [
@@ -105,9 +103,9 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
             "test_acc",
         ),
     ] {
-        let out = folder.path().join(format!("{name}.html"));
+        let out = folder.join(format!("{name}.html"));
         let mut command = program();
-        command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.path().join(format!("{name}.jsonl")));
+        command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.join(format!("{name}.jsonl")));
         succeeded(run(command.arg("--report").arg(&out)));
         let page = std::fs::read_to_string(&out).expect("the report");
         let title = format!("<figcaption>validation {metric}</figcaption>");
@@ -122,10 +120,10 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
 #[test]
 fn scores_and_predictions_are_counted_once() {
     let parts = link_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     // Both tasks give the same counts on one and on two ranks.
     let lines = |task: &str, ranks: &str, event: &str, parts: &Path| -> Value {
-        let metrics = folder.path().join("metrics.jsonl");
+        let metrics = folder.join("metrics.jsonl");
         let mut command = program();
         command.args([task, "--num-neighbors", "-1,-1", "--hidden-channels", "8", "--num-epochs", "1", "--lr", "0"]);
         command.args(["--nproc-per-node", ranks, "--metrics"]).arg(&metrics).arg("--dataset-root-dir").arg(parts);
@@ -168,8 +166,8 @@ fn scores_and_predictions_are_counted_once() {
 #[test]
 fn a_report_needs_a_file_of_metrics() {
     let parts = fake_parts(1);
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("report.html");
+    let folder = Folder::new();
+    let out = folder.join("report.html");
     let mut command = node(&parts.path);
     let output = run(command.args(["--metrics", "/dev/stdout", "--report"]).arg(&out));
     assert_eq!(output.status.code(), Some(2));
@@ -178,13 +176,13 @@ fn a_report_needs_a_file_of_metrics() {
 
 #[test]
 fn a_report_shows_the_last_attempt_of_a_run_that_was_killed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let metrics = folder.path().join("killed.jsonl");
+    let folder = Folder::new();
+    let metrics = folder.join("killed.jsonl");
     let lines = "{\"attempt\":0,\"event\":\"epoch\",\"epoch\":1,\"loss\":9.0}\n\
                  {\"attempt\":1,\"event\":\"epoch\",\"epoch\":1,\"loss\":2.0}\n\
                  {\"attempt\":1,\"event\":\"epoch\",\"epoch\":2,\"loss\":null}\n{\"attempt\":1,\"ev";
     std::fs::write(&metrics, lines).expect("write the metrics");
-    let out = folder.path().join("report.html");
+    let out = folder.join("report.html");
     assert!(report(&[&metrics], &out).status.success());
     let page = std::fs::read_to_string(&out).expect("the report");
     assert!(page.contains("killed, epoch 1: 2<") && !page.contains("epoch 1: 9<"), "{page}");
@@ -192,10 +190,10 @@ fn a_report_shows_the_last_attempt_of_a_run_that_was_killed() {
 
 #[test]
 fn files_that_are_no_metrics_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("report.html");
+    let folder = Folder::new();
+    let out = folder.join("report.html");
     let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
+        let path = folder.join(name);
         std::fs::write(&path, text).expect("write a file");
         path
     };
@@ -204,13 +202,12 @@ fn files_that_are_no_metrics_are_refused() {
         (file("empty.jsonl", ""), "it is empty"),
         (file("text.txt", "epoch 1\nepoch 2\n"), "text.txt, line 1"),
         (file("other.json", "{\"a\":1}\n"), "other.json, line 1"),
-        (folder.path().join("absent.jsonl"), "No such file"),
+        (folder.join("absent.jsonl"), "No such file"),
     ] {
-        let error = error_of(&report(&[&good, &path], &out));
-        assert!(error.contains(why), "{error}");
+        assert_error(&report(&[&good, &path], &out), &[why]);
         assert!(!out.exists());
     }
-    let absent = folder.path().join("absent/report.html");
+    let absent = folder.join("absent/report.html");
     assert!(error_of(&report(&[&good], &absent)).contains("--out"));
     let many: Vec<&Path> = vec![&good; 9];
     let refused = report(&many, &out);

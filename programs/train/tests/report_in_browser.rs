@@ -4,7 +4,7 @@
 use crate::programs;
 
 use edgecut_testing::{Need, skip};
-use programs::{end, fake_parts, node, run, stderr, succeeded};
+use programs::{Folder, end, fake_parts, node, run, stderr, succeeded};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -69,13 +69,13 @@ fn browse(page: &Path) -> Option<Output> {
 #[test]
 fn a_browser_draws_the_whole_report() {
     let parts = fake_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let report = folder.path().join("report.html");
+    let folder = Folder::new();
+    let report = folder.join("report.html");
     let mut command = node(&parts.path);
     command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats"]);
-    command.arg("--metrics").arg(folder.path().join("metrics.jsonl")).arg("--report").arg(&report);
+    command.arg("--metrics").arg(folder.join("metrics.jsonl")).arg("--report").arg(&report);
     succeeded(run(&mut command));
-    let page = folder.path().join("measure.html");
+    let page = folder.join("measure.html");
     std::fs::write(&page, MEASURE).expect("write the page");
 
     let Some(output) = browse(&page) else { return };

@@ -3,7 +3,7 @@
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{Parts, error_of, run, stderr, succeeded, train, written_by};
+use programs::{Folder, Parts, error_of, run, stderr, succeeded, text, train, written_by};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -17,7 +17,7 @@ fn graph(num_parts: u32, edge_attributes: bool) -> Parts {
 }
 
 struct Given {
-    dir: tempfile::TempDir,
+    dir: Folder,
     seeds: PathBuf,
     times: PathBuf,
 }
@@ -25,9 +25,9 @@ struct Given {
 impl Given {
     /// Writes seeds, one of them twice, with times at half of the time range of the nodes.
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let seeds = dir.path().join("seeds.npy");
-        let times = dir.path().join("times.npy");
+        let dir = Folder::new();
+        let seeds = dir.join("seeds.npy");
+        let times = dir.join("times.npy");
         let ids: Vec<i64> = (0..SEEDS as i64).map(|i| (i.max(1) * 7 + 3) % NODES as i64).collect();
         edgecut_graph::write_npy(&seeds, &[SEEDS], &ids).expect("write the seeds");
         edgecut_graph::write_npy(&times, &[SEEDS], &vec![500_i64; SEEDS]).expect("write the times");
@@ -37,20 +37,16 @@ impl Given {
     fn sample(&self, parts: &Parts, num_parts: u32, out: &str, flags: &[&str]) -> Output {
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
-        run(command.arg(self.dir.path().join(out)).args(flags))
+        run(command.arg(self.dir.join(out)).args(flags))
     }
 
     /// Runs `train sample` and returns the four batches that it writes.
     fn batches(&self, num_parts: u32, out: &str, flags: &[&str]) -> Vec<Vec<u8>> {
         succeeded(self.sample(&graph(num_parts, true), num_parts, out, flags));
-        assert_eq!(std::fs::read_dir(self.dir.path().join(out)).expect("the folder").count(), SEEDS.div_ceil(16));
-        let file = |k: usize| self.dir.path().join(out).join(format!("batch_{k:05}.npz"));
+        assert_eq!(std::fs::read_dir(self.dir.join(out)).expect("the folder").count(), SEEDS.div_ceil(16));
+        let file = |k: usize| self.dir.join(out).join(format!("batch_{k:05}.npz"));
         (0..SEEDS.div_ceil(16)).map(|k| std::fs::read(file(k)).expect("a batch")).collect()
     }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a UTF-8 path")
 }
 
 /// Returns the values of an array of 64-bit integers in an uncompressed archive.
@@ -106,7 +102,7 @@ fn batches_by_weight_do_not_depend_on_the_parts() {
 fn batches_by_layers_do_not_depend_on_the_parts() {
     let given = Given::new();
     // Shared neighborhoods need distinct seeds.
-    let seeds = given.dir.path().join("distinct.npy");
+    let seeds = given.dir.join("distinct.npy");
     edgecut_graph::write_npy(&seeds, &[SEEDS], &(0..SEEDS as i64).collect::<Vec<_>>()).expect("write the seeds");
     let mut all = Vec::new();
     for more in
@@ -167,9 +163,9 @@ fn batches_by_time_do_not_depend_on_the_parts() {
 fn wrong_seed_times_are_one_error() {
     let given = Given::new();
     let (attributes, plain) = (graph(1, true), graph(1, false));
-    let short = given.dir.path().join("short.npy");
+    let short = given.dir.join("short.npy");
     edgecut_graph::write_npy(&short, &[SEEDS - 1], &vec![500_i64; SEEDS - 1]).expect("write the times");
-    let square = given.dir.path().join("square.npy");
+    let square = given.dir.join("square.npy");
     edgecut_graph::write_npy(&square, &[SEEDS / 2, 2], &vec![500_i64; SEEDS]).expect("write the times");
     let seeds = ["--seeds", text(&given.seeds)];
     let with = |times: &Path| {
@@ -207,7 +203,7 @@ fn wrong_seed_times_are_one_error() {
         let error = error_of(&output);
         let text = stderr(&output);
         assert!(error.contains(why) || (status == 2 && text.contains(why)), "{flags:?}: {text}");
-        let written = given.dir.path().join("wrong/batch_00000.npz");
+        let written = given.dir.join("wrong/batch_00000.npz");
         assert!(!written.exists(), "nothing is written");
     }
 }

@@ -3,8 +3,8 @@
 use crate::programs;
 
 use programs::{
-    TRAIN, edge_parts, error_of, fake_parts, json_of, link_parts, node, predicted, program, run, stderr, succeeded,
-    train, trained, unplace,
+    Folder, TRAIN, assert_error, assert_refused, edge_parts, fake_parts, json_of, link_parts, metrics_lines, node,
+    predicted, program, run, succeeded, train, trained, unplace,
 };
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -12,9 +12,7 @@ use std::process::{Command, Stdio};
 
 /// Returns the lines of a metrics file with an event.
 fn lines(path: &Path, event: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the metrics");
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    lines.filter(|line| line["event"] == event).collect()
+    metrics_lines(path).into_iter().filter(|line| line["event"] == event).collect()
 }
 
 fn object(value: &Value) -> &Map<String, Value> {
@@ -31,13 +29,13 @@ fn columns_of(out: &Path, num_ids: usize) -> Vec<Vec<f64>> {
 #[test]
 fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
     let parts = edge_parts(2, false);
-    let folder = tempfile::tempdir().expect("a folder");
-    let metrics = folder.path().join("metrics.jsonl");
-    let report = folder.path().join("report.html");
+    let folder = Folder::new();
+    let metrics = folder.join("metrics.jsonl");
+    let report = folder.join("report.html");
     let names = "average-precision,macro-f1,log-loss";
     let outputs = ["--metrics", metrics.to_str().expect("UTF-8"), "--report", report.to_str().expect("UTF-8")];
     let chosen = ["--metric", names, "--threshold", "best-f1", "--calibrate"];
-    let found = trained("edge", &parts.path, &folder.path().join("model"), &[&chosen[..], &outputs].concat());
+    let found = trained("edge", &parts.path, &folder.join("model"), &[&chosen[..], &outputs].concat());
     for split in ["valid_metrics", "test_metrics"] {
         assert_eq!(object(&found[split]).len(), 3, "{found}");
     }
@@ -69,32 +67,26 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
 
     // An evaluation of the saved model has the same decision without flags, and so do predictions.
     let mut command = train("edge", &parts.path);
-    command.arg("--load-model").arg(folder.path().join("model")).args([
-        "--nproc-per-node",
-        "2",
-        "--json",
-        "--metric",
-        names,
-    ]);
+    command.arg("--load-model").arg(folder.join("model")).args(["--nproc-per-node", "2", "--json", "--metric", names]);
     let evaluated = json_of(run(&mut command));
     assert_eq!(evaluated["decision"], found["decision"]);
     let flags = ["--edges", "test", "--format", "csv"];
-    predicted(&parts.path, &folder.path().join("model"), &folder.path().join("classes"), &flags);
+    predicted(&parts.path, &folder.join("model"), &folder.join("classes"), &flags);
     predicted(
         &parts.path,
-        &folder.path().join("model"),
-        &folder.path().join("shares"),
+        &folder.join("model"),
+        &folder.join("shares"),
         &[&flags[..], &["--output", "probability"]].concat(),
     );
     predicted(
         &parts.path,
-        &folder.path().join("model"),
-        &folder.path().join("logits"),
+        &folder.join("model"),
+        &folder.join("logits"),
         &[&flags[..], &["--output", "logit"]].concat(),
     );
-    let classes = columns_of(&folder.path().join("classes"), 2);
-    let shares = columns_of(&folder.path().join("shares"), 2);
-    let logits = columns_of(&folder.path().join("logits"), 2);
+    let classes = columns_of(&folder.join("classes"), 2);
+    let shares = columns_of(&folder.join("shares"), 2);
+    let logits = columns_of(&folder.join("logits"), 2);
     let mut num_positive = 0;
     for ((class, shares), logits) in classes.iter().zip(&shares).zip(&logits) {
         let score = (logits[1] - logits[0]) / temperature;
@@ -105,8 +97,7 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
         num_positive += u32::from(class[0] == 1.0);
     }
     assert!(num_positive > 0 && (num_positive as usize) < classes.len());
-    let given =
-        trained("edge", &parts.path, &folder.path().join("given"), &["--threshold", "0.9", "--metric", "accuracy"]);
+    let given = trained("edge", &parts.path, &folder.join("given"), &["--threshold", "0.9", "--metric", "accuracy"]);
     let logit = given["decision"]["logit_thresholds"][0].as_f64().expect("a threshold");
     assert!((logit - 9.0_f64.ln()).abs() < 1e-9 && given["decision"]["temperature"] == 1.0, "{given}");
 }
@@ -114,8 +105,8 @@ fn thresholds_and_temperatures_are_saved_and_decide_predictions() {
 #[test]
 fn all_metrics_of_links_are_in_every_output() {
     let parts = link_parts(1);
-    let folder = tempfile::tempdir().expect("a folder");
-    let metrics = folder.path().join("metrics.jsonl");
+    let folder = Folder::new();
+    let metrics = folder.join("metrics.jsonl");
     let mut command = train("link", &parts.path);
     command.args(["--hidden-channels", "8", "--num-epochs", "2", "--json", "--metric", "mrr,hits@5,hits@20,roc-auc"]);
     let found = json_of(run(command.arg("--metrics").arg(&metrics)));
@@ -151,7 +142,7 @@ fn a_sweep_compares_by_the_first_of_several_metrics() {
 
 #[test]
 fn folds_have_all_metrics() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let mut command = program();
     command.args(["graph", "--dataset", "fake-graphs", "--num-graphs", "60", "--num-epochs", "2", "--folds", "3"]);
     command.args(["--hidden-channels", "8", "--metric", "accuracy,macro-f1", "--dataset-root-dir"]).arg(folder.path());
@@ -163,8 +154,7 @@ fn folds_have_all_metrics() {
         assert!(found["others"][0]["mean"].is_number(), "{found}");
     }
     let refused = run(command.args(["--protocol", "best-mean-epoch", "--calibrate"]));
-    let error = error_of(&refused);
-    assert!(error.contains("the test graphs of a fold take the place of validation graphs"), "{error}");
+    assert_error(&refused, &["the test graphs of a fold take the place of validation graphs"]);
 }
 
 /// Returns a command with the same words.
@@ -187,7 +177,6 @@ fn metrics_and_thresholds_that_make_no_sense_are_refused() {
         (&["--metrics", "macro-f1,accuracy"], 2, "give them by --metric macro-f1,accuracy"),
     ] {
         let output = run(node(&parts.path).args(flags));
-        assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+        assert_refused(&output, status, &[what]);
     }
 }

@@ -5,11 +5,11 @@ use crate::programs;
 
 use edgecut_graph::Dataset;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
-use programs::{ENDS_WITHIN, children_of, end, node, written_by};
+use programs::{Folder, children_of, end, node, send, start_training, written_by};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const PROCESSES: usize = 4;
 
@@ -60,19 +60,11 @@ fn graph() -> Dataset {
 fn files_of_job(mut command: Command, dir: &Path) -> Vec<BTreeMap<PathBuf, Mapped>> {
     let dir = dir.canonicalize().expect("a folder");
     let metrics = dir.join("metrics.jsonl");
-    command.args(["--nproc-per-node", &PROCESSES.to_string(), "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let mut parent = command.spawn().expect("start train");
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
-        let ended = parent.try_wait().expect("wait for train");
-        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let parent = start_training(command.args(["--nproc-per-node", &PROCESSES.to_string()]), &metrics);
     let children = children_of(parent.id());
     assert_eq!(children.len(), PROCESSES);
     let files = children.iter().map(|&pid| mapped(pid, &dir)).collect();
-    let pid = rustix::process::Pid::from_raw(parent.id() as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt the parent");
+    send(Signal::INT, parent.id());
     assert_eq!(end(parent).status.code(), Some(130));
     files
 }
@@ -118,9 +110,9 @@ fn edges_are_copied_where_that_is_asked_for() {
 
 #[test]
 fn processes_have_a_dataset_that_is_not_partitioned_in_memory_once() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let set = dir.path().join("set");
-    let shared = dir.path().join("tmp");
+    let dir = Folder::new();
+    let set = dir.join("set");
+    let shared = dir.join("tmp");
     std::fs::create_dir(&shared).expect("make a folder");
     export_npy(&graph(), &set).expect("write the dataset");
     let mut command = node(&set);

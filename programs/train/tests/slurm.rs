@@ -5,12 +5,11 @@ use crate::programs;
 use crate::slurm_cluster;
 
 use edgecut_testing::{Need, skip};
-use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, stderr, succeeded};
+use programs::{Folder, Parts, TRAIN, fake_parts, node, run, stderr, succeeded, wait_until};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 const TEST: &str = "jobs_train_as_processes_of_one_node_do";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/train.sbatch");
@@ -64,8 +63,8 @@ fn tasks_in_turn_are_refused(slurm: &SlurmCluster, parts: &Parts) {
 
 /// Runs the batch script of the repository with the sizes of this cluster.
 fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let log = dir.path().join("job.log");
+    let dir = Folder::new();
+    let log = dir.join("job.log");
     recorder(dir.path());
     let mut command = slurm.command("sbatch");
     command.args(["--wait", "--ntasks-per-node=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path());
@@ -77,7 +76,7 @@ fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     assert!(output.status.success(), "{}\n{log}", stderr(&output));
 
-    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("what train recorded");
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("what train recorded");
     let tokens = read("tokens");
     let lines = read("command-lines");
     let token = tokens.lines().next().expect("a secret");
@@ -97,8 +96,8 @@ fn servers_and_trainers(slurm: &SlurmCluster) {
     }
     let parts = fake_parts(1);
     let expected = result(&run(node(&parts.path).args(FLAGS)));
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let log = dir.path().join("job.log");
+    let dir = Folder::new();
+    let log = dir.join("job.log");
     let mut command = slurm.command("sbatch");
     command.args(["--wait", "--nodes=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path()).arg("--output").arg(&log);
     command.arg(SERVER_CLIENT_SCRIPT);
@@ -119,9 +118,9 @@ fn servers_and_trainers(slurm: &SlurmCluster) {
 fn requeued(slurm: &SlurmCluster, parts: &Parts) {
     const LONG: [&str; 4] = ["--num-epochs", "150", "--batch-size", "32"];
     let whole = result(&run(node(&parts.path).args(FLAGS).args(["--nproc-per-node", "2"]).args(LONG)));
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let log = dir.path().join("job.log");
-    let checkpoints = dir.path().join("checkpoints");
+    let dir = Folder::new();
+    let log = dir.join("job.log");
+    let checkpoints = dir.join("checkpoints");
     let mut command = slurm.command("sbatch");
     command.args(["--parsable", "--cpus-per-task=1", "--chdir"]).arg(dir.path()).arg("--output").arg(&log).arg(SCRIPT);
     command.args(node(&parts.path).get_args().skip(1)).args(FLAGS).args(LONG);
@@ -145,14 +144,6 @@ fn requeued(slurm: &SlurmCluster, parts: &Parts) {
     assert!(text.contains("resuming after "), "{text}");
     let line = text.lines().find(|line| line.starts_with('{')).expect("a result");
     assert_eq!(serde_json::from_str::<Value>(line).expect("a JSON object"), whole, "{text}");
-}
-
-fn wait_until(happens: impl Fn() -> bool, what: impl Fn() -> String) {
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while !happens() {
-        assert!(Instant::now() < deadline, "{}", what());
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }
 
 /// Writes a wrapper script named `train` that records its token and command line, and then runs `train`.

@@ -4,7 +4,10 @@ use crate::programs;
 
 use edgecut_graph::Split;
 use edgecut_graph::readers::{FakeOptions, fake};
-use programs::{TRAIN, entry, error_of, fake_parts, link_parts, program, run, stderr, succeeded, written_by};
+use programs::{
+    Folder, Scratch, TRAIN, assert_refused, entry, error_of, fake_parts, link_parts, program, run, scratch, stderr,
+    succeeded, written_by,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -19,8 +22,8 @@ fn sweep(flags: &[&str], parts: &Path, rest: &[&str]) -> Output {
 #[test]
 fn a_grid_is_trained_and_ranked() {
     let parts = fake_parts(2);
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("runs");
+    let folder = Folder::new();
+    let out = folder.join("runs");
     let flags = ["--set", "lr=0.02 0.0001", "--set", "model=sage gcn", "--json", "--out", out.to_str().expect("UTF-8")];
     let output = succeeded(sweep(&flags, &parts.path, &["--nproc-per-node", "2"]));
     let runs: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list of runs");
@@ -30,7 +33,7 @@ fn a_grid_is_trained_and_ranked() {
     // Two epochs at the lower rate learn next to nothing.
     assert!(runs[..2].iter().all(|run| run["flags"][0][1] == "0.02") && scores[0] > scores[3] + 0.1, "{runs:?}");
     assert!(stderr(&output).contains("run 4 of 4: --lr 0.0001 --model gcn: validation"), "{}", stderr(&output));
-    // The scores are those of the runs' metrics.
+    // The scores are in the runs' metrics.
     let number = runs[0]["number"].as_u64().expect("a number");
     let metrics = std::fs::read_to_string(out.join(format!("run-{number}.jsonl"))).expect("the metrics");
     let last: Value = serde_json::from_str(metrics.lines().last().expect("a line")).expect("JSON");
@@ -127,16 +130,14 @@ fn wrong_sweeps_are_refused() {
     let parts = fake_parts(1);
     let refused = |flags: &[&str], why: &str| {
         let output = sweep(flags, &parts.path, &[]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_refused(&output, 2, &[why]);
     };
     refused(&[], "--set");
     refused(&["--set", "lr"], "FLAG=VALUES");
     refused(&["--set", "lr=0.1..0.2"], "--random");
     refused(&["--set", "lr=0.1 0.2", "--set", "lr=1"], "twice");
     // No run starts, since its result would have no score.
-    let folder = tempfile::tempdir().expect("a folder");
-    let model = folder.path().join("model");
+    let Scratch { folder, model, .. } = scratch();
     for (set, flag) in [("lr=0.1", "--hold-out-edges=0"), ("hold-out-edges=0.1,0.1 0", "--quiet")] {
         let mut command = program();
         command.args(["sweep", "--set", set, "--", "link", flag, "--num-epochs", "1", "--dataset-root-dir"]);

@@ -4,8 +4,8 @@ use crate::programs;
 
 use edgecut_graph::{Dataset, TargetKind, Targets, map_npy};
 use programs::{
-    entry, error_of, fake_parts, json_of, node, number_of, predict, predicted, program, random_graph, run, stderr,
-    succeeded, train_or_evaluate, trained, written_by,
+    Folder, assert_error, entry, error_of, fake_parts, json_of, metrics_lines, node, number_of, predict, predicted,
+    program, random_graph, run, stderr, succeeded, train_or_evaluate, trained, written_by,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn round_trip(parts: &Path, folder: &Path, model_flags: &[&str], flags: &[&str])
 #[test]
 fn numbers_are_learned_and_predicted() {
     let graph = graph(TargetKind::Regression);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let targets = graph.node_types[0].targets.as_ref().expect("targets");
     for parts in [1, 2] {
         let parts = written_by(&graph, parts);
@@ -91,15 +91,15 @@ fn numbers_are_learned_and_predicted() {
 fn several_labels_are_learned_and_predicted() {
     let graph = graph(TargetKind::MultiLabel);
     let parts = written_by(&graph, 2);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     for metric in ["micro-f1", "roc-auc"] {
         let (result, shape, values) = round_trip(&parts.path, folder.path(), &ALONE, &["--metric", metric]);
         assert!(number_of(&result, "test_metric") > 0.9 && number_of(&result, "test_acc") > 0.9, "{result}");
         assert_eq!(shape, [600, 2]);
         assert!(values.iter().all(|&value| value == 0.0 || value == 1.0));
     }
-    let model = folder.path().join("model.safetensors");
-    let out = folder.path().join("probabilities");
+    let model = folder.join("model.safetensors");
+    let out = folder.join("probabilities");
     let result = predicted(&parts.path, &model, &out, &["--output", "probability"]);
     let found = ["metric", "train_acc"].map(|name| entry(&result, name));
     assert_eq!(found, [&"micro-f1".into(), &Value::Null]);
@@ -109,15 +109,12 @@ fn several_labels_are_learned_and_predicted() {
     let refused = predict(&parts.path, &model, &out, &["--output", "class", "--overwrite"]);
     assert!(error_of(&refused).contains("--output class: the model predicts several labels: use --output prediction"));
     // The lowest error selects the best epoch.
-    let metrics = folder.path().join("metrics.jsonl");
+    let metrics = folder.join("metrics.jsonl");
     let mut command = node(&parts.path);
     command.args(["--loss", "mse", "--metric", "mae", "--json", "--metrics"]).arg(&metrics);
-    let output = succeeded(run(&mut command));
-    let result: Value = serde_json::from_slice(&output.stdout).expect("a result");
-    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
-    let epochs: Vec<f64> = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+    let result = json_of(run(&mut command));
+    let epochs: Vec<f64> = metrics_lines(&metrics)
+        .into_iter()
         .filter(|line| line["event"] == "epoch")
         .map(|line| number_of(&line, "valid_metric"))
         .collect();
@@ -152,10 +149,10 @@ fn losses_and_metrics_that_do_not_fit_are_refused() {
 #[test]
 fn checkpoints_are_those_of_a_loss() {
     let parts = written_by(&graph(TargetKind::Regression), 1);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let with = |flags: &[&str]| {
         let mut command = node(&parts.path);
-        command.args(["--num-epochs", "4", "--json", "--checkpoint-dir"]).arg(folder.path().join("state")).args(flags);
+        command.args(["--num-epochs", "4", "--json", "--checkpoint-dir"]).arg(folder.join("state")).args(flags);
         run(&mut command)
     };
     let first = with(&["--loss", "huber"]);
@@ -165,8 +162,7 @@ fn checkpoints_are_those_of_a_loss() {
     let whole = run(node(&parts.path).args(["--loss", "huber", "--num-epochs", "6", "--json"]));
     assert_eq!(longer.stdout, whole.stdout);
     let other = with(&["--loss", "huber:delta=2", "--resume"]);
-    let error = error_of(&other);
-    assert!(error.contains("--loss is \"huber:delta=2\", but it is \"huber\""), "{error}");
+    assert_error(&other, &["--loss is \"huber:delta=2\", but it is \"huber\""]);
 }
 
 /// Writes graphs of 3 to 12 nodes on a line, without labels. The numbers to predict are a tenth of the number of nodes, and the
@@ -204,9 +200,9 @@ fn write_graphs(folder: &Path) -> Vec<[f32; 2]> {
 
 #[test]
 fn numbers_of_whole_graphs_are_learned_and_predicted() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = Folder::new();
     let targets = write_graphs(folder.path());
-    let model = folder.path().join("model.safetensors");
+    let model = folder.join("model.safetensors");
     let train_graph = |flags: &[&str]| -> Value {
         let mut command = program();
         command.args(["graph", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path()).args(flags);
@@ -221,7 +217,7 @@ fn numbers_of_whole_graphs_are_learned_and_predicted() {
     assert!(number_of(&trained, "test_metric") < 0.15, "{trained}");
     let evaluated = train_graph(&["--load-model", path]);
     assert!((number_of(&evaluated, "test_metric") - number_of(&trained, "test_metric")).abs() < 1e-5, "{evaluated}");
-    let out = folder.path().join("out");
+    let out = folder.join("out");
     let mut command = program();
     command.args(["predict", "--graphs", "all", "--dataset", "lines", "--dataset-root-dir"]).arg(folder.path());
     command.args(["--load-model", path, "--format", "csv", "--gather", "--out"]).arg(&out);

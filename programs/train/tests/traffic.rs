@@ -1,11 +1,11 @@
-//! Test that the counted traffic is that of the kernel. It needs root and network namespaces, and is skipped without
+//! Test that the counted traffic is what the kernel counts. It needs root and network namespaces, and is skipped without
 //! them.
 
 use crate::programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_testing::{Need, skip};
-use programs::{run, succeeded, train, written_by};
+use programs::{metrics_lines, run, succeeded, train, written_by};
 use serde_json::Value;
 use std::process::Command;
 
@@ -68,8 +68,7 @@ fn the_counted_bytes_are_those_of_the_interface() {
     succeeded(run(&mut command));
     let on_the_wire = namespace.received_bytes() - before;
 
-    let text = std::fs::read_to_string(&metrics).expect("read the metrics");
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    let lines = metrics_lines(&metrics);
     let traffic = lines.iter().find(|line| line["event"] == "traffic").expect("the traffic");
     let ranks = traffic["ranks"].as_array().expect("the ranks");
     let peers = ranks.iter().flat_map(|rank| rank["peers"].as_array().expect("the peers of a rank"));

@@ -5,11 +5,14 @@ use crate::programs;
 use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use edgecut_testing::free_port;
-use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, node, run, stderr, train, written_by};
+use programs::{
+    Parts, assert_error, children_of, end, error_of, metrics_lines, node, run, send, start_training, stderr, train,
+    written_by,
+};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// The folder of a dataset, and an empty folder for temporary files.
 struct Set {
@@ -56,10 +59,8 @@ fn succeed(command: &mut Command) -> Output {
 /// Returns the fields of each epoch and of the result, without times.
 fn said(command: &mut Command, metrics: &Path) -> Vec<[Value; 6]> {
     succeed(command.args(["--num-epochs", "3", "--metrics"]).arg(metrics));
-    let text = std::fs::read_to_string(metrics).expect("the metrics");
     let fields = ["event", "loss", "train_acc", "valid_acc", "test_acc", "best_epoch"];
-    let read = |line| serde_json::from_str::<Value>(line).expect("a JSON line");
-    text.lines().skip(1).map(read).map(|line| fields.map(|field| line[field].clone())).collect()
+    metrics_lines(metrics).into_iter().map(|line| fields.map(|field| line[field].clone())).collect()
 }
 
 #[test]
@@ -110,8 +111,7 @@ fn processes_that_a_launcher_has_started_share_it_too() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
     for child in [start("1", &["--to-undirected"]), start("0", &[])] {
-        let error = error_of(&end(child));
-        assert!(error.contains("--to-undirected is true on rank 1, but false on rank 0"), "{error}");
+        assert_error(&end(child), &["--to-undirected is true on rank 1, but false on rank 0"]);
     }
 }
 
@@ -138,8 +138,7 @@ fn an_error_while_reading_is_said_once_and_ends_all() {
 #[test]
 fn a_temporary_folder_that_cannot_be_written_is_named() {
     let set = Set::new(&graph());
-    let error = error_of(&run(set.node(1, &[]).env("TMPDIR", "/nonexistent")));
-    assert!(error.contains("/nonexistent") && error.contains("TMPDIR"), "{error}");
+    assert_error(&run(set.node(1, &[]).env("TMPDIR", "/nonexistent")), &["/nonexistent", "TMPDIR"]);
 }
 
 /// Returns the process of a rank among the children of `parent`.
@@ -156,17 +155,9 @@ fn child_of_rank(parent: u32, rank: usize) -> u32 {
 fn a_killed_process_ends_the_others_and_is_named() {
     let set = Set::new(&graph());
     let metrics = set.path("metrics.jsonl");
-    let mut command = set.node(2, &["--num-epochs", "1000000", "--metrics"]);
-    let mut parent = command.arg(&metrics).spawn().expect("start train");
-    let deadline = Instant::now() + ENDS_WITHIN;
-    while !std::fs::read_to_string(&metrics).unwrap_or_default().contains("\"event\":\"epoch\"") {
-        let ended = parent.try_wait().expect("wait for train");
-        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    let parent = start_training(&mut set.node(2, &[]), &metrics);
     assert_eq!(set.left(), [] as [PathBuf; 0], "the names of the files are gone once they are mapped");
-    let pid = rustix::process::Pid::from_raw(child_of_rank(parent.id(), 1) as i32).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill rank 1");
+    send(Signal::KILL, child_of_rank(parent.id(), 1));
     let output = end(parent);
     assert_eq!(output.status.code(), Some(128 + 9));
     let text = stderr(&output);
@@ -180,8 +171,7 @@ fn several_nodes_need_parts() {
     let refused = |command: &mut Command| {
         let output = run(command);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        let error = error_of(&output);
-        assert!(error.contains("several nodes") && error.contains("partition-graph"), "{error}");
+        assert_error(&output, &["several nodes", "partition-graph"]);
     };
     refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "a secret of the tests"));
     refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "a secret of the tests"));
@@ -215,8 +205,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     let set = Set::new(&graph);
     let output = run(&mut set.node(1, &[]));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let error = error_of(&output);
-    assert!(error.contains("training nodes are test nodes") && error.contains("--overlap remove"), "{error}");
+    assert_error(&output, &["training nodes are test nodes", "--overlap remove"]);
     let output = succeed(set.node(2, &["--num-epochs", "1"]).args(["--overlap", "allow"]));
     assert_eq!(stderr(&output).matches("warning: allowed overlaps").count(), 1, "{}", stderr(&output));
 }

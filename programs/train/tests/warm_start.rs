@@ -10,7 +10,7 @@ use edgecut_graph::{
 };
 use edgecut_partition::{Changes, Replaces, UpdateOptions, update};
 use programs::{
-    assert_same, error_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
+    assert_error, assert_same, error_of, fake_parts, link_parts, program, run, stderr, succeeded, train_or_evaluate,
     typed_link_parts, typed_parts, written_by,
 };
 use safetensors::SafeTensors;
@@ -281,8 +281,7 @@ fn an_encoder_of_a_link_model_starts_a_node_model() {
     assert_eq!(lines(&text).len(), 2, "{text}");
     assert_kept(&models.tensors("links"), &models.tensors("back"), |name| name != "decoder.relations");
     // A stack of convolutions has other layers.
-    let error = error_of(&command("node", &parts.path, &["--init-from", &links]));
-    assert!(error.contains("encoder.layers.0") && error.contains("--encoder-decoder"), "{error}");
+    assert_error(&command("node", &parts.path, &["--init-from", &links]), &["encoder.layers.0", "--encoder-decoder"]);
 }
 
 #[test]
@@ -318,8 +317,7 @@ fn embeddings_are_taken_over_if_the_graph_has_as_many_nodes() {
     assert_eq!(lines(&text)[1], expected, "{text}");
     // The files with embeddings are needed.
     std::fs::remove_dir_all(models.path("first.embeddings")).expect("the embeddings");
-    let error = error_of(&command("node", &nodes.path, &["--init-from", &first]));
-    assert!(error.contains("embeddings of node type v2") && error.contains("copy them"), "{error}");
+    assert_error(&command("node", &nodes.path, &["--init-from", &first]), &["embeddings of node type v2", "copy them"]);
 }
 
 /// The loss of a batch depends on no trained parameter if these belong to nodes that are not sampled.

@@ -15,146 +15,96 @@ use std::process::{Command, Stdio};
 const ERROR: i32 = 1;
 const USAGE: i32 = 2;
 
-/// A wrong input: the program, its arguments separated by spaces, the exit status, and what the error has to contain.
-/// `{}` in the arguments is the folder of the test.
-struct Case(&'static str, &'static str, i32, &'static [&'static str]);
+/// A wrong input: the program with its arguments, the exit status, and what the error has to contain. `{}` is the folder of the
+/// test, and `@NAME` is `--dataset-root-dir {}/NAME`.
+struct Case(&'static str, i32, &'static [&'static str]);
 
 const CASES: &[Case] = &[
     // Flags of train.
-    Case("train", "nod", USAGE, &["'nod'"]),
-    Case("train", "node", USAGE, &["--dataset-root-dir"]),
-    Case("train", "node --dataset-root-dir {}/parts --lr -1", USAGE, &["--lr", "-1"]),
-    Case("train", "node --dataset-root-dir {}/parts --lr nan", USAGE, &["--lr", "nan"]),
-    Case("train", "node --dataset-root-dir {}/parts --num-neighbors 5,x", USAGE, &["--num-neighbors", "x"]),
-    Case("train", "node --dataset-root-dir {}/parts --num-neighbors 5 --num-layers 2", USAGE, &["--num-layers"]),
-    Case("train", "node --dataset-root-dir {}/parts --batch-size 0", USAGE, &["--batch-size", "0"]),
-    Case("train", "node --dataset-root-dir {}/parts --dropout 1.5", USAGE, &["--dropout", "1.5"]),
-    Case("train", "node --dataset-root-dir {}/parts --model perceptron", USAGE, &["transformer", "sage"]),
-    Case("train", "node --dataset-root-dir {}/parts --model sage --heads 2", USAGE, &["--heads"]),
+    Case("train nod", USAGE, &["'nod'"]),
+    Case("train node", USAGE, &["--dataset-root-dir"]),
+    Case("train node @parts --lr -1", USAGE, &["--lr", "-1"]),
+    Case("train node @parts --lr nan", USAGE, &["--lr", "nan"]),
+    Case("train node @parts --num-neighbors 5,x", USAGE, &["--num-neighbors", "x"]),
+    Case("train node @parts --num-neighbors 5 --num-layers 2", USAGE, &["--num-layers"]),
+    Case("train node @parts --batch-size 0", USAGE, &["--batch-size", "0"]),
+    Case("train node @parts --dropout 1.5", USAGE, &["--dropout", "1.5"]),
+    Case("train node @parts --model perceptron", USAGE, &["transformer", "sage"]),
+    Case("train node @parts --model sage --heads 2", USAGE, &["--heads"]),
+    Case("train graph --dataset fake-graphs --model gcn --mlp-layers 3", USAGE, &["--mlp-layers has no effect", "gin"]),
     Case(
-        "train",
-        "graph --dataset fake-graphs --model gcn --mlp-layers 3",
-        USAGE,
-        &["--mlp-layers has no effect", "gin"],
-    ),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --model rgcn --relation-aggregation mean",
+        "train node @parts --model rgcn --relation-aggregation mean",
         USAGE,
         &["--relation-aggregation has no effect on --model rgcn"],
     ),
     Case(
-        "train",
-        "node --dataset-root-dir {}/parts --graph-on-device --gpu-cache-bytes 1MB --sampler labor",
+        "train node @parts --graph-on-device --gpu-cache-bytes 1MB --sampler labor",
         USAGE,
         &["--graph-on-device has no effect with --sampler labor"],
     ),
     Case(
-        "train",
-        "node --dataset-root-dir {}/parts --cache-ranking in-degree",
+        "train node @parts --cache-ranking in-degree",
         USAGE,
         &["--cache-ranking has no effect without a cache", "--cache-bytes"],
     ),
     Case(
-        "train",
-        "node --dataset-root-dir {}/parts --cache-ratio 0.2 --look-ahead 4",
+        "train node @parts --cache-ratio 0.2 --look-ahead 4",
         USAGE,
         &["--look-ahead has no effect without --cache-ranking look-ahead"],
     ),
     Case(
-        "train",
-        "link --dataset-root-dir {}/parts --cache-ratio 0.2 --cache-ranking look-ahead --gpu-cache-bytes 1MB",
+        "train link @parts --cache-ratio 0.2 --cache-ranking look-ahead --gpu-cache-bytes 1MB",
         USAGE,
         &["--cache-ranking look-ahead has no effect with --gpu-cache-bytes"],
     ),
-    Case("train", "predict --dataset-root-dir {}/parts --load-model m --out p --verbose", USAGE, &["--verbose"]),
-    Case("train", "node --dataset-root-dir {}/parts --momentum 0.9", USAGE, &["--momentum", "--optimizer sgd"]),
-    Case("train", "node --dataset-root-dir {}/parts --class-weights 1,-2", USAGE, &["--class-weights", "-2"]),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --class-weights 1,2",
-        ERROR,
-        &["--class-weights has 2", "10 classes"],
-    ),
-    Case("train", "node --dataset-root-dir {}/parts --class-weights even", USAGE, &["--class-weights", "balanced"]),
-    Case("train", "node --dataset-root-dir {}/parts --label-smoothing 2", USAGE, &["--label-smoothing", "above 1"]),
-    Case("train", "node --dataset-root-dir {}/parts --accumulate-steps 0", USAGE, &["--accumulate-steps"]),
-    Case("train", "node --dataset-root-dir {}/parts --no-such-flag", USAGE, &["--no-such-flag"]),
-    Case("train", "node --dataset-root-dir {}/parts --nproc-per-node 1000000", USAGE, &["--nproc-per-node", "1000000"]),
-    Case("train", "node --dataset-root-dir {}/parts --device cuda:99", USAGE, &["--device"]),
-    Case("train", "node --dataset-root-dir {}/parts --servers a:1", USAGE, &["--servers", "--dataset-root-dir"]),
-    Case("train", "node --servers nonsense", USAGE, &["--servers", "nonsense"]),
-    Case("train", "node --dataset-root-dir {}/parts --config {}/absent.yaml", USAGE, &["absent.yaml"]),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --config {}/wrong.yaml",
-        USAGE,
-        &["wrong.yaml, line 2: ", "learnin", "Usage: train node"],
-    ),
-    Case("train", "node --config {}/value.yaml", USAGE, &["'--lr ", "fast", "tip: --lr is in ", "value.yaml, line 3"]),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --class-weights 1,2 --nproc-per-node 3",
-        ERROR,
-        &["--class-weights has 2", "10 classes"],
-    ),
-    Case("train", "node --dataset-root-dir {}/truncated --nproc-per-node 2", ERROR, &["train.npy", "truncated"]),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --save-model {}/absent/model",
-        ERROR,
-        &["--save-model", "absent/model"],
-    ),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --metrics {}/absent/metrics",
-        ERROR,
-        &["--metrics", "absent/metrics"],
-    ),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --tensorboard {}/file/events",
-        ERROR,
-        &["--tensorboard", "file/events"],
-    ),
-    Case("train", "node --dataset-root-dir {}/parts --load-model {}/absent", ERROR, &["absent", "No such file"]),
-    Case("train", "node --dataset-root-dir {}/parts --load-model {}/file", ERROR, &["file"]),
-    Case("train", "node --dataset-root-dir {}/parts --token-file {}/open-secret", ERROR, &["open-secret", "chmod 600"]),
-    Case("train", "node --dataset-root-dir {}/parts --metrics-port {PORT}", ERROR, &["--metrics-port", "in use"]),
-    Case(
-        "train",
-        "node --dataset-root-dir {}/parts --master-port {PORT} --num-nodes 2 --node-rank 0",
-        ERROR,
-        &["in use"],
-    ),
+    Case("train predict @parts --load-model m --out p --verbose", USAGE, &["--verbose"]),
+    Case("train node @parts --momentum 0.9", USAGE, &["--momentum", "--optimizer sgd"]),
+    Case("train node @parts --class-weights 1,-2", USAGE, &["--class-weights", "-2"]),
+    Case("train node @parts --class-weights 1,2", ERROR, &["--class-weights has 2", "10 classes"]),
+    Case("train node @parts --class-weights even", USAGE, &["--class-weights", "balanced"]),
+    Case("train node @parts --label-smoothing 2", USAGE, &["--label-smoothing", "above 1"]),
+    Case("train node @parts --accumulate-steps 0", USAGE, &["--accumulate-steps"]),
+    Case("train node @parts --no-such-flag", USAGE, &["--no-such-flag"]),
+    Case("train node @parts --nproc-per-node 1000000", USAGE, &["--nproc-per-node", "1000000"]),
+    Case("train node @parts --device cuda:99", USAGE, &["--device"]),
+    Case("train node @parts --servers a:1", USAGE, &["--servers", "--dataset-root-dir"]),
+    Case("train node --servers nonsense", USAGE, &["--servers", "nonsense"]),
+    Case("train node @parts --config {}/absent.yaml", USAGE, &["absent.yaml"]),
+    Case("train node @parts --config {}/wrong.yaml", USAGE, &["wrong.yaml, line 2: ", "learnin", "Usage: train node"]),
+    Case("train node --config {}/value.yaml", USAGE, &["'--lr ", "fast", "tip: --lr is in ", "value.yaml, line 3"]),
+    Case("train node @parts --class-weights 1,2 --nproc-per-node 3", ERROR, &["--class-weights has 2", "10 classes"]),
+    Case("train node @truncated --nproc-per-node 2", ERROR, &["train.npy", "truncated"]),
+    Case("train node @parts --save-model {}/absent/model", ERROR, &["--save-model", "absent/model"]),
+    Case("train node @parts --metrics {}/absent/metrics", ERROR, &["--metrics", "absent/metrics"]),
+    Case("train node @parts --tensorboard {}/file/events", ERROR, &["--tensorboard", "file/events"]),
+    Case("train node @parts --load-model {}/absent", ERROR, &["absent", "No such file"]),
+    Case("train node @parts --load-model {}/file", ERROR, &["file"]),
+    Case("train node @parts --token-file {}/open-secret", ERROR, &["open-secret", "chmod 600"]),
+    Case("train node @parts --metrics-port {PORT}", ERROR, &["--metrics-port", "in use"]),
+    Case("train node @parts --master-port {PORT} --num-nodes 2 --node-rank 0", ERROR, &["in use"]),
     // Data of train.
-    Case("train", "node --dataset-root-dir {}/absent", ERROR, &["--dataset-root-dir", "no folder", "absent"]),
-    Case("train", "node --dataset-root-dir {}/empty", ERROR, &["empty", "edge_index.npy"]),
-    Case("train", "node --dataset-root-dir {}/truncated", ERROR, &["train.npy", "truncated"]),
-    Case("train", "node --dataset-root-dir {}/not-a-number", ERROR, &["x.npy", "NaN"]),
-    Case("train", "node --dataset-root-dir {}/out-of-range", ERROR, &["edge_index.npy", "9"]),
-    Case("train", "node --dataset-root-dir {}/no-split", ERROR, &["no training nodes", "--split-nodes 0.8,0.1,0.1"]),
-    Case(
-        "train",
-        "graph --dataset fake-graphs --split 0,0.5,0.5",
-        ERROR,
-        &["no training graphs", "share of the --split"],
-    ),
-    Case("train", "link --dataset-root-dir {}/parts", ERROR, &["--hold-out-edges"]),
-    Case("train", "sample --dataset-root-dir {}/parts --num-neighbors 5 --out {}/file", ERROR, &["file"]),
-    Case("train", "graph --dataset NO_SUCH --dataset-root-dir {}/empty", ERROR, &["NO_SUCH"]),
+    Case("train node @absent", ERROR, &["--dataset-root-dir", "no folder", "absent"]),
+    Case("train node @empty", ERROR, &["empty", "edge_index.npy"]),
+    Case("train node @truncated", ERROR, &["train.npy", "truncated"]),
+    Case("train node @not-a-number", ERROR, &["x.npy", "NaN"]),
+    Case("train node @out-of-range", ERROR, &["edge_index.npy", "9"]),
+    Case("train node @no-split", ERROR, &["no training nodes", "--split-nodes 0.8,0.1,0.1"]),
+    Case("train graph --dataset fake-graphs --split 0,0.5,0.5", ERROR, &["no training graphs", "share of the --split"]),
+    Case("train link @parts", ERROR, &["--hold-out-edges"]),
+    Case("train sample @parts --num-neighbors 5 --out {}/file", ERROR, &["file"]),
+    Case("train graph --dataset NO_SUCH @empty", ERROR, &["NO_SUCH"]),
     // The other programs.
-    Case("partition-graph", "--dataset cora", USAGE, &["--num-partitions"]),
-    Case("partition-graph", "--dataset fake --num-partitions 0", USAGE, &["--num-partitions", "0"]),
-    Case("partition-graph", "--dataset a/b --num-partitions 2", USAGE, &["--dataset", "--dataset-dir"]),
-    Case("partition-graph", "--dataset absent --num-partitions 2 --root-dir {}", ERROR, &["absent"]),
-    Case("partition-graph", "verify {}/empty", ERROR, &["empty", "META.json"]),
-    Case("partition-graph", "verify {}/truncated", ERROR, &["train.npy", "truncated"]),
-    Case("sampling-server", "--dataset-root-dir {}/absent --servers a:1 --server-rank 0", ERROR, &["absent"]),
-    Case("sampling-server", "--dataset-root-dir {}/parts --servers a:1 --server-rank 1", USAGE, &["--server-rank"]),
-    Case("launch", "train node", USAGE, &["--ip-config"]),
-    Case("launch", "--ip-config {}/absent train node", USAGE, &["absent"]),
-    Case("launch", "--ip-config {}/wrong.yaml train node", USAGE, &["wrong.yaml"]),
+    Case("partition-graph --dataset cora", USAGE, &["--num-partitions"]),
+    Case("partition-graph --dataset fake --num-partitions 0", USAGE, &["--num-partitions", "0"]),
+    Case("partition-graph --dataset a/b --num-partitions 2", USAGE, &["--dataset", "--dataset-dir"]),
+    Case("partition-graph --dataset absent --num-partitions 2 --root-dir {}", ERROR, &["absent"]),
+    Case("partition-graph verify {}/empty", ERROR, &["empty", "META.json"]),
+    Case("partition-graph verify {}/truncated", ERROR, &["train.npy", "truncated"]),
+    Case("sampling-server @absent --servers a:1 --server-rank 0", ERROR, &["absent"]),
+    Case("sampling-server @parts --servers a:1 --server-rank 1", USAGE, &["--server-rank"]),
+    Case("launch train node", USAGE, &["--ip-config"]),
+    Case("launch --ip-config {}/absent train node", USAGE, &["absent"]),
+    Case("launch --ip-config {}/wrong.yaml train node", USAGE, &["wrong.yaml"]),
 ];
 
 /// Writes the files that the cases read.
@@ -197,7 +147,8 @@ fn wrong_inputs_end_with_one_error() {
     let port = taken.local_addr().expect("an address").port().to_string();
     let beside = |name: &str| PathBuf::from(TRAIN).with_file_name(name);
     let mut failures = String::new();
-    for Case(program, arguments, status, expected) in CASES {
+    for Case(line, status, expected) in CASES {
+        let (program, arguments) = line.split_once(' ').expect("a program with arguments");
         let path = beside(program);
         if !path.is_file() {
             skip(
@@ -207,7 +158,10 @@ fn wrong_inputs_end_with_one_error() {
             );
             continue;
         }
-        let arguments = arguments.replace("{PORT}", &port).replace("{}", root.path().to_str().expect("UTF-8"));
+        let arguments = arguments
+            .replace('@', "--dataset-root-dir {}/")
+            .replace("{PORT}", &port)
+            .replace("{}", root.path().to_str().expect("UTF-8"));
         let mut command = Command::new(path);
         command.args(arguments.split_whitespace()).current_dir(root.path());
         unplace(&mut command);

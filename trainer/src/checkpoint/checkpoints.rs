@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// The settings of checkpoints.
 #[derive(Clone, Debug)]
 pub struct CheckpointConfig {
-    /// The folder of the checkpoints. Each node keeps those of its own ranks, in a folder of its own or in one that all
+    /// The folder of the checkpoints. Each node keeps its own ranks' checkpoints, in a folder of its own or in one that all
     /// nodes share.
     pub dir: PathBuf,
     /// The distance between two checkpoints. One is also written at the end of the training.
@@ -62,7 +62,7 @@ impl Checkpoints {
     /// interrupted runs have left. Every rank must call this.
     ///
     /// # Errors
-    /// [`CheckpointError::Refused`] if the checkpoint is that of a run with other settings or data, if ranks cannot read
+    /// [`CheckpointError::Refused`] if the checkpoint belongs to a run with other settings or data, if ranks cannot read
     /// the files that they need, or if the folder holds checkpoints and [`CheckpointConfig::resume`] is false.
     /// [`CheckpointError::Damaged`] for damaged files.
     pub fn open(config: CheckpointConfig, world: &mut ProcessGroup) -> Result<Self, CheckpointError> {
@@ -199,7 +199,7 @@ pub(super) fn first_rank(world: &ProcessGroup) -> usize {
     world.rank() - world.cluster().local_rank()
 }
 
-/// Refuses checkpoints of another dataset, and for a run that continues also those of other settings.
+/// Refuses checkpoints of another dataset, and for a run that continues also of other settings.
 fn check_identity(config: &CheckpointConfig, found: &[Found]) -> Result<(), CheckpointError> {
     for manifest in found.iter().flat_map(|found| found.manifests.values()) {
         let folder = folder_of(&config.dir, manifest.position.steps);
@@ -219,7 +219,7 @@ fn check_identity(config: &CheckpointConfig, found: &[Found]) -> Result<(), Chec
     Ok(())
 }
 
-/// Returns true if a checkpoint is that of other data. The features of the same parts may have been built again.
+/// Returns true if a checkpoint belongs to other data. The features of the same parts may have been built again.
 fn is_other_data(data: &DataIdentity, manifest: &Manifest) -> bool {
     let has_other_features = manifest.parts == data.parts && manifest.features != data.features;
     manifest.dataset != data.dataset || has_other_features
@@ -245,7 +245,7 @@ fn random_name(world: &mut ProcessGroup) -> Result<String, CheckpointError> {
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-/// Describes the first setting whose value is not that of the checkpoint.
+/// Describes the first setting whose value differs from the checkpoint.
 fn difference(own: &BTreeMap<String, String>, stored: &BTreeMap<String, String>) -> Option<String> {
     let names: BTreeSet<&String> = own.keys().chain(stored.keys()).collect();
     let name = names.into_iter().find(|name| value_of(own, name) != value_of(stored, name))?;

@@ -20,7 +20,7 @@ pub struct DataIdentity {
 
 impl DataIdentity {
     /// Returns the identity of a graph: the description of all types, and the digests of all arrays that the parts have.
-    /// Clients of servers have no nodes, so the identity is that of the parts there. Every rank must call this.
+    /// Clients of servers have no nodes, so the identity describes the parts there. Every rank must call this.
     ///
     /// # Errors
     /// A failure of the job.

@@ -148,7 +148,7 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
 }
 
 /// Removes the files of a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. The
-/// folder stays if it holds anything else, which may be the user's; an empty one is that of a run that was killed.
+/// folder stays if it holds anything else, which may be the user's; an empty one belongs to a run that was killed.
 /// Something that cannot be removed only takes space, so errors are ignored.
 pub(super) fn remove(folder: &Path) {
     for form in [MANIFEST_FORM, STATE_FORM] {

@@ -1,4 +1,4 @@
-//! The state of a rank, put together from those of another number of ranks.
+//! The state of a rank, put together from the states of another number of ranks.
 
 use super::floats::Floats;
 use super::rank_state::{RankState, StoredBest, StoredModel, StoredShard};

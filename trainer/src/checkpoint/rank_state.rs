@@ -25,7 +25,7 @@ pub struct Position {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) position: Position,
-    /// The segments of the epoch so far, the last one being that of the ranks that wrote this state. Empty between epochs.
+    /// The segments of the epoch so far, the last of them by the ranks that wrote this state. Empty between epochs.
     pub(crate) segments: Vec<EpochSegment>,
     /// The parameters and statistics of the model.
     pub(crate) parameters: Floats,

@@ -4,7 +4,7 @@ use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Outputs, SeedBatch};
-use crate::inference::explanation::Inputs;
+use crate::inference::explanation::{ExplainedBatch, Inputs};
 use crate::memory::feature_cache::FeatureCache;
 use crate::models::{EdgeModel, EdgeModelConfig, GraphSchema, Mode};
 use burn::tensor::backend::Backend;
@@ -83,27 +83,17 @@ impl<B: GnnBackend> EdgeBatchMaker<B> {
     }
 }
 
-impl<B: GnnBackend> EdgeTensorBatch<B> {
-    /// Fills in the embeddings of nodes without features.
-    pub(super) fn filled(self, embeddings: &Embeddings, device: &B::Device) -> Result<Self, TrainError> {
+impl<B: GnnBackend> ExplainedBatch<B, EdgeModel<B>> for EdgeTensorBatch<B> {
+    fn filled(self, embeddings: &Embeddings, device: &B::Device) -> Result<Self, TrainError> {
         Ok(Self { graph: embeddings.fill(self.graph, device)?, ..self })
     }
-}
 
-impl<B: GnnBackend> EdgeTensorBatch<B> {
-    /// Takes the inputs of the model; `None` for a batch without edges.
-    pub(super) fn take_inputs(&mut self) -> Option<Inputs<B>> {
+    fn take_inputs(&mut self) -> Option<Inputs<B>> {
         let graph = self.graph.take_input()?;
         Some(Inputs { graph, of_targets: self.features.take() })
     }
 
-    /// Computes the outputs of the edges from the inputs.
-    pub(super) fn outputs(
-        &self,
-        inputs: Inputs<B>,
-        model: &EdgeModel<B>,
-        mode: Mode,
-    ) -> Result<Tensor<B, 2>, TrainError> {
+    fn outputs(&self, inputs: Inputs<B>, model: &EdgeModel<B>, mode: Mode) -> Result<Tensor<B, 2>, TrainError> {
         let rows = model.encode(&inputs.graph, mode).map_err(TrainError::batch)?;
         let src = rows_of(&rows, &self.src);
         let dst = rows_of(&rows, &self.dst);

@@ -16,19 +16,6 @@ use edgecut_settings::{Flag, settings};
 
 settings! {
     /// The settings of a model for edges and of its training.
-    ///
-    /// ```
-    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-    /// use edgecut_trainer::{ScoringConfig, TrainingConfig};
-    /// use edgecut_trainer::edge::EdgeTrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, SageSettings};
-    /// let sampler = SamplerConfig::new(vec![Fanout::Count(10); 2]);
-    /// let training = TrainingConfig::new(ConvKind::Sage(SageSettings::default()), sampler);
-    /// let scoring = ScoringConfig { metrics: Some("roc-auc".parse()?), ..ScoringConfig::default() };
-    /// let config = EdgeTrainingConfig { training, scoring, ..EdgeTrainingConfig::default() };
-    /// # let _ = config;
-    /// # Ok::<(), String>(())
-    /// ```
     #[derive(Clone, Debug)]
     pub struct EdgeTrainingConfig {
         /// The settings of the encoder and its training.
@@ -139,25 +126,24 @@ pub fn edge_model_config(meta: &Meta, config: &EdgeTrainingConfig) -> Result<Edg
 /// # Errors
 /// [`TrainError::Config`] with the difference.
 pub(super) fn check_fit(meta: &Meta, model: &EdgeModelConfig, num_layers: usize) -> Result<EdgeTypeId, TrainError> {
-    let fail = |what: String| Err(TrainError::Config { what });
     let found = GraphSchema::read_by(&model.encoder.graph, meta)?;
     if let Some(what) = model.encoder.graph.difference(&found) {
-        return fail(format!("the model was trained for another graph: this graph has {what}"));
+        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
     }
     if model.encoder.num_layers != num_layers {
         let has = model.encoder.num_layers;
-        return fail(format!(
+        return Err(TrainError::config(format!(
             "the model has {has} layers, but `num_neighbors` has {num_layers} fan-outs: make them equal"
-        ));
+        )));
     }
     let edges = &meta.edge_types[model.edge_type.index()];
     if model.edge_feature_dim > 0 && model.edge_feature_dim != edges.feature_dim {
-        return fail(format!(
+        return Err(TrainError::config(format!(
             "the model reads {} features of each edge, but edges of type {} have {}",
             model.edge_feature_dim,
             edges.full_name(),
             edges.feature_dim
-        ));
+        )));
     }
     Ok(model.edge_type)
 }

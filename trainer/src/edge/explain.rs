@@ -6,18 +6,15 @@ use super::task::{batch_options, edge_config};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
-use crate::inference::explanation::{
-    Inputs, Neighborhood, check_output, integrated_gradients, loader_config, options, visit_all,
-};
-use crate::inference::{ExplanationConfig, ExplanationVisitor, InferenceStep, PredictionJob};
-use crate::models::{EdgeModel, EdgeModelConfig, Mode};
+use crate::inference::explanation::{Neighborhood, explain_batches, options};
+use crate::inference::{ExplanationConfig, ExplanationVisitor, PredictionJob};
+use crate::models::{EdgeModel, EdgeModelConfig};
 use burn::module::Module;
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use bytemuck::{Pod, Zeroable};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeSeeds, LabeledEdgeBatch, SeedEdge};
 use edgecut_dist_sampler::{DistGraph, NodeFields};
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{EdgeTypeId, SeedEdgeSet, Split};
 use std::sync::Arc;
 
@@ -30,56 +27,39 @@ const BLOCK: usize = 1 << 16;
 ///
 /// # Errors
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
-pub fn explain_edges<'s, B>(
+pub fn explain_edges<'s, B: AutodiffGnnBackend>(
     job: PredictionJob<'_, '_, B::InnerBackend>,
     model: (&EdgeModel<B::InnerBackend>, &EdgeModelConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     split: Option<Split>,
     config: &ExplanationConfig,
     visit: &mut ExplanationVisitor<'_>,
-) -> Result<(), TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
-    let PredictionJob { graph, world, device, progress } = job;
+) -> Result<(), TrainError> {
+    let graph = job.graph;
     let (model, model_config) = model;
     let meta = graph.part().meta();
     let edge_type = check_fit(meta, model_config, config.sampler.num_neighbors.num_hops())?;
-    check_output(config.output, model_config.num_outputs)?;
-    let model = load_parameters(model_config.init::<B>(0, device)?, &flatten_parameters(model))?.no_grad();
+    config.check_output(model_config.num_outputs)?;
+    let model = load_parameters(model_config.init::<B>(0, job.device)?, &flatten_parameters(model))?.no_grad();
     let options = options(batch_options(model_config, false));
-    let maker = EdgeBatchMaker::<B>::new(model_config, options, device);
+    let maker = EdgeBatchMaker::<B>::new(model_config, options, job.device);
     let saved = saved.into();
     let mut embeddings = Embeddings::new(graph, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
-    embeddings.load(saved, world)?;
+    embeddings.load(saved, job.world)?;
     let set = match split {
         Some(split) => SeedEdgeSet::Labeled(split),
         None => SeedEdgeSet::Links(Split::Train),
     };
-    let seeds = EdgeSeeds::Listed(all_edges(graph, edge_type, set, world)?);
+    let seeds = EdgeSeeds::Listed(all_edges(graph, edge_type, set, job.world)?);
     let sampler = maker.schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
     let edges = edge_config(meta, model_config, false)?;
-    let loader = DistEdgeNeighborLoader::new(sampler, seeds, loader_config(config, options), edges, world)?;
-    let num_steps = loader.num_steps();
-    let batches = loader.epoch_map_from(0, 0, move |batch: LabeledEdgeBatch| {
+    let loader = DistEdgeNeighborLoader::new(sampler, seeds, config.loader(options), edges, job.world)?;
+    let batches = loader.epoch_map(0, move |batch: LabeledEdgeBatch| {
         let neighborhood = Neighborhood::of(&batch.graph, &maker.schema);
         let neighborhood = neighborhood.with_target_edges(edge_type, &batch.src, &batch.dst);
-        Ok::<_, TrainError>((neighborhood, maker.make(batch)?))
+        Ok((neighborhood, maker.make(batch)?))
     });
-    for (step, prepared) in (1..).zip(batches) {
-        let (neighborhood, batch) = prepared??;
-        let mut batch = batch.filled(&embeddings, device)?;
-        let mut own = Vec::new();
-        if let Some(inputs) = batch.take_inputs() {
-            let found =
-                integrated_gradients(&inputs, config, &|inputs: Inputs<B>| batch.outputs(inputs, &model, Mode::Eval))?;
-            own = neighborhood.explain(&found, config.top);
-        }
-        visit_all(&own, visit, world)?;
-        progress.step(InferenceStep { pass: 1, num_passes: 1, step, num_steps });
-    }
-    Ok(())
+    explain_batches(batches, &model, &embeddings, config, job, visit)
 }
 
 /// An edge as ranks send it. The order of the fields orders edges independently of the parts.

@@ -27,11 +27,10 @@ use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{EdgeModel, EdgeModelConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::check_fit;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 use task::EdgeData;
 
@@ -43,17 +42,13 @@ pub type FittedEdgeModel<B> = Fitted<EdgeModel<B>, EdgeModelConfig, SeedResult>;
 ///
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_edge<B>(
+pub fn train_edge<B: AutodiffGnnBackend>(
     graph: &Arc<DistGraph>,
     config: &EdgeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<SeedScores>,
-) -> Result<FittedEdgeModel<B::InnerBackend>, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+) -> Result<FittedEdgeModel<B::InnerBackend>, TrainError> {
     let training = &config.training;
     let model_config = edge_model_config(graph.part().meta(), config)?;
     let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };

@@ -6,6 +6,7 @@ use super::task::{batch_options, edge_config, exact};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::fit::SeedBatch;
+use crate::inference::explanation::ExplainedBatch;
 use crate::metrics::host_rows;
 use crate::models::{EdgeModel, EdgeModelConfig, Mode};
 use edgecut_cluster::ProcessGroup;
@@ -69,16 +70,12 @@ pub fn predict_edges<'s, B: GnnBackend>(
     let mut embeddings = Embeddings::new(node, &maker.schema, model_config.encoder.hidden_channels, saved.seed())?;
     embeddings.load(saved, world)?;
     let loader_config = LoaderConfig {
-        batch_size: config.batch_size,
-        even_batches: false,
         // The edges of a batch carry no messages. Edges are stored by destination, so a batch in that order would hide most
         // in-edges of its destinations, unlike the batches of the training.
         shuffle: true,
         seed: config.seed,
-        concurrency: 2,
         prefetch_bytes: config.prefetch_bytes,
-        wanted: options.wanted(),
-        cache: None,
+        ..LoaderConfig::new(config.batch_size, options.wanted())
     };
     let sampler = maker.schema.sampler(node, exact(config.sampler.clone()))?;
     let edges = edge_config(meta, model_config, false)?;

@@ -6,25 +6,23 @@ use super::evaluator::EdgeEvaluator;
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
-use crate::model_file::SavedLoss;
+use crate::fit::{StepGradients, Task, TrainingEpoch, backward_and_all_reduce, forward_seeds};
 use crate::models::{EdgeModel, EdgeModelConfig, Mode, TargetEdges};
-use crate::objective::Objective;
+use crate::objective::{Objective, count_train_labels};
 use crate::step_options::StepOptions;
 use crate::training_config::TrainingConfig;
-use burn::tensor::backend::{AutodiffBackend, Backend};
-use edgecut_cluster::{ProcessGroup, ReduceOp};
+use crate::training_loader::TrainingLoader;
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistEdgeNeighborLoader, EdgeConfig, EdgeSeeds, EpochSegment, LoaderConfig};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, EdgeFields, SamplerConfig};
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 
 /// Prediction of the classes, labels or numbers of edges.
 pub struct EdgeTask<B: AutodiffBackend> {
-    loader: DistEdgeNeighborLoader,
-    /// The rest of an epoch that another number of ranks has begun.
-    rest: Option<(u64, DistEdgeNeighborLoader)>,
+    loader: TrainingLoader<DistEdgeNeighborLoader>,
     maker: EdgeBatchMaker<B>,
     embeddings: Embeddings,
     step_options: StepOptions,
@@ -32,11 +30,7 @@ pub struct EdgeTask<B: AutodiffBackend> {
     device: B::Device,
 }
 
-impl<B> EdgeTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> EdgeTask<B> {
     /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
     ///
     /// # Errors
@@ -50,24 +44,14 @@ where
     ) -> Result<Self, TrainError> {
         let data = EdgeData::new(graph, config, model)?;
         let training = &config.training;
-        let memory = training.device_memory;
         let options = data.options(training, true);
         let mut maker = EdgeBatchMaker::new(model, options, device);
         let embeddings = Embeddings::new(graph, &maker.schema, model.encoder.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
-        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
-        // get the rest of the memory.
-        let left = memory.hold_edges::<B>(graph, device)?;
-        let mut loader = split_loader(&data, config, Split::Train, options, world)?;
-        let count = |batches| loader.hotness(0, batches);
-        if let Some(cache) = training.cpu_cache {
-            cache.fill(graph, false, count)?;
-        }
-        maker.cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
-        if let Some(cache) = &maker.cache {
-            loader = loader.with_cache(cache.rows().clone());
-        }
-        if loader.total_seeds() == 0 {
+        let loader = split_loader(&data, config, Split::Train, options, world)?;
+        let (loader, cache) = TrainingLoader::new::<B>(loader, training, false, options.normalize_features, device)?;
+        maker.cache = cache;
+        if loader.whole().total_seeds() == 0 {
             let what = format!(
                 "dataset {} has no training edges of type {}: list them in edge_train_idx.npy, or give `split_pct` \
                  to the labels of its table, and partition again",
@@ -76,11 +60,13 @@ where
             );
             return Err(TrainError::Config { what });
         }
-        let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;
+        let loss = data.objective.loss.clone().for_data(|| {
+            let num_classes = data.objective.outputs.width();
+            count_train_labels(graph, num_classes, world, |counts| count_own_labels(&data, counts))
+        })?;
         let step_options = StepOptions { loss: Some(loss), ..training.step.clone() };
         Ok(Self {
             loader,
-            rest: None,
             maker,
             embeddings,
             step_options,
@@ -88,17 +74,9 @@ where
             device: device.clone(),
         })
     }
-
-    fn loader_of(&self, epoch: u64) -> &DistEdgeNeighborLoader {
-        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
-    }
 }
 
-impl<B> Task<B, EdgeModel<B>> for EdgeTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> Task<B, EdgeModel<B>> for EdgeTask<B> {
     type Batch = EdgeTensorBatch<B>;
     type Evaluator = EdgeEvaluator<B::InnerBackend>;
 
@@ -106,17 +84,13 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<EdgeTensorBatch<B>>, TrainError> {
-        self.epoch_from(epoch, 0, world)
-    }
-
-    fn epoch_from(
+    fn epoch(
         &self,
         epoch: u64,
         first_step: usize,
         _world: &ProcessGroup,
     ) -> Result<TrainingEpoch<EdgeTensorBatch<B>>, TrainError> {
-        let loader = self.loader_of(epoch);
+        let loader = self.loader.of_epoch(epoch);
         let maker = self.maker.clone();
         let batches = loader.epoch_map_from(epoch, first_step, move |batch| maker.make(batch));
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
@@ -128,8 +102,7 @@ where
         before: &[EpochSegment],
         world: &mut ProcessGroup,
     ) -> Result<(), TrainError> {
-        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
-        Ok(())
+        self.loader.continue_epoch(epoch, before, world)
     }
 
     fn step(
@@ -146,14 +119,6 @@ where
         backward_and_all_reduce(model, forward, embedded, &self.step_options, world)
     }
 
-    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
-        self.evaluator.objective.loss.accuracy(totals)
-    }
-
-    fn saved_loss(&self) -> Option<SavedLoss> {
-        Some(self.evaluator.objective.saved_loss())
-    }
-
     fn embeddings(&self) -> &Embeddings {
         &self.embeddings
     }
@@ -163,7 +128,7 @@ where
     }
 
     fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.sampler())
+        Some(self.loader.whole().sampler())
     }
 }
 
@@ -207,31 +172,16 @@ pub(super) fn edge_config(meta: &Meta, model: &EdgeModelConfig, labels: bool) ->
     })
 }
 
-/// Counts the labels of the training edges of all parts by class. Every rank must call this.
-fn count_train_labels(data: &EdgeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
-    if data.graph.is_client() {
-        let what = "servers do not count labels: give a number per class (`class_weights`)";
-        return Err(TrainError::Config { what: what.into() });
-    }
-    let part = data.graph.part();
-    let labels = part.edges(data.model.edge_type).attributes.labels.as_ref();
-    // Several ranks may hold a part. The last of them counts.
-    let own = part.id().0 as usize;
-    let mut holders = vec![0; part.meta().num_parts as usize];
-    holders[own] = world.rank() as u64;
-    world.all_reduce(&mut holders, ReduceOp::Max)?;
-    let mut counts = vec![0; data.objective.outputs.width()];
-    if let Some(labels) = labels.filter(|_| holders[own] == world.rank() as u64)
-        && let Some(classes) = labels.values.classes()
-    {
-        let is_training = |&(_, &code): &(_, &u8)| code == Split::Train.code();
-        for (&class, _) in classes.iter().zip(labels.splits.iter()).filter(is_training) {
+/// Counts the labels of the training edges of this process's part by class.
+fn count_own_labels(data: &EdgeData, counts: &mut [u64]) {
+    let Some(labels) = &data.graph.part().edges(data.model.edge_type).attributes.labels else { return };
+    let Some(classes) = labels.values.classes() else { return };
+    for (&class, &code) in classes.iter().zip(labels.splits.iter()) {
+        if code == Split::Train.code() {
             // A part opens only if the labels of its splits are classes.
             counts[class as usize] += 1;
         }
     }
-    world.all_reduce(&mut counts, ReduceOp::Sum)?;
-    Ok(counts)
 }
 
 /// Returns the sampler of evaluation and prediction. If it takes all neighbors, each edge has a neighborhood of its own, which

@@ -3,12 +3,6 @@
 use thiserror::Error;
 
 /// An error of a model's settings, or of a batch that does not match a model.
-///
-/// ```
-/// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NetworkConfig};
-/// let error = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 0, 3, 2).validate();
-/// assert_eq!(error, Err(ModelError::Zero { setting: "hidden_channels" }));
-/// ```
 #[derive(Debug, Error, PartialEq)]
 pub enum ModelError {
     /// A setting of 0 that must be at least 1.

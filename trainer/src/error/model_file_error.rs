@@ -74,7 +74,7 @@ pub enum ModelFileError {
         /// Parameters by the configuration.
         expected: usize,
     },
-    /// The number of parameters in the file differs from that of its configuration.
+    /// The file has another number of parameters than its configuration.
     #[error("model {path}: the file has {given} parameters, its configuration describes {expected}")]
     ParameterCount {
         /// The file.

@@ -12,12 +12,6 @@ use thiserror::Error;
 ///
 /// A message names a setting in backticks by its field in the configuration: `` `num_neighbors` ``, or
 /// `` `metric=accuracy` `` with a value to choose. Programs may replace it by their name for the setting.
-///
-/// ```
-/// use edgecut_trainer::TrainError;
-/// let error = TrainError::NotFinite { epoch: 0, step: 4, loss: f64::INFINITY };
-/// assert_eq!(error.to_string(), "the loss of epoch 1, step 5 is inf: lower the learning rate");
-/// ```
 #[derive(Debug, Error)]
 pub enum TrainError {
     /// Options that contradict each other or do not match the graph.
@@ -135,6 +129,11 @@ impl TrainError {
             Self::Loader(_) | Self::Sample(_) => Self::Validation { epoch, source: Box::new(self) },
             other => other,
         }
+    }
+
+    /// Returns the error of a setting.
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self::Config { what: what.into() }
     }
 
     /// Returns the error of a batch that does not match the model.

@@ -8,13 +8,6 @@ use edgecut_settings::{Flag, at_least_1_long, below_1, not_negative, positive, s
 
 settings! {
     /// The settings of a training run that do not depend on the task.
-    ///
-    /// ```
-    /// use edgecut_trainer::{FitConfig, LrSchedule};
-    ///
-    /// let config = FitConfig { num_epochs: 30, lr_schedule: LrSchedule::Cosine, ..FitConfig::default() };
-    /// assert_eq!(config.eval_every, 1);
-    /// ```
     #[derive(Clone, Debug)]
     pub struct FitConfig {
         /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]

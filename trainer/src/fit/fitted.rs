@@ -2,7 +2,7 @@
 
 use crate::embeddings::Embeddings;
 
-/// A trained model: that of the best validation epoch.
+/// A trained model, from the best validation epoch.
 pub struct Fitted<M, C, R> {
     /// The model.
     pub model: M,

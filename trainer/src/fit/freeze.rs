@@ -10,7 +10,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 /// The name of all embeddings.
 const EMBEDDINGS: &str = "embeddings";
 
-/// Freezes the parameters and embeddings that `names` selects: a name is that of a tensor, or the first parts of the
+/// Freezes the parameters and embeddings that `names` selects: a name is a tensor's name, or the first parts of the
 /// names of several tensors, up to a dot. Frozen parameters have no gradients, so that the optimizer skips them. They
 /// are in no all-reduce of gradients, no norm of gradients and no step of the optimizer. The average of running
 /// statistics includes them, in `f64`, so they keep every bit (`trainer/tests/warm_start.rs`).
@@ -36,7 +36,7 @@ pub(super) fn freeze<B: AutodiffBackend, M: AutodiffModule<B>>(
     let is_frozen = |tensor: &str| names.iter().any(|name| selects(name, tensor));
     if all.iter().all(|tensor| is_frozen(tensor)) {
         let what = "`freeze` selects all parameters of the model, so there is nothing to train: name fewer layers";
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     embeddings.freeze(|node_type| is_frozen(&format!("{EMBEDDINGS}.{node_type}")));
     Ok(model.map(&mut Freeze { path: ModulePath::default(), is_frozen }))

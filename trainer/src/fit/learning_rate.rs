@@ -168,7 +168,7 @@ mod tests {
         assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_close), "{config:?}: {found:?}");
     }
 
-    /// The expected rates are those of torch 2.4.1.
+    /// torch 2.4.1 gives the expected rates.
     #[test]
     fn schedules_change_the_rate_as_those_of_torch() {
         check(&step(3), &[0.0; 7], &[0.2, 0.2, 0.2, 0.1, 0.1, 0.1, 0.05]);

@@ -44,7 +44,7 @@ use crate::model_file::ModelSettings;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use run::Run;
 
 /// The scores of a task's models on one split.
@@ -78,21 +78,14 @@ type FittedBy<T, B, M, C> = Fitted<
 /// # Errors
 /// An error of the task or the observer, a failure of the job, or a loss that is not finite. [`TrainError::Stopped`] if
 /// the run was asked to end and has stored its state.
-pub fn fit<B, M, T, C>(
+pub fn fit<B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSettings>(
     task: T,
     model: M,
     settings: C,
     config: &FitConfig,
     world: &mut ProcessGroup,
     observer: &mut dyn Observer<ScoresOf<T, B, M>>,
-) -> Result<FittedBy<T, B, M, C>, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend,
-    M: AutodiffModule<B>,
-    T: Task<B, M>,
-    C: ModelSettings,
-{
+) -> Result<FittedBy<T, B, M, C>, TrainError> {
     config.check().map_err(|what| TrainError::Config { what })?;
     let (mut run, mut model) = Run::start(task, model, settings, config, world, observer)?;
     while !run.progress.is_done(config) {

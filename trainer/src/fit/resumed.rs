@@ -12,10 +12,9 @@ use crate::metrics::Selection;
 use crate::model_file::{BestModel, ModelSettings, ModelView};
 use crate::optimizer::AnyOptimizer;
 use burn::module::AutodiffModule;
-use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::ShardState;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::Split;
 
 /// A run that continues from a checkpoint.
@@ -42,8 +41,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         observer: &mut dyn Observer<ScoresOf<T, B, M>>,
     ) -> Result<(M, AnyOptimizer<B, M>), TrainError>
     where
-        B: AutodiffBackend + GnnBackend,
-        B::InnerBackend: GnnBackend,
+        B: AutodiffGnnBackend,
         M: AutodiffModule<B>,
         T: Task<B, M>,
     {
@@ -78,8 +76,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
         observer: &mut dyn Observer<ScoresOf<T, B, M>>,
     ) -> Result<(), TrainError>
     where
-        B: AutodiffBackend + GnnBackend,
-        B::InnerBackend: GnnBackend,
+        B: AutodiffGnnBackend,
         M: AutodiffModule<B>,
         T: Task<B, M>,
     {
@@ -96,7 +93,7 @@ impl<C: ModelSettings, T> Resumed<'_, C, T> {
             epoch: best.epoch,
             selection: self.selection.clone(),
             valid_metric: best.valid_metric,
-            loss: self.task.saved_loss(),
+            loss: evaluator.saved_loss(),
             decision,
             model: ModelView::new(&model, self.settings),
             embeddings: self.task.embeddings().named_tables(),

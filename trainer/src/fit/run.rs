@@ -14,20 +14,13 @@ use crate::model_file::{BestModel, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::optimizer::{AnyOptimizer, clip_norm};
 use burn::module::AutodiffModule;
-use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_gnn::ops::{DropoutKey, GnnBackend};
+use edgecut_gnn::ops::{AutodiffGnnBackend, DropoutKey};
 use edgecut_graph::Split;
 use std::time::Instant;
 
 /// A training of a model on this rank. The optimizer consumes the model at each step, so that functions take and return it.
-pub(super) struct Run<'a, B, M, T, C>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend,
-    M: AutodiffModule<B>,
-    T: Task<B, M>,
-{
+pub(super) struct Run<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C> {
     task: T,
     settings: C,
     config: &'a FitConfig,
@@ -39,14 +32,7 @@ where
     observer: &'a mut dyn Observer<ScoresOf<T, B, M>>,
 }
 
-impl<'a, B, M, T, C> Run<'a, B, M, T, C>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend,
-    M: AutodiffModule<B>,
-    T: Task<B, M>,
-    C: ModelSettings,
-{
+impl<'a, B: AutodiffGnnBackend, M: AutodiffModule<B>, T: Task<B, M>, C: ModelSettings> Run<'a, B, M, T, C> {
     /// Starts a training, or continues from a checkpoint.
     pub(super) fn start(
         mut task: T,
@@ -92,7 +78,7 @@ where
         let first_step = self.progress.segment.steps;
         // The steps of this epoch in which other numbers of ranks have trained.
         let steps_before = self.progress.position.step - first_step;
-        let TrainingEpoch { num_steps, mut batches } = self.task.epoch_from(epoch, first_step, self.world)?;
+        let TrainingEpoch { num_steps, mut batches } = self.task.epoch(epoch, first_step, self.world)?;
         self.progress.segment.num_steps = num_steps;
         let num_steps = steps_before + num_steps;
         for step in steps_before + first_step..num_steps {
@@ -141,7 +127,7 @@ where
             fold: None,
             epoch: epoch + 1,
             loss: totals.mean_loss(),
-            train_acc: self.task.train_accuracy(totals),
+            train_acc: self.task.evaluator().train_accuracy(totals),
             num_seeds: totals.seeds as u64,
             left_out,
             metric: self.selection.metric.clone(),
@@ -238,7 +224,7 @@ where
             epoch: report.epoch,
             selection: self.selection.clone(),
             valid_metric,
-            loss: self.task.saved_loss(),
+            loss: evaluator.saved_loss(),
             decision: evaluator.decision(&scores),
             model: ModelView::new(&candidate, &self.settings),
             embeddings: self.task.embeddings().named_tables(),

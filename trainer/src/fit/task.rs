@@ -8,11 +8,10 @@ use crate::metrics::{Decision, Selection};
 use crate::model_file::SavedLoss;
 use crate::models::Mode;
 use burn::module::AutodiffModule;
-use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::DistNeighborSampler;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -20,10 +19,7 @@ use std::sync::Arc;
 ///
 /// All ranks take the same steps and evaluate at the same time, so [`Task::step`] and [`Evaluator::evaluate`] may use
 /// collectives.
-pub trait Task<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>
-where
-    B::InnerBackend: GnnBackend,
-{
+pub trait Task<B: AutodiffGnnBackend, M: AutodiffModule<B>> {
     /// A batch as tensors.
     type Batch;
     /// The evaluation of the trained models.
@@ -32,32 +28,20 @@ where
     /// Returns the evaluation of the trained models.
     fn evaluator(&self) -> &Self::Evaluator;
 
-    /// Starts an epoch, counted from 0, and returns its batches.
+    /// Starts an epoch at `first_step`, both counted from 0, and returns the batches from there on. A run that continues from
+    /// a checkpoint starts at a later step than the first.
     ///
     /// # Errors
     /// [`TrainError::Config`] if the training data does not make a step.
-    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<Self::Batch>, TrainError>;
-
-    /// Starts an epoch at `first_step`, counted from 0, and returns the batches from there on. A run that continues from a
-    /// checkpoint calls this. The default makes and drops the batches before.
-    ///
-    /// # Errors
-    /// As [`epoch`](Self::epoch), or a batch that cannot be made.
-    fn epoch_from(
+    fn epoch(
         &self,
         epoch: u64,
         first_step: usize,
         world: &ProcessGroup,
-    ) -> Result<TrainingEpoch<Self::Batch>, TrainError> {
-        let mut epoch = self.epoch(epoch, world)?;
-        for batch in epoch.batches.by_ref().take(first_step) {
-            batch??;
-        }
-        Ok(epoch)
-    }
+    ) -> Result<TrainingEpoch<Self::Batch>, TrainError>;
 
     /// Prepares the rest of an epoch that other numbers of ranks have begun, so that each seed is used once in it. After
-    /// this, [`epoch_from`](Self::epoch_from) counts the steps of this epoch without those in `before`. A run that
+    /// this, [`epoch`](Self::epoch) counts the steps of this epoch without those in `before`. A run that
     /// continues from a checkpoint calls this on every rank. The default fails.
     ///
     /// # Errors
@@ -97,20 +81,10 @@ where
         Ok(0)
     }
 
-    /// Returns the accuracy of training batches with these totals; `None` if the loss does not count correct predictions.
-    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
-        totals.accuracy()
-    }
-
-    /// Returns the loss, which saved models name; `None` by default.
-    fn saved_loss(&self) -> Option<SavedLoss> {
-        None
-    }
-
     /// Returns the embeddings that the model reads; empty if all nodes have features.
     fn embeddings(&self) -> &Embeddings;
 
-    /// Returns the embeddings that the model reads, for restoring those of the best epoch.
+    /// Returns the embeddings that the model reads, for restoring their values of the best epoch.
     fn embeddings_mut(&mut self) -> &mut Embeddings;
 
     /// Returns the sampler of the training batches, whose times and traffic are reported. `None` by default.
@@ -141,6 +115,16 @@ pub trait Evaluator<B: GnnBackend, M> {
 
     /// Returns the value of this metric; `None` if it is not defined on the data.
     fn metric_value(&self, scores: &Self::Scores) -> Option<f64>;
+
+    /// Returns the accuracy of training batches with these totals; `None` if the loss does not count correct predictions.
+    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
+        totals.accuracy()
+    }
+
+    /// Returns the loss, which saved models name; `None` by default.
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        None
+    }
 
     /// Evaluates a model on one split over all ranks. Each seed counts once.
     ///

@@ -74,13 +74,6 @@ settings! {
 
 impl GraphTrainingConfig {
     /// Returns the default settings with another convolution.
-    ///
-    /// ```
-    /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings};
-    /// let config = GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings));
-    /// assert_eq!((config.num_layers, config.hidden_channels, config.fit.lr), (4, 64, 0.01));
-    /// ```
     pub fn new(conv: ConvKind) -> Self {
         Self { conv, ..Self::default() }
     }
@@ -90,16 +83,6 @@ impl GraphTrainingConfig {
     /// # Errors
     /// [`TrainError::Config`] and [`TrainError::Dataset`] if the nodes have neither attributes nor labels, or settings
     /// contradict the graphs or each other.
-    ///
-    /// ```
-    /// use edgecut_graph::small_graphs::{GraphSource, load_graphs};
-    /// use edgecut_trainer::graph::GraphTrainingConfig;
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings, GinSettings};
-    /// let graphs = load_graphs(&GraphSource::new("fake-graphs", "data"))?.with_degrees_as_labels();
-    /// let model = GraphTrainingConfig::new(ConvKind::Gcn(GcnSettings)).model_config(&graphs)?;
-    /// assert_eq!((model.graph.node_types[0].feature_dim, model.num_outputs()), (graphs.feature_dim(), graphs.classes().len()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn model_config(&self, graphs: &GraphDataset) -> Result<NetworkConfig, TrainError> {
         let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) };
         if graphs.feature_dim() == 0 {

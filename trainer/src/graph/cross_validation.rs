@@ -9,9 +9,8 @@ use crate::memory::parameter_count::ParameterCount;
 use crate::metrics::{Metric, MetricValues};
 use crate::model_file::WarmStartReport;
 use crate::objective::seed_scores::SeedScores;
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::combine;
 use edgecut_graph::small_graphs::{Fold, hold_out};
@@ -23,12 +22,6 @@ use std::sync::Arc;
 const VALIDATION_PARTS: usize = 10;
 
 /// The selection of the epochs of a cross-validation.
-///
-/// ```
-/// use edgecut_trainer::graph::Protocol;
-/// assert_eq!("best-mean-epoch".parse(), Ok(Protocol::BestMeanEpoch));
-/// assert_eq!(Protocol::default().to_string(), "validation");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -114,7 +107,7 @@ impl CrossValidationResult {
 /// # Errors
 /// The errors of [`train_graph`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
 /// of them have the same class.
-pub fn cross_validate<B>(
+pub fn cross_validate<B: AutodiffGnnBackend>(
     graphs: &Arc<GraphDataset>,
     folds: &[Fold],
     protocol: Protocol,
@@ -122,24 +115,20 @@ pub fn cross_validate<B>(
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<SeedScores>,
-) -> Result<CrossValidationResult, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+) -> Result<CrossValidationResult, TrainError> {
     let objective = config.objective(graphs)?;
     let undefined = |fold: usize| TrainError::Config {
         what: format!(
-            "fold {}: metric {} is not defined on its test graphs: use {}",
+            "fold {}: metric {} is not defined on its test graphs: use `metric={}`",
             fold + 1,
             objective.metrics.first(),
-            objective.default_metric()
+            objective.loss.default_metric()
         ),
     };
     if protocol == Protocol::BestMeanEpoch && objective.rule.reads_data() {
         let what = "with `protocol=best-mean-epoch`, the test graphs of a fold take the place of validation graphs, and would \
                     choose the threshold or the temperature: leave `threshold=best-f1` and `calibrate` out";
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     if config.fit.checkpoints.is_some() {
         let what = "a cross-validation writes no checkpoints: leave out `checkpoint_dir`".into();

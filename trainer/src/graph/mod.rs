@@ -21,9 +21,8 @@ use crate::memory::parameter_count::check_model_memory;
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
@@ -36,18 +35,14 @@ pub type FittedGraphModel<B> = Fitted<Network<B>, NetworkConfig, SeedResult>;
 /// # Errors
 /// Options that do not match the graphs, more ranks than training graphs, a failure of the job, or a loss that is not
 /// finite.
-pub fn train_graph<B>(
+pub fn train_graph<B: AutodiffGnnBackend>(
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<SeedScores>,
-) -> Result<FittedGraphModel<B::InnerBackend>, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+) -> Result<FittedGraphModel<B::InnerBackend>, TrainError> {
     let model_config = config.model_config(graphs)?;
     task::check_share(graphs, split, world)?;
     check_model_memory::<B>(model_config.num_parameters(), None, world)?;

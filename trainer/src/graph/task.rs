@@ -7,15 +7,14 @@ use super::split::GraphSplit;
 use crate::drop_edges::DropEdges;
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
-use crate::model_file::SavedLoss;
+use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::models::{GraphClassifier, Mode};
 use crate::step_options::StepOptions;
 use burn::module::AutodiffModule;
-use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{EpochSegment, GraphDataLoader, Packing};
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
@@ -32,11 +31,7 @@ pub struct GraphTask<B: AutodiffBackend> {
     device: B::Device,
 }
 
-impl<B> GraphTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> GraphTask<B> {
     /// Creates the loaders of all splits.
     ///
     /// # Errors
@@ -89,8 +84,7 @@ where
 
 impl<B, M> Task<B, M> for GraphTask<B>
 where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+    B: AutodiffGnnBackend,
     M: AutodiffModule<B> + GraphClassifier<B>,
     M::InnerModule: GraphClassifier<B::InnerBackend>,
 {
@@ -101,11 +95,7 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<GraphTensorBatch<B>>, TrainError> {
-        <Self as Task<B, M>>::epoch_from(self, epoch, 0, world)
-    }
-
-    fn epoch_from(
+    fn epoch(
         &self,
         epoch: u64,
         first_step: usize,
@@ -139,14 +129,6 @@ where
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         self.step_options.step_gradients(model, batch, mode, world)
-    }
-
-    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
-        self.evaluator.objective.loss.accuracy(totals)
-    }
-
-    fn saved_loss(&self) -> Option<SavedLoss> {
-        Some(self.evaluator.objective.saved_loss())
     }
 
     fn embeddings(&self) -> &Embeddings {

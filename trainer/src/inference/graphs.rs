@@ -23,12 +23,6 @@ pub enum WantedGraphRows {
 }
 
 /// A request for rows of graphs.
-///
-/// ```
-/// use edgecut_trainer::inference::{GraphPredictionConfig, WantedGraphRows};
-/// let config = GraphPredictionConfig { wanted: WantedGraphRows::Pooled, memory_bytes: 512 << 20 };
-/// assert_eq!(config.wanted, WantedGraphRows::Pooled);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraphPredictionConfig {
     /// The rows to compute.

@@ -16,7 +16,7 @@ pub enum ExcludedEdges {
 }
 
 /// The known edges of an edge type, from listed sources to a rank's candidates. They take 8 bytes
-/// each. A part stores edges with their destination, so a rank finds those of its candidates without asking others.
+/// each. A part stores edges with their destination, so a rank finds the edges of its candidates without asking others.
 pub(super) struct KnownEdges {
     /// The source as a global id, and the position of the destination among the candidates, as one sortable number.
     /// Ascending and distinct.

@@ -23,18 +23,12 @@ use std::sync::Arc;
 const CONCURRENCY: usize = 2;
 /// The number of batches in memory: those in the making, one that waits, and one that the model reads.
 const BATCHES_HELD: usize = CONCURRENCY + 2;
-/// The memory of a batch over that of its arrays: replies of other processes, and memory that the allocator keeps.
+/// The memory of a batch over the memory of its arrays: replies of other processes, and memory that the allocator keeps.
 const OVERHEAD: f64 = 1.4;
 /// The largest number of nodes whose rows are computed at once.
 const MAX_BLOCK: usize = 1 << 16;
 
 /// The limits of a layer-wise inference.
-///
-/// ```
-/// use edgecut_trainer::inference::LayerWiseConfig;
-/// let config = LayerWiseConfig { memory_bytes: 1 << 30, ..LayerWiseConfig::default() };
-/// assert_eq!(config.scratch_dir, std::env::temp_dir());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerWiseConfig {
     /// The memory for batches, in bytes. More memory means larger blocks of nodes, which request fewer rows twice. The
@@ -101,7 +95,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
         } else {
             "servers compute no layers: give the parts (`dataset_root_dir`)"
         };
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     let meta = graph.part().meta();
     let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
@@ -114,7 +108,7 @@ pub(crate) fn layer_wise_types<B: GnnBackend>(
             let of_type = Pass { model, number: pass, num_passes, node_type, schema: &schema, rows: &rows, config };
             next[node_type.index()] = Some(Arc::new(of_type.run(input, world, device)?));
         }
-        // All ranks have written their rows. Nobody reads those of the pass before any more.
+        // All ranks have written their rows. Nobody reads the rows of the pass before any more.
         world.barrier()?;
         rows = next;
     }
@@ -196,14 +190,9 @@ impl<B: GnnBackend> Pass<'_, B> {
             ..input.options
         };
         let loader_config = LoaderConfig {
-            batch_size: self.block_size(input.graph.part().meta(), width, reads_neighbors),
-            even_batches: false,
-            shuffle: false,
-            seed: 0,
             concurrency: CONCURRENCY,
             prefetch_bytes: self.config.memory_bytes,
-            wanted: options.wanted(),
-            cache: None,
+            ..LoaderConfig::new(self.block_size(input.graph.part().meta(), width, reads_neighbors), options.wanted())
         };
         let mut loader = DistNeighborLoader::new(sampler, self.node_type, Seeds::Owned, loader_config, world)?;
         if !reads_features {

@@ -75,12 +75,12 @@ impl LinkEnds {
         self.edge_type
     }
 
-    /// Returns the type of the sources and that of the destinations.
+    /// Returns the types of the sources and of the destinations.
     pub fn node_types(&self) -> [NodeTypeId; 2] {
         [self.src.node_type(), self.dst.node_type()]
     }
 
-    /// Returns the number of sources and that of destinations.
+    /// Returns the numbers of sources and of destinations.
     pub fn num_nodes(&self) -> [usize; 2] {
         let meta = self.node().part().meta();
         self.node_types().map(|node_type| meta.node_types[node_type.index()].book.num_nodes())

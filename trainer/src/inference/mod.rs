@@ -1,7 +1,7 @@
 //! Inference over all nodes of a graph.
 //!
 //! [`layer_wise`] computes each layer over all nodes with all neighbors before the next one, so that no row is computed
-//! twice. The result is that of a full-neighbor evaluation.
+//! twice. The result equals a full-neighbor evaluation.
 //!
 //! [`LinkEnds`] scores pairs of nodes by such rows, and [`TopDestinations`] finds the pairs with the highest scores.
 //! [`predict_graphs`] computes rows of whole graphs. [`explain_nodes`] and

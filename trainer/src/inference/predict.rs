@@ -90,7 +90,7 @@ pub fn predict_node<'s, B: GnnBackend>(
     let PredictionJob { graph, world, device, progress } = job;
     if config.wanted != WantedRows::Logits {
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
-        return Err(TrainError::Config { what: what.into() });
+        return Err(TrainError::config(what));
     }
     let embeddings = trained.embeddings(graph, saved, world)?;
     let target = trained.node_type(graph, config.node_type.as_deref())?;
@@ -100,14 +100,9 @@ pub fn predict_node<'s, B: GnnBackend>(
     let sampler = schema.sampler(graph, sampler.clone())?;
     let options = BatchOptions { labels: false, ..trained.options };
     let loader_config = LoaderConfig {
-        batch_size: *batch_size,
-        even_batches: false,
-        shuffle: false,
         seed: *seed,
-        concurrency: 2,
         prefetch_bytes: files.memory_bytes,
-        wanted: options.wanted(),
-        cache: None,
+        ..LoaderConfig::new(*batch_size, options.wanted())
     };
     let seeds = time.map_or(Seeds::Owned, Seeds::OwnedAt);
     let loader = DistNeighborLoader::new(sampler, target, seeds, loader_config, world)?;
@@ -190,8 +185,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
     ) -> Result<Embeddings, TrainError> {
         let found = GraphSchema::read_by(&self.config.graph, graph.part().meta())?;
         if let Some(what) = self.config.graph.difference(&found) {
-            let what = format!("the model was trained for another graph: this graph has {what}");
-            return Err(TrainError::Config { what });
+            return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
         }
         let saved = saved.into();
         let mut embeddings = Embeddings::new(graph, &found, self.config.hidden_channels, saved.seed())?;
@@ -237,8 +231,7 @@ impl<'a, B: GnnBackend> Trained<'a, B> {
             return Ok(());
         }
         let name = &graph.part().meta().node_types[target.index()].name;
-        let what = format!("the model does not classify nodes of type {name}: ask for embeddings");
-        Err(TrainError::Config { what })
+        Err(TrainError::config(format!("the model does not classify nodes of type {name}: ask for embeddings")))
     }
 
     /// Returns the number of passes up to a layer.

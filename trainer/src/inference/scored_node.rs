@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A node and its score. The order is that of a ranking: the highest score is the least, then the smallest id. Scores
+/// A node and its score. The order is a ranking: the highest score is the least, then the smallest id. Scores
 /// that are NaN come last.
 ///
 /// ```

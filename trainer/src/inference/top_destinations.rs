@@ -24,12 +24,6 @@ const MAX_SCORES: usize = 1 << 21;
 const MAX_SOURCES: usize = 4096;
 
 /// A request for the destinations with the highest scores.
-///
-/// ```
-/// use edgecut_trainer::inference::{ExcludedEdges, TopDestinationsConfig};
-/// let config = TopDestinationsConfig { k: 10, excluded: ExcludedEdges::All, memory_bytes: 512 << 20 };
-/// assert_eq!(config.k, 10);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopDestinationsConfig {
     /// The number of destinations per source.

@@ -122,19 +122,12 @@ pub(crate) fn is_pair(text: &str) -> Result<(), String> {
 }
 
 /// The candidates that held-out edges are ranked against.
-///
-/// ```
-/// use edgecut_trainer::link::LinkEvaluation;
-/// let sampled = LinkEvaluation::Sampled(100);
-/// assert_eq!(serde_json::to_string(&sampled)?, r#"{"sampled":100}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkEvaluation {
-    /// This number of sampled destinations per edge, excluding those of known edges.
+    /// This number of sampled destinations per edge, excluding known edges.
     Sampled(usize),
-    /// All nodes of the destination's type, excluding those of known edges.
+    /// All nodes of the destination's type, excluding known edges.
     Filtered,
     /// The negatives that the dataset gives. Edge types without given negatives are not evaluated, unless none has any,
     /// which is an error.
@@ -167,11 +160,6 @@ impl FromStr for LinkEvaluation {
 }
 
 /// The ends of held-out edges that are ranked.
-///
-/// ```
-/// use edgecut_trainer::link::RankedEnds;
-/// assert_eq!("both".parse(), Ok(RankedEnds::Both));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RankedEnds {
@@ -186,12 +174,6 @@ pub enum RankedEnds {
 words!(RankedEnds, "ends", Destination = "destination" | "tail", Both = "both");
 
 /// A metric of link prediction; greater is better.
-///
-/// ```
-/// use edgecut_trainer::link::LinkMetric;
-/// assert_eq!("hits@50".parse(), Ok(LinkMetric::HitsAt(50)));
-/// assert_eq!(LinkMetric::RocAuc.to_string(), "roc-auc");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkMetric {
     /// The mean reciprocal rank.

@@ -7,6 +7,7 @@ use super::config::{
 use super::filtered::FilteredRanking;
 use super::given::GivenRanking;
 use super::judged::Judged;
+use super::loss::LinkLoss;
 use super::most_negatives::MostNegatives;
 use super::node_rows::{NodeEncoder, NodeRows};
 use super::scored_edges::ScoredEdges;
@@ -17,6 +18,7 @@ use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{Evaluator, Selection};
 use crate::metrics::MetricList;
+use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -38,6 +40,7 @@ pub struct LinkEvaluator<B: Backend> {
     has_edges: [bool; 2],
     schema: Arc<GraphSchema>,
     options: BatchOptions,
+    loss: LinkLoss,
     metrics: MetricList<LinkMetric>,
     device: B::Device,
 }
@@ -108,7 +111,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                         let what = "all nodes are ranked only if the same number of processes holds each part: start a \
                                     multiple of the number of parts, or fewer processes than parts, or rank sampled \
                                     nodes (`eval_negatives=100`)";
-                        return Err(TrainError::Config { what: what.into() });
+                        return Err(TrainError::config(what));
                     }
                     LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(graph, config, world)?),
                 };
@@ -124,6 +127,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             has_edges,
             schema: Arc::clone(schema),
             options,
+            loss: config.loss,
             metrics: config.metric.clone(),
             device,
         })
@@ -228,6 +232,10 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
 
     fn metric_value(&self, scores: &LinkScores) -> Option<f64> {
         scores.get(self.metrics.first())
+    }
+
+    fn saved_loss(&self) -> Option<SavedLoss> {
+        Some(SavedLoss { name: self.loss.to_string(), outputs: None })
     }
 
     fn evaluate(

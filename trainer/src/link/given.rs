@@ -191,7 +191,7 @@ impl GivenRanking {
     }
 }
 
-/// Returns the edge types to evaluate: those of the configuration that have given negatives.
+/// Returns the edge types to evaluate: the types of the configuration that have given negatives.
 pub(super) fn given_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     let has_given = |e: &EdgeTypeId| meta.edge_types[e.index()].negatives.iter().any(Option::is_some);

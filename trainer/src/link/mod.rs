@@ -40,10 +40,9 @@ use crate::error::TrainError;
 use crate::fit::{Evaluator, Fitted, Observer, fit};
 use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{LinkModel, LinkModelConfig};
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 use task::batch_options;
 
@@ -55,17 +54,13 @@ pub type FittedLinkModel<B> = Fitted<LinkModel<B>, LinkModelConfig, LinkResult>;
 ///
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_link<B>(
+pub fn train_link<B: AutodiffGnnBackend>(
     graph: &Arc<DistGraph>,
     config: &LinkTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<LinkScores>,
-) -> Result<FittedLinkModel<B::InnerBackend>, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+) -> Result<FittedLinkModel<B::InnerBackend>, TrainError> {
     let training = &config.training;
     let model_config = link_model_config(graph.part().meta(), config)?;
     let embedded = EmbeddedNodes { graph, schema: &model_config.encoder.graph, dim: training.hidden_channels };
@@ -89,18 +84,19 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
-    let fail = |what: String| Err(TrainError::Config { what });
     let training = config.training.for_network(&model_config.encoder);
     let meta = graph.part().meta();
     let config = &LinkTrainingConfig { training, ..config.for_evaluation(meta)? };
     let asked = link_model_config(meta, config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
-        return fail(format!("the model was trained for another graph: this graph has {what}"));
+        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
     }
     if model_config.encoder.num_layers != asked.encoder.num_layers {
         let has = model_config.encoder.num_layers;
         let given = asked.encoder.num_layers;
-        return fail(format!("the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"));
+        return Err(TrainError::config(format!(
+            "the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"
+        )));
     }
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings =

@@ -49,18 +49,17 @@ impl NodeEncoder {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let training = &config.training;
-        let fail = |what: &str| Err(TrainError::Config { what: what.into() });
         if graph.is_client() {
-            return fail(
+            return Err(TrainError::config(
                 "servers compute no embeddings of all nodes: rank sampled destinations (`eval_negatives=100`) in sampled \
                  batches (`eval=sampled`)",
-            );
+            ));
         }
         if training.sampler.temporal.is_some() {
-            return fail(
+            return Err(TrainError::config(
                 "the neighbors of a node depend on the time of the edge, so embeddings cannot be computed for all edges \
                  at once: rank sampled destinations (`eval_negatives=100`) in sampled batches (`eval=sampled`)",
-            );
+            ));
         }
         let ends = edge_types.iter().map(|&e| graph.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);
         let node_types: Vec<NodeTypeId> = ends.collect::<BTreeSet<_>>().into_iter().collect();

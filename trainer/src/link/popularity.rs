@@ -43,7 +43,7 @@ impl Popularity {
         if graph.is_client() {
             let what = "the log-Q correction needs the degrees of all nodes, which a client of servers does not have: \
                         leave out `log_q_correction`, or train with the parts";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         }
         let targets = target_edge_types(meta, config)?;
         let candidates: BTreeSet<NodeTypeId> = targets.iter().map(|e| graph.part().edges(*e).dst_type).collect();

@@ -10,13 +10,13 @@ use crate::embeddings::Embeddings;
 use crate::error::TrainError;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
-use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode};
-use burn::tensor::backend::{AutodiffBackend, Backend};
+use crate::training_loader::TrainingLoader;
+use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, NodeFields};
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -24,9 +24,7 @@ use std::sync::Arc;
 pub struct LinkTask<B: AutodiffBackend> {
     config: LinkTrainingConfig,
     schema: Arc<GraphSchema>,
-    loader: DistLinkNeighborLoader,
-    /// The rest of an epoch that another number of ranks has begun.
-    rest: Option<(u64, DistLinkNeighborLoader)>,
+    loader: TrainingLoader<DistLinkNeighborLoader>,
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
@@ -37,11 +35,7 @@ pub struct LinkTask<B: AutodiffBackend> {
     device: B::Device,
 }
 
-impl<B> LinkTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> LinkTask<B> {
     /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
     ///
     /// # Errors
@@ -57,7 +51,7 @@ where
         if config.in_batch_negatives && (training.sampler.disjoint || training.sampler.temporal.is_some()) {
             let what = "in-batch negatives cannot be combined with disjoint or temporal sampling, where each edge has \
                  its own neighborhood: leave out `in_batch_negatives`, or `disjoint` and `temporal`";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         }
         let memory = training.device_memory;
         let schema = Arc::new(model_config.encoder.graph.clone());
@@ -66,19 +60,9 @@ where
         let precision = memory.precision;
         let drop_edges = training.drop_edges();
         let options = BatchOptions { precision, drop_edges, ..batch_options(model_config, true) };
-        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
-        // get the rest of the memory.
-        let left = memory.hold_edges::<B>(graph, device)?;
-        let mut loader = training_loader((graph, &schema), config, options, world)?;
-        let count = |batches| loader.hotness(0, batches);
-        if let Some(cache) = training.cpu_cache {
-            cache.fill(graph, false, count)?;
-        }
-        let cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
-        if let Some(cache) = &cache {
-            loader = loader.with_cache(cache.rows().clone());
-        }
-        if loader.total_seeds() == 0 {
+        let loader = training_loader((graph, &schema), config, options, world)?;
+        let (loader, cache) = TrainingLoader::new::<B>(loader, training, false, options.normalize_features, device)?;
+        if loader.whole().total_seeds() == 0 {
             let what = format!(
                 "dataset {} has no edges to train on: choose edge types with edges (`edge_types`), or hold out fewer of them \
                  (partition-graph --hold-out-edges) and partition again",
@@ -93,7 +77,6 @@ where
             config: config.clone(),
             schema,
             loader,
-            rest: None,
             cache,
             options,
             embeddings,
@@ -108,17 +91,9 @@ where
             device: device.clone(),
         })
     }
-
-    fn loader_of(&self, epoch: u64) -> &DistLinkNeighborLoader {
-        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
-    }
 }
 
-impl<B> Task<B, LinkModel<B>> for LinkTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> Task<B, LinkModel<B>> for LinkTask<B> {
     type Batch = LinkTensorBatch<B>;
     type Evaluator = LinkEvaluator<B::InnerBackend>;
 
@@ -126,11 +101,7 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<LinkTensorBatch<B>>, TrainError> {
-        self.epoch_from(epoch, 0, world)
-    }
-
-    fn epoch_from(
+    fn epoch(
         &self,
         epoch: u64,
         first_step: usize,
@@ -141,7 +112,7 @@ where
         let cache = self.cache.clone();
         let options = self.options;
         let choice = self.choice.clone();
-        let loader = self.loader_of(epoch);
+        let loader = self.loader.of_epoch(epoch);
         let batches = loader.epoch_map_from(epoch, first_step, move |batch| {
             LinkTensorBatch::<B>::new(batch, &schema, options, &choice, cache.as_ref(), &device)
         });
@@ -154,8 +125,7 @@ where
         before: &[EpochSegment],
         world: &mut ProcessGroup,
     ) -> Result<(), TrainError> {
-        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
-        Ok(())
+        self.loader.continue_epoch(epoch, before, world)
     }
 
     fn step(
@@ -175,10 +145,6 @@ where
         Ok(left_out[0])
     }
 
-    fn saved_loss(&self) -> Option<SavedLoss> {
-        Some(SavedLoss { name: self.config.loss.to_string(), outputs: None })
-    }
-
     fn embeddings(&self) -> &Embeddings {
         &self.embeddings
     }
@@ -188,7 +154,7 @@ where
     }
 
     fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.sampler())
+        Some(self.loader.whole().sampler())
     }
 }
 
@@ -273,7 +239,7 @@ mod tests {
         let model_config = link_model_config(graph.part().meta(), &config).expect("a model");
         let task = LinkTask::<Cpu>::new(&graph, &config, &model_config, &Default::default(), &mut world);
         let task = task.expect("a task");
-        let epoch = Task::<Cpu, LinkModel<Cpu>>::epoch(&task, 0, &world).expect("an epoch");
+        let epoch = Task::<Cpu, LinkModel<Cpu>>::epoch(&task, 0, 0, &world).expect("an epoch");
         for batch in epoch.batches {
             visit(&graph, &batch.expect("a batch").expect("tensors"));
         }
@@ -301,7 +267,7 @@ mod tests {
         found
     }
 
-    /// The probabilities are those of the model in the documentation of `Popularity`, and their sum over all nodes is about
+    /// The probabilities follow the model in the documentation of `Popularity`, and their sum over all nodes is about
     /// the number of nodes in a batch.
     #[test]
     fn candidates_have_the_probability_to_be_in_the_batch() {

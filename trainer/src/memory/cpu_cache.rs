@@ -11,14 +11,6 @@ use std::sync::Arc;
 const BATCHES_TO_COUNT: usize = 256;
 
 /// The features of other parts' nodes that a machine keeps in memory, so that they are not fetched for each batch.
-///
-/// ```
-/// use edgecut_dist_sampler::CacheSize;
-/// use edgecut_trainer::{CpuCache, NodeRanking};
-/// // A fifth of the rows that other parts own.
-/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: Some(NodeRanking::Presample), num_ahead: 16 };
-/// # let _ = cache;
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuCache {
     /// The limit on the rows of a machine.
@@ -31,12 +23,6 @@ pub struct CpuCache {
 }
 
 /// The ranking by which nodes are chosen for a cache.
-///
-/// ```
-/// use edgecut_trainer::NodeRanking;
-/// assert_eq!("in-degree".parse(), Ok(NodeRanking::InDegree));
-/// assert_eq!(NodeRanking::Presample.to_string(), "presample");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeRanking {

@@ -11,14 +11,6 @@ use std::sync::Arc;
 const BATCHES_TO_COUNT: usize = 64;
 
 /// The graph data to keep in the device's memory, besides batches and the model.
-///
-/// ```
-/// use edgecut_trainer::DeviceMemory;
-/// use edgecut_gnn::ops::Precision;
-/// // Keep up to 8 GiB of edges and of the most frequently sampled features on the GPU, the features in half precision.
-/// let memory = DeviceMemory { cache_bytes: 8 << 30, graph: true, precision: Precision::F16 };
-/// # let _ = memory;
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// The maximum size of this data in bytes.

@@ -67,14 +67,6 @@ impl ClassCounts {
 
     /// Adds a seed without a prediction, because its logits contain NaN. It counts as a false negative of its class,
     /// and not as a prediction of any class.
-    ///
-    /// ```
-    /// use edgecut_trainer::metrics::ClassCounts;
-    /// let mut counts = ClassCounts::new(2);
-    /// counts.add(0, 0);
-    /// counts.add_unclassified(0);
-    /// assert_eq!(counts.micro_f1(), Some(0.5));
-    /// ```
     pub fn add_unclassified(&mut self, label: i64) {
         if let Some(label) = self.class(label) {
             self.counts[3 * label] += 1;

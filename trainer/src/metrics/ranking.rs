@@ -62,13 +62,6 @@ impl RankingMetrics {
     }
 
     /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
-    ///
-    /// ```
-    /// use edgecut_trainer::metrics::RankingMetrics;
-    /// let mut metrics = RankingMetrics::default();
-    /// metrics.add(3.5);
-    /// assert_eq!(metrics.hits(), Some([0.0, 0.0, 1.0]));
-    /// ```
     pub fn add(&mut self, rank: f64) {
         self.add_ranks(rank, rank);
     }
@@ -114,14 +107,6 @@ impl RankingMetrics {
     }
 
     /// Returns the mean reciprocal rank, or `None` without edges.
-    ///
-    /// ```
-    /// use edgecut_trainer::metrics::RankingMetrics;
-    /// let mut metrics = RankingMetrics::default();
-    /// assert_eq!(metrics.mrr(), None);
-    /// metrics.add(2.0);
-    /// assert_eq!(metrics.mrr(), Some(0.5));
-    /// ```
     pub fn mrr(&self) -> Option<f64> {
         self.share(self.reciprocals)
     }

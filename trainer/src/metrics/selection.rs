@@ -1,12 +1,6 @@
 //! The comparison of epochs.
 
 /// The metric that selects the best epoch.
-///
-/// ```
-/// use edgecut_trainer::Selection;
-/// let selection = Selection { metric: "rmse".into(), higher_is_better: false };
-/// assert!(selection.is_better(0.5, 0.7));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The name of the metric.

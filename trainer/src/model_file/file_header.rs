@@ -211,7 +211,7 @@ pub(super) fn header_bytes(
 /// the metadata in a random order.
 ///
 /// # Errors
-/// [`SafeTensorError`] if the bytes are not those of a safetensors file.
+/// [`SafeTensorError`] if the bytes are no safetensors file.
 pub(super) fn with_ordered_header(mut bytes: Vec<u8>) -> Result<Vec<u8>, SafeTensorError> {
     let (length, rest) = bytes.split_first_chunk_mut().ok_or(SafeTensorError::HeaderTooSmall)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| SafeTensorError::HeaderTooLarge)?;

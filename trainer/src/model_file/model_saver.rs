@@ -122,7 +122,7 @@ impl ModelSaver {
         folder: &Path,
         world: &mut ProcessGroup,
     ) -> Result<EmbeddingIndex, ModelFileError> {
-        // A random id for each save keeps the new shards from overwriting those of the old model.
+        // A random id for each save keeps the new shards from overwriting the old model's.
         let mut save = match world.rank() {
             0 => format!("{:016x}", RandomState::new().build_hasher().finish()).into_bytes(),
             _ => Vec::new(),

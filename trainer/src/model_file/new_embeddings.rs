@@ -4,12 +4,6 @@ use edgecut_settings::words;
 use serde::Serialize;
 
 /// The start of the embeddings of nodes that a saved model has no rows for.
-///
-/// ```
-/// use edgecut_trainer::model_file::NewEmbeddings;
-/// assert_eq!("zero".parse(), Ok(NewEmbeddings::Zero));
-/// assert_eq!(NewEmbeddings::default().to_string(), "mean");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NewEmbeddings {

@@ -117,7 +117,7 @@ pub fn open_network<B: Backend>(
     Err(ModelFileError::Model { path: path.to_owned(), source: ModelError::Settings { what: what.into() } })
 }
 
-/// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
+/// Replaces the parameters of `model` by the file's. Also returns the embeddings of the node types `embedded`.
 fn filled<B: Backend, M: Module<B>>(
     model: M,
     embedded: &[(&str, usize)],
@@ -143,7 +143,7 @@ fn filled<B: Backend, M: Module<B>>(
     Ok((model, SavedEmbeddings::in_files(path, index).of_data(trained_on.clone())))
 }
 
-/// Checks that the listed tables are exactly those of the model.
+/// Checks that the listed tables are exactly the model's.
 fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[(&str, usize)]) -> Result<(), ModelFileError> {
     for &(node_type, dim) in embedded {
         let tensor = embedding_name(node_type);
@@ -188,7 +188,7 @@ pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, St
     Ok((OpenFile { tensors, index, trained_on, task }, config))
 }
 
-/// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first
+/// A mapper that replaces all parameters of a module by the file's with the same names. It keeps the first
 /// error.
 struct Fill<'a, B: Backend> {
     place: ModulePath,

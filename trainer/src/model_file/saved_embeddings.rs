@@ -244,12 +244,12 @@ impl SavedEmbeddings {
         Err(ModelFileError::OtherData { path: self.path(), what })
     }
 
-    /// Describes the first difference between the features of the training and those of a graph.
+    /// Describes the first difference between the features of the training and of a graph.
     pub(crate) fn other_data(&self, meta: &Meta) -> Option<String> {
         self.trained_on.as_ref().and_then(|trained_on| trained_on.difference(meta, ReadData::default()))
     }
 
-    /// Returns true if the nodes of a type are not those of the training.
+    /// Returns true if a type has other nodes than in the training.
     pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
         self.trained_on.as_ref().is_some_and(|trained_on| trained_on.has_other_nodes(meta, node_type))
     }

@@ -48,7 +48,7 @@ pub trait LoadableConfig: ModelSettings + Sized {
     /// Settings that contradict each other.
     fn validate(&self) -> Result<(), ModelError>;
 
-    /// Creates the model, whose parameters are then replaced by those of the file.
+    /// Creates the model, whose parameters the file's then replace.
     ///
     /// # Errors
     /// The errors of [`validate`](Self::validate).

@@ -1,4 +1,4 @@
-//! The names of a model's tensors, which are those of its file.
+//! The names of a model's tensors in its file.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -83,7 +83,7 @@ impl ModulePath {
         let mut names = Vec::with_capacity(self.0.len());
         for (position, segment) in self.0.iter().enumerate().filter(|(_, segment)| segment.is_named) {
             // `relations`, the number of the edge type, and the variant of its convolution. The names that SAGE and GAT
-            // have there are older than those of other convolutions.
+            // have there are older than the names of other convolutions.
             let variant = self.0.get(position + 2).filter(|_| segment.name == "relations");
             match variant.map(|variant| variant.name.as_str()) {
                 Some("Sage") => names.push("weights"),

@@ -243,7 +243,7 @@ impl TrainedOn {
     /// Reads the description from the bytes of a model file; `None` if the file has none. `path` is the file for errors.
     ///
     /// # Errors
-    /// [`ModelFileError::Format`] if the bytes are not those of a safetensors file, [`ModelFileError::Config`] if the
+    /// [`ModelFileError::Format`] if the bytes are no safetensors file, [`ModelFileError::Config`] if the
     /// description cannot be parsed.
     pub fn of_file(bytes: &[u8], path: &Path) -> Result<Option<Self>, ModelFileError> {
         let (_, header) = SafeTensors::read_metadata(bytes)
@@ -288,7 +288,7 @@ impl TrainedOn {
         None
     }
 
-    /// Returns true if the nodes of a type are not those of the training: they have other ids, or the same ids in another
+    /// Returns true if a type has other nodes than in the training: they have other ids, or the same ids in another
     /// order.
     pub(crate) fn has_other_nodes(&self, meta: &Meta, node_type: &str) -> bool {
         self.is_true_of(meta, node_type, |trained, found| differ(&trained.ids, &found.ids))
@@ -388,7 +388,7 @@ fn differ(one: &Option<Fingerprint>, other: &Option<Fingerprint>) -> bool {
     one.is_some() && other.is_some() && one != other
 }
 
-/// Returns the types of the training with those of a graph, by name. The only types of two graphs belong together whatever
+/// Returns the types of the training with a graph's types, by name. The only types of two graphs belong together whatever
 /// their names are.
 fn pairs<'a>(
     trained: &'a BTreeMap<String, TypeIdentity>,
@@ -410,12 +410,17 @@ mod tests {
     const NOTHING: ReadData = ReadData { classes: false, edge_classes: false, edge_features: false };
     const CLASSES: ReadData = ReadData { classes: true, edge_classes: true, edge_features: false };
 
-    #[test]
-    fn only_what_both_sides_know_is_compared() {
+    /// Returns what describes a small graph.
+    fn fake_meta() -> Meta {
         let dir = tempfile::tempdir().expect("a folder");
         let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
         write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let arrays = Meta::read(dir.path()).expect("META.json");
+        Meta::read(dir.path()).expect("META.json")
+    }
+
+    #[test]
+    fn only_what_both_sides_know_is_compared() {
+        let arrays = fake_meta();
         let table = |digest: Option<&str>| {
             let mut meta = arrays.clone();
             meta.has_transforms = true;
@@ -465,10 +470,7 @@ mod tests {
 
     #[test]
     fn held_out_edges_of_a_graph_are_compared_with_the_edges_of_the_training() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
-        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let all = Meta::read(dir.path()).expect("META.json");
+        let all = fake_meta();
         let mut split = all.clone();
         split.edge_types[0].num_edges -= 20;
         split.edge_types[0].held_out = [10, 10];
@@ -497,10 +499,7 @@ mod tests {
 
     #[test]
     fn rows_that_updates_have_added_are_no_other_content() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let options = FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() };
-        write_one_part(fake(&options).expect("a graph"), dir.path()).expect("a part");
-        let before = Meta::read(dir.path()).expect("META.json");
+        let before = fake_meta();
         let name = &before.node_types[0].name;
         let trained = TrainedOn::new(&before);
         assert!(!trained.has_other_content(&before, name));

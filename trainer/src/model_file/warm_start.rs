@@ -68,7 +68,7 @@ impl WarmStart {
         &self.path
     }
 
-    /// Replaces the tensors of a model by those of the file that match. Also returns the embeddings of the file.
+    /// Replaces the tensors of a model by the tensors of the file that match. Also returns the embeddings of the file.
     ///
     /// # Errors
     /// [`ModelFileError`] if the file is damaged, or if a tensor that matches has another type or is not finite.
@@ -97,7 +97,7 @@ impl WarmStart {
     }
 }
 
-/// A mapper that replaces the tensors of a module by those of the file that match. It keeps the first error.
+/// A mapper that replaces the tensors of a module by the tensors of the file that match. It keeps the first error.
 struct FillMatching<'a> {
     place: ModulePath,
     path: &'a Path,
@@ -171,7 +171,7 @@ impl<B: Backend> ModuleMapper<B> for FillMatching<'_> {
     }
 }
 
-/// Describes the first difference between the graph of the file's model and that of this model, or returns `None` if one
+/// Describes the first difference between the graphs of the file's model and of this model, or returns `None` if one
 /// of them has no schema.
 fn other_graph(json: &str, settings: &impl Serialize) -> Option<String> {
     let of_file = schema(serde_json::from_str(json).ok()?)?;

@@ -28,7 +28,7 @@ pub struct WarmStartReport {
     pub fresh_tables: Vec<FreshTable>,
     /// The first difference between the graph of the file's model and this graph, if both models are for typed graphs.
     pub other_graph: Option<String>,
-    /// The first difference between the features of the file's training and those of this graph.
+    /// The first difference between the features of the file's training and of this graph.
     pub other_data: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct FreshTable {
     pub in_file: Option<[usize; 2]>,
     /// The number of nodes and the values per node in the model.
     pub in_model: [usize; 2],
-    /// True if the nodes of the file have other ids than those of the graph.
+    /// True if the nodes of the file have other ids than the nodes of the graph.
     pub has_other_nodes: bool,
 }
 

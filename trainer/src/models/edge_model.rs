@@ -15,7 +15,7 @@ use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyEdgeDecoder, EdgeDecoder, EdgeDecoderKind, EdgeDecoderShape, EdgeRows, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 
-/// The constant that separates the seed of the decoder's initial weights from that of the encoder ("edges" in ASCII).
+/// The constant that separates the seed of the decoder's initial weights from the encoder's ("edges" in ASCII).
 const DECODER: u64 = 0x6564_6765_7300_0000;
 
 /// The settings of an [`EdgeModel`], which its model file stores in addition to the weights.
@@ -62,12 +62,6 @@ pub struct EdgeModelConfig {
 }
 
 /// The treatment of the edges of a batch in message passing.
-///
-/// ```
-/// use edgecut_trainer::models::TargetEdges;
-/// assert_eq!("include".parse(), Ok(TargetEdges::Include));
-/// assert_eq!(TargetEdges::default().to_string(), "exclude");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetEdges {
@@ -96,12 +90,6 @@ impl EdgeModelConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::EdgeModelConfig;
-    /// let error = EdgeModelConfig::from_json(r#"{"kind": "gcn"}"#).expect_err("a model for nodes");
-    /// assert!(error.to_string().contains("it describes a model for nodes"));
-    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("edge_decoder").is_none() {

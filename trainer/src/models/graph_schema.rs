@@ -32,14 +32,6 @@ pub struct GraphSchema {
 }
 
 /// A node type of a [`GraphSchema`].
-///
-/// ```
-/// use edgecut_trainer::models::{GraphSchema, NodeTypeSchema};
-/// // Without features, each node has a learned embedding.
-/// let nodes = NodeTypeSchema::new("user", 0);
-/// let schema = GraphSchema { node_types: vec![nodes], ..GraphSchema::homogeneous(0) };
-/// assert_eq!(schema.embedded_types(), ["user"]);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeTypeSchema {
@@ -83,15 +75,6 @@ impl NodeTypeSchema {
 }
 
 /// An edge type of a [`GraphSchema`].
-///
-/// ```
-/// use edgecut_graph::NodeTypeId;
-/// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema};
-/// // The source is a node type that does not exist.
-/// let edges = EdgeTypeSchema::new(NodeTypeId(1), "writes", NodeTypeId(0));
-/// let schema = GraphSchema { edge_types: vec![edges], ..GraphSchema::homogeneous(8) };
-/// assert!(schema.validate().is_err());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeTypeSchema {
@@ -341,11 +324,6 @@ impl GraphSchema {
     }
 
     /// Makes the schema of a graph with one node type and one edge type.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::GraphSchema;
-    /// assert!(GraphSchema::homogeneous(128).is_homogeneous());
-    /// ```
     pub fn homogeneous(feature_dim: usize) -> Self {
         let edges = EdgeTypeSchema::new(NodeTypeId(0), "edge", NodeTypeId(0));
         Self { node_types: vec![NodeTypeSchema::new("node", feature_dim)], edge_types: vec![edges] }
@@ -447,13 +425,6 @@ impl GraphSchema {
     ///
     /// # Errors
     /// [`ModelError::Schema`] if not.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::GraphSchema;
-    /// let schema = GraphSchema::homogeneous(128);
-    /// assert!(schema.validate().is_ok());
-    /// assert!(GraphSchema { node_types: Vec::new(), ..schema }.validate().is_err());
-    /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
         let fail = |what: String| Err(ModelError::Schema { what });
         if self.node_types.is_empty() || self.edge_types.is_empty() {

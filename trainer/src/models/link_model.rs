@@ -13,7 +13,7 @@ use crate::error::ModelError;
 use edgecut_gnn::nn::{AnyLinkDecoder, DecoderKind, LinkDecoderShape, Mode, WeightInit};
 use edgecut_gnn::ops::{GnnBackend, Precision};
 
-/// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
+/// The constant that separates the seed of the decoder's initial weights from the encoder's ("decoder" in ASCII).
 const DECODER: u64 = 0x6465_636f_6465_7200;
 
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.
@@ -54,12 +54,6 @@ impl LinkModelConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::LinkModelConfig;
-    /// let error = LinkModelConfig::from_json(r#"{"kind": "gcn"}"#).expect_err("a model for nodes");
-    /// assert!(error.to_string().contains("it describes a model for nodes"));
-    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("decoder").is_none() {

@@ -173,22 +173,6 @@ impl<B: Backend> ModelInput<B> {
     ///
     /// # Errors
     /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::Tensor;
-    /// use edgecut_trainer::Cpu;
-    /// use edgecut_trainer::models::ModelInput;
-    /// use edgecut_gnn::nn::GcnNorm;
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-    /// let features = Tensor::<Cpu, 2>::ones([3, 8], &Default::default());
-    /// let input = ModelInput::new(features, vec![Block::new(Arc::clone(&graph), 1, 3)?])?;
-    /// assert!(input.gcn_norm().is_err());
-    /// let input = input.with_gcn_norm(GcnNorm::new(&graph, &[2, 0, 7])?)?;
-    /// assert!(input.gcn_norm().is_ok());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
         if self.blocks().iter().any(|block| !norm.weights().fits(block.graph())) {
             return Err(ModelError::ForeignNorm);
@@ -206,22 +190,6 @@ impl<B: Backend> ModelInput<B> {
     /// # Errors
     /// [`ModelError::NoSuchNodeType`] if the node type does not exist, [`ModelError::FeatureRows`] if the number of
     /// rows differs from the number of nodes.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::Tensor;
-    /// use edgecut_graph::NodeTypeId;
-    /// use edgecut_trainer::Cpu;
-    /// use edgecut_trainer::models::{GraphSchema, ModelInput, NodeInput};
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
-    /// let nodes = NodeInput::<Cpu> { features: None, within_hop: vec![1, 3] };
-    /// let input = ModelInput::typed(Arc::new(GraphSchema::homogeneous(0)), vec![nodes], vec![vec![block]])?;
-    /// let rows = Tensor::ones([3, 8], &Default::default());
-    /// let input = input.with_embeddings(NodeTypeId(0), rows)?;
-    /// assert_eq!(input.features().dims(), [3, 8]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
         let types = self.nodes.len();
         let Some(nodes) = self.nodes.get_mut(node_type.index()) else {

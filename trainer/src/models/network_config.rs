@@ -233,13 +233,6 @@ impl NetworkConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings, NetworkConfig};
-    /// let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), 16, 8, 3, 2);
-    /// assert_eq!(NetworkConfig::from_json(&serde_json::to_string(&config)?)?, config);
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_value(current(serde_json::from_str(text)?)?)
     }
@@ -249,12 +242,6 @@ impl NetworkConfig {
     /// # Errors
     /// [`ModelError`] for sizes of 0 or too large for memory, dropouts outside `[0, 1)`, a convolution that does not fit,
     /// outputs of node types that do not exist, and blocks that contradict each other or have no effect.
-    ///
-    /// ```
-    /// use edgecut_trainer::models::{ConvKind, GcnSettings, ModelError, NetworkConfig};
-    /// let config = NetworkConfig::stack(ConvKind::Gcn(GcnSettings), usize::MAX, 8, 3, 2);
-    /// assert_eq!(config.validate(), Err(ModelError::TooLarge));
-    /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
         self.graph.validate()?;
         let mut sizes = vec![("hidden_channels", self.hidden_channels)];

@@ -143,8 +143,7 @@ pub(crate) fn check_fit(
     config: &NodeTrainingConfig,
     model: &NetworkConfig,
 ) -> Result<(), TrainError> {
-    let fail = |what: String| Err(TrainError::Config { what });
-    // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
+    // The saved model's own settings apply, not the flags. Residuals and normalization do not change the
     // shapes that are compared below.
     let training = TrainingConfig {
         hidden_channels: model.hidden_channels,
@@ -158,20 +157,20 @@ pub(crate) fn check_fit(
     let asked = NodeTrainingConfig { training, scoring: config.scoring.clone() };
     let expected = self::model_config(graph, &asked)?;
     if let Some(what) = model.graph.difference(&expected.graph) {
-        return fail(format!("the model was trained for another graph: this graph has {what}"));
+        return Err(TrainError::config(format!("the model was trained for another graph: this graph has {what}")));
     }
     if (&model.outputs, model.num_layers) == (&expected.outputs, expected.num_layers) {
         return Ok(());
     }
     if model.num_layers != expected.num_layers {
-        return fail(format!(
+        return Err(TrainError::config(format!(
             "the model has {} layers, but `num_neighbors` has {} fan-outs: give a fan-out for each layer",
             model.num_layers, expected.num_layers
-        ));
+        )));
     }
-    fail(format!(
+    Err(TrainError::config(format!(
         "the model has {} outputs, but the graph has {}: use the graph that it was trained on, or train a model on this one",
         model.num_outputs(),
         expected.num_outputs()
-    ))
+    )))
 }

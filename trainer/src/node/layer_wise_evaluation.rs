@@ -42,13 +42,12 @@ impl LayerWise {
     pub(super) fn new(data: &NodeData, config: &TrainingConfig) -> Result<Option<Self>, TrainError> {
         let Some(limits) = config.eval_layer_wise.clone() else { return Ok(None) };
         if data.graph.is_client() {
-            let what = "servers compute no layers: evaluate sampled batches (`eval=sampled`)";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config("servers compute no layers: evaluate sampled batches (`eval=sampled`)"));
         }
         if config.sampler.temporal.is_some() {
             let what = "the neighbors of a node depend on the time of the seed, so layers cannot be computed for all \
                         nodes at once: evaluate sampled batches (`eval=sampled`)";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         }
         Ok(Some(Self { graph: data.graph.clone(), schema: data.schema.clone(), seed_type: data.seed_type, limits }))
     }
@@ -64,7 +63,7 @@ impl LayerWise {
         let Some(layered) = layered else {
             let what = "the layers of this model cannot be computed one after the other: evaluate sampled batches \
                         (`eval=sampled`)";
-            return Err(TrainError::Config { what: what.into() });
+            return Err(TrainError::config(what));
         };
         let input = LayerWiseInput { graph: &self.graph, schema: &self.schema, options, embeddings, progress: &() };
         let passes = layered.num_passes();

@@ -17,11 +17,10 @@ use crate::memory::parameter_count::{EmbeddedNodes, check_model_memory};
 use crate::models::{Network, NetworkConfig};
 use crate::objective::seed_result::SeedResult;
 use crate::objective::seed_scores::SeedScores;
-use burn::tensor::backend::{AutodiffBackend, Backend};
 use config::{check_fit, check_num_classes};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::DistGraph;
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 use task::NodeData;
 
@@ -33,17 +32,13 @@ pub type FittedNodeModel<B> = Fitted<Network<B>, NetworkConfig, SeedResult>;
 ///
 /// # Errors
 /// Options that do not match the graph, a failure of the job, or a loss that is not finite.
-pub fn train_node<B>(
+pub fn train_node<B: AutodiffGnnBackend>(
     graph: &Arc<DistGraph>,
     config: &NodeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<SeedScores>,
-) -> Result<FittedNodeModel<B::InnerBackend>, TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+) -> Result<FittedNodeModel<B::InnerBackend>, TrainError> {
     let model_config = model_config(graph, config)?;
     check_num_classes(graph, world)?;
     let data = NodeData::new(graph, config)?;

@@ -5,27 +5,25 @@ use super::evaluator::NodeEvaluator;
 use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
 use crate::error::TrainError;
-use crate::fit::{SeedTotals, StepGradients, Task, TrainingEpoch};
+use crate::fit::{StepGradients, Task, TrainingEpoch};
 use crate::memory::feature_cache::FeatureCache;
-use crate::model_file::SavedLoss;
 use crate::models::{GraphSchema, Mode, NodeClassifier};
-use crate::objective::Objective;
+use crate::objective::{Objective, count_train_labels};
 use crate::step_options::StepOptions;
+use crate::training_loader::TrainingLoader;
 use burn::module::AutodiffModule;
-use burn::tensor::backend::{AutodiffBackend, Backend};
-use edgecut_cluster::{ProcessGroup, ReduceOp};
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, EpochSegment, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
-use edgecut_gnn::ops::GnnBackend;
+use edgecut_gnn::ops::AutodiffGnnBackend;
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 
 /// Prediction of the classes, labels or numbers of nodes. [`fit`](crate::fit()) trains any [`NodeClassifier`] on it.
 pub struct NodeTask<B: AutodiffBackend> {
     schema: Arc<GraphSchema>,
-    loader: DistNeighborLoader,
-    /// The rest of an epoch that another number of ranks has begun.
-    rest: Option<(u64, DistNeighborLoader)>,
+    loader: TrainingLoader<DistNeighborLoader>,
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
@@ -34,11 +32,7 @@ pub struct NodeTask<B: AutodiffBackend> {
     device: B::Device,
 }
 
-impl<B> NodeTask<B>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
+impl<B: AutodiffGnnBackend> NodeTask<B> {
     /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
     ///
     /// `options` describe the batches that the model reads; the task sets `for_training` and `precision`. Embeddings
@@ -62,19 +56,10 @@ where
         let options = BatchOptions { for_training: true, precision, drop_edges, ..options };
         let embeddings = Embeddings::new(graph, &data.schema, training.hidden_channels, training.fit.seed)?
             .with_lr(training.embedding_lr());
-        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
-        // get the rest of the memory.
-        let left = memory.hold_edges::<B>(graph, device)?;
-        let mut loader = split_loader(&data, config, Split::Train, options, world)?;
-        let count = |batches| loader.hotness(0, batches);
-        if let Some(cache) = training.cpu_cache {
-            cache.fill(graph, graph.is_even(), count)?;
-        }
-        let cache = memory.hold_features::<B>(graph, count, (left, options.normalize_features), device)?;
-        if let Some(cache) = &cache {
-            loader = loader.with_cache(cache.rows().clone());
-        }
-        if loader.total_seeds() == 0 {
+        let loader = split_loader(&data, config, Split::Train, options, world)?;
+        let (loader, cache) =
+            TrainingLoader::new::<B>(loader, training, graph.is_even(), options.normalize_features, device)?;
+        if loader.whole().total_seeds() == 0 {
             let what = format!(
                 "dataset {} has no training nodes: add masks to the dataset or `split_pct` to the labels of its tables, or \
                  divide the nodes by partition-graph --split-nodes 0.8,0.1,0.1, and partition again",
@@ -82,11 +67,13 @@ where
             );
             return Err(TrainError::Config { what });
         }
-        let loss = data.objective.loss.clone().for_data(|| count_train_labels(&data, world))?;
+        let loss = data.objective.loss.clone().for_data(|| {
+            let num_classes = graph.part().meta().node_types[data.seed_type.index()].num_classes;
+            count_train_labels(graph, num_classes, world, |counts| count_own_labels(&data, counts))
+        })?;
         let step_options = StepOptions { loss: Some(loss), ..training.step.clone() };
         Ok(Self {
             loader,
-            rest: None,
             cache,
             options,
             embeddings,
@@ -96,16 +83,11 @@ where
             schema: data.schema,
         })
     }
-
-    fn loader_of(&self, epoch: u64) -> &DistNeighborLoader {
-        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
-    }
 }
 
 impl<B, M> Task<B, M> for NodeTask<B>
 where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+    B: AutodiffGnnBackend,
     M: AutodiffModule<B> + NodeClassifier<B>,
     M::InnerModule: NodeClassifier<B::InnerBackend>,
 {
@@ -116,17 +98,13 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
-        <Self as Task<B, M>>::epoch_from(self, epoch, 0, world)
-    }
-
-    fn epoch_from(
+    fn epoch(
         &self,
         epoch: u64,
         first_step: usize,
         _world: &ProcessGroup,
     ) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
-        let loader = self.loader_of(epoch);
+        let loader = self.loader.of_epoch(epoch);
         let cache = self.cache.as_ref();
         let batches = tensor_batches_from(loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
@@ -138,8 +116,7 @@ where
         before: &[EpochSegment],
         world: &mut ProcessGroup,
     ) -> Result<(), TrainError> {
-        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
-        Ok(())
+        self.loader.continue_epoch(epoch, before, world)
     }
 
     fn step(
@@ -152,14 +129,6 @@ where
         self.step_options.step_with_embeddings(model, &mut self.embeddings, batch, mode, &self.device, world)
     }
 
-    fn train_accuracy(&self, totals: &SeedTotals) -> Option<f64> {
-        self.evaluator.objective.loss.accuracy(totals)
-    }
-
-    fn saved_loss(&self) -> Option<SavedLoss> {
-        Some(self.evaluator.objective.saved_loss())
-    }
-
     fn embeddings(&self) -> &Embeddings {
         &self.embeddings
     }
@@ -169,7 +138,7 @@ where
     }
 
     fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
-        Some(self.loader.sampler())
+        Some(self.loader.whole().sampler())
     }
 }
 
@@ -190,28 +159,14 @@ impl NodeData {
     }
 }
 
-/// Counts the labels of the training nodes of all parts by class. Every rank must call this.
-fn count_train_labels(data: &NodeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
-    if data.graph.is_client() {
-        let what = "servers do not count labels: give a number per class (`class_weights`)";
-        return Err(TrainError::Config { what: what.into() });
+/// Counts the labels of the training nodes of this process's part by class.
+fn count_own_labels(data: &NodeData, counts: &mut [u64]) {
+    let nodes = data.graph.part().nodes(data.seed_type);
+    let Some(labels) = &nodes.labels else { return };
+    for &row in nodes.splits.get(Split::Train).iter() {
+        // A part opens only if the labels of its splits are classes.
+        counts[labels[row as usize] as usize] += 1;
     }
-    let part = data.graph.part();
-    let nodes = part.nodes(data.seed_type);
-    // Several ranks may hold a part. The last of them counts.
-    let own = part.id().0 as usize;
-    let mut holders = vec![0; part.meta().num_parts as usize];
-    holders[own] = world.rank() as u64;
-    world.all_reduce(&mut holders, ReduceOp::Max)?;
-    let mut counts = vec![0; part.meta().node_types[data.seed_type.index()].num_classes];
-    if let Some(labels) = nodes.labels.as_ref().filter(|_| holders[own] == world.rank() as u64) {
-        for &row in nodes.splits.get(Split::Train).iter() {
-            // A part opens only if the labels of its splits are classes.
-            counts[labels[row as usize] as usize] += 1;
-        }
-    }
-    world.all_reduce(&mut counts, ReduceOp::Sum)?;
-    Ok(counts)
 }
 
 /// Returns the loader of one split: shuffled for training, in order for evaluation.

@@ -2,6 +2,7 @@
 
 pub(crate) mod decision_rule;
 pub(crate) mod scoring_config;
+pub(crate) mod seed_evaluator;
 pub(crate) mod seed_result;
 pub(crate) mod seed_scores;
 
@@ -9,9 +10,10 @@ use crate::error::TrainError;
 use crate::fit::Selection;
 use crate::loss::{AnyLoss, OutputKind};
 use crate::metrics::{Metric, MetricList};
-use crate::model_file::SavedLoss;
 use crate::objective::decision_rule::DecisionRule;
 use crate::objective::scoring_config::ScoringConfig;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::DistGraph;
 
 /// A loss and metrics that fit the targets of a dataset.
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ impl Objective {
         }
         let what = "`calibrate` and `threshold=best-f1` choose on the validation data, and there is none: give it a split, or \
                     leave them out";
-        Err(TrainError::Config { what: what.into() })
+        Err(TrainError::config(what))
     }
 
     /// Returns the metric that selects the best epoch.
@@ -74,18 +76,33 @@ impl Objective {
         Selection { metric: metric.to_string(), higher_is_better: metric.higher_is_better() }
     }
 
-    /// Returns the loss as a model file names it.
-    pub(crate) fn saved_loss(&self) -> SavedLoss {
-        SavedLoss { name: self.loss.name().to_owned(), outputs: Some(self.outputs) }
-    }
-
-    /// Returns the default metric as a setting, for errors.
-    pub(crate) fn default_metric(&self) -> String {
-        format!("`metric={}`", self.loss.default_metric())
-    }
-
     /// Returns the number of outputs of the model for a seed.
     pub(crate) fn num_outputs(&self) -> usize {
         self.loss.num_outputs(self.outputs)
     }
+}
+
+/// Counts the labels of training seeds by class over all parts. `count` adds the labels of this process's part. Every rank
+/// must call this.
+pub(crate) fn count_train_labels(
+    graph: &DistGraph,
+    num_classes: usize,
+    world: &mut ProcessGroup,
+    count: impl FnOnce(&mut [u64]),
+) -> Result<Vec<u64>, TrainError> {
+    if graph.is_client() {
+        return Err(TrainError::config("servers do not count labels: give a number per class (`class_weights`)"));
+    }
+    let part = graph.part();
+    // Several ranks may hold a part. The last of them counts.
+    let own = part.id().0 as usize;
+    let mut holders = vec![0; part.meta().num_parts as usize];
+    holders[own] = world.rank() as u64;
+    world.all_reduce(&mut holders, ReduceOp::Max)?;
+    let mut counts = vec![0; num_classes];
+    if holders[own] == world.rank() as u64 {
+        count(&mut counts);
+    }
+    world.all_reduce(&mut counts, ReduceOp::Sum)?;
+    Ok(counts)
 }

@@ -3,18 +3,6 @@
 use crate::metrics::{Decision, Metric, MetricList, Threshold};
 
 /// The settings of the scores of a model for nodes, edges or graphs.
-///
-/// ```
-/// use edgecut_trainer::ScoringConfig;
-/// use edgecut_trainer::metrics::Threshold;
-/// let scoring = ScoringConfig {
-///     metrics: Some("average-precision,macro-f1".parse()?),
-///     threshold: Some(Threshold::BestF1),
-///     ..ScoringConfig::default()
-/// };
-/// # let _ = scoring;
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoringConfig {
     /// The metrics, the first of which selects the best epoch. `None` is the default of the loss: the accuracy for classes.

@@ -5,26 +5,6 @@ use crate::objective::seed_scores::{SeedScores, TestDetails};
 use serde::{Deserialize, Serialize};
 
 /// The result of a training or evaluation run.
-///
-/// ```
-/// use edgecut_trainer::SeedResult;
-/// use edgecut_trainer::metrics::Metric;
-/// let metric: Metric = "accuracy".parse()?;
-/// let result = SeedResult {
-///     best_epoch: 3,
-///     valid_acc: Some(0.5),
-///     test_acc: None,
-///     metric,
-///     valid_metric: Some(0.5),
-///     test_metric: None,
-///     valid_metrics: [(metric, Some(0.5))].into_iter().collect(),
-///     test_metrics: [(metric, None)].into_iter().collect(),
-///     decision: None,
-///     test_details: Default::default(),
-/// };
-/// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeedResult {
     /// The first epoch with the best metric on the validation nodes or graphs, counted from 1. The last epoch if there

@@ -44,7 +44,7 @@ pub struct TestDetails {
 /// The state of an evaluation: what the seeds of this rank have added so far.
 pub(crate) struct ScoreState<'a> {
     pub(crate) split: Split,
-    objective: &'a Objective,
+    pub(crate) objective: &'a Objective,
     decision: Decision,
     /// The outputs of all batches, if they choose the decision.
     kept: Option<ValidationRows>,

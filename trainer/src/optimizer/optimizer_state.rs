@@ -61,7 +61,7 @@ trait FlatState<B: Backend>: SimpleOptimizer<B> {
     /// equal to none.
     ///
     /// # Shapes
-    /// - `parameter`: that of the tensors
+    /// - `parameter`: the parameter of the tensors
     fn flatten<const D: usize>(state: Self::State<D>, parameter: &Tensor<B, D>, values: &mut Vec<f32>) -> u64;
 
     /// Takes the tensors off the front of the state.

@@ -3,7 +3,7 @@
 
 use crate::embedding_rates::check_schedule;
 use crate::scoring::scoring;
-use crate::support::{Numbers, on_ranks, write_parts};
+use crate::support::{Numbers, on_ranks, parts_of, write_parts};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig};
@@ -148,8 +148,7 @@ fn the_features_of_an_edge_tell_its_class_with_every_decoder() {
 
 #[test]
 fn embeddings_of_a_model_for_edges_follow_the_schedule() {
-    let dir = tempfile::tempdir().expect("a folder");
-    write_parts(&payments(signs_of_amounts, |_, _| 1.0), 1, Method::Random, dir.path());
+    let dir = parts_of(&payments(signs_of_amounts, |_, _| 1.0), 1);
     check_schedule(|rate, warmup_steps| {
         let mut config = config(1);
         config.training.fit.warmup_steps = warmup_steps;
@@ -256,8 +255,7 @@ fn payments_told_by_others() -> Dataset {
 #[test]
 fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
     let dataset = payments_told_by_others();
-    let dir = tempfile::tempdir().expect("a folder");
-    write_parts(&dataset, 2, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 2);
     let mut config = config(8);
     config.training.kind = ConvKind::Gine(GineSettings(GinSettings { mlp_layers: 1, learn_epsilon: false }));
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
@@ -297,8 +295,7 @@ fn predictions_of_all_edges_read_the_other_edges_of_their_ends() {
 /// The other edges of a batch, of which a rank has some, would change the neighborhoods.
 #[test]
 fn outputs_from_all_neighbors_do_not_depend_on_batches() {
-    let dir = tempfile::tempdir().expect("a folder");
-    write_parts(&payments(classes_of_amounts, |_, _| 1.0), 2, Method::Random, dir.path());
+    let dir = parts_of(&payments(classes_of_amounts, |_, _| 1.0), 2);
     let config = config(1);
     let of_ranks = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
@@ -340,8 +337,7 @@ fn outputs_from_all_neighbors_do_not_depend_on_batches() {
 #[test]
 fn predictions_are_those_of_the_evaluation() {
     let dataset = payments(classes_of_amounts, |_, _| 1.0);
-    let dir = tempfile::tempdir().expect("a folder");
-    write_parts(&dataset, 2, Method::Random, dir.path());
+    let dir = parts_of(&dataset, 2);
     let config = config(6);
     let found = on_ranks(dir.path(), 2, &DistGraphConfig::default(), |graph, world| {
         let device = Default::default();
@@ -424,8 +420,7 @@ fn graphs_and_settings_that_do_not_fit_are_named() {
         (&dataset, named("likes"), "there is no edge type likes"),
         (&dataset, of_numbers, "rmse"),
     ] {
-        let dir = tempfile::tempdir().expect("a folder");
-        write_parts(dataset, 1, Method::Random, dir.path());
+        let dir = parts_of(dataset, 1);
         on_ranks(dir.path(), 1, &DistGraphConfig::default(), |graph, world| {
             let found =
                 train_edge::<Autodiff<Cpu>>(&graph, &config, world, &Default::default(), &mut Losses::default());

@@ -52,7 +52,7 @@ impl Observer<LinkScores> for Log {
 }
 
 impl Log {
-    /// Checks that the result is that of the best epoch.
+    /// Checks that the result is from the best epoch.
     fn check(&self, config: &LinkTrainingConfig, result: &LinkResult) {
         assert_eq!(self.epochs.len() as u64, config.training.fit.num_epochs);
         let scores: Vec<Option<f64>> = self

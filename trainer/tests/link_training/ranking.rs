@@ -6,7 +6,7 @@ use crate::plain_scores::plain_score;
 use crate::support::{on_ranks, write_parts};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NodeFields, NumNeighbors};
 use edgecut_gnn::nn::{Aggregation, AnyLinkDecoder, ComplEx, DecoderKind, Decomposition, DistMult, Dot};
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
@@ -255,14 +255,8 @@ fn encoded(
         let sampler = Arc::new(sampler);
         let rows = (0..meta.node_types.len()).map(|t| {
             let loader_config = LoaderConfig {
-                batch_size: 16,
-                even_batches: false,
-                shuffle: false,
-                seed: 0,
                 concurrency: 1,
-                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
-                wanted: NodeFields { original_ids: true, ..options.wanted() },
-                cache: None,
+                ..LoaderConfig::new(16, NodeFields { original_ids: true, ..options.wanted() })
             };
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NodeTypeId(t as u16), Seeds::Owned, loader_config, world);

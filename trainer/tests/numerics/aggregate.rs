@@ -166,15 +166,7 @@ fn reads_tensors_that_are_shared_or_lie_transposed() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(21);
-    // A few hubs, so that splitting the work by rows would be uneven.
-    let mut indptr = vec![0u32];
-    let mut indices = Vec::new();
-    for row in 0..3000 {
-        let degree = if row % 500 == 7 { 4000 } else { row % 5 };
-        indices.extend((0..degree).map(|_| draws.below(5000) as u32));
-        indptr.push(indices.len() as u32);
-    }
-    let graph = Arc::new(BatchGraph::new(indptr, indices, 5000).expect("a graph"));
+    let graph = hub_graph(&mut draws, 3000, 5000, 4000);
     let data = draws.matrix::<NdArray>(5000, 64).into_data();
     let upstream = draws.matrix::<NdArray>(3000, 128).into_data();
     for reduce in all_reduces(&mut draws, &graph) {

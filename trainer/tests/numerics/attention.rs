@@ -190,16 +190,7 @@ fn huge_scores_do_not_overflow() {
 
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
-    let mut draws = Draws(21);
-    // A few hubs, so that splitting the work by rows would be uneven.
-    let mut indptr = vec![0u32];
-    let mut indices = Vec::new();
-    for row in 0..2000 {
-        let degree = if row % 500 == 7 { 3000 } else { row % 5 };
-        indices.extend((0..degree).map(|_| draws.below(3000) as u32));
-        indptr.push(indices.len() as u32);
-    }
-    let graph = Arc::new(BatchGraph::new(indptr, indices, 3000).expect("a graph"));
+    let graph = hub_graph(&mut Draws(21), 2000, 3000, 3000);
     for version in [AttentionVersion::V1, AttentionVersion::V2] {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");

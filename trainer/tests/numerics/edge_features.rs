@@ -71,7 +71,7 @@ impl Rows {
         Tensor::cat(rows, 0)
     }
 
-    /// Returns the messages weighted by the softmax of the scores. The last entry of a row is that of its self edge.
+    /// Returns the messages weighted by the softmax of the scores. The last entry of a row is for its self edge.
     fn attend(&self, scores: Matrix, messages: Matrix, own: Option<(Matrix, Matrix)>, heads: usize) -> Matrix {
         let [_, width] = messages.dims();
         let both = Tensor::cat(vec![scores, messages], 1);

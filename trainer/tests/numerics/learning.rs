@@ -130,7 +130,7 @@ fn evaluation_ignores_dropout_and_training_follows_its_key() {
 
 #[test]
 fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
-    // The batch of the seeds 0 and 1 with all neighbors of each hop. Their logits must equal those of the whole graph.
+    // The batch of the seeds 0 and 1 with all neighbors of each hop. Their logits must equal the logits of the whole graph.
     let communities = Communities::new();
     let mut known: Vec<u32> = vec![0, 1];
     let mut indptr = vec![0u32];

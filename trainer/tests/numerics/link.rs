@@ -74,7 +74,7 @@ impl Pairs {
         plain_score(self.kind, &inputs.tensors, edge_type, src, dst)
     }
 
-    /// Returns the scores of own rows and those of all rows.
+    /// Returns the scores of own rows and of all rows.
     fn scores(&self, inputs: &Inputs) -> [Vec<f64>; 2] {
         let mut scores = [Vec::new(), Vec::new()];
         for edge in 0..EDGES {

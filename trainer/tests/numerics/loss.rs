@@ -113,7 +113,7 @@ fn focal_loss_equals_its_formula() {
     assert_eq!(values(certain.grad(&gradients).expect("a gradient")), [0.0, 0.0]);
 }
 
-/// The expected values are those of torch 2.15.0: `CrossEntropyLoss(weight=tensor([1., 2., 4.]), label_smoothing=0.1)`.
+/// The expected values come from torch 2.15.0: `CrossEntropyLoss(weight=tensor([1., 2., 4.]), label_smoothing=0.1)`.
 #[test]
 fn weights_and_smoothing_equal_torch() {
     let logits = Tensor::<NdArray<f64>, 2>::from_data([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], &Default::default());

@@ -1,6 +1,6 @@
 //! Metrics on fixed scores with many ties, compared with the results of OGB's evaluators (ogb 1.3.6).
 //!
-//! The expected numbers are those of `ogb.linkproppred.Evaluator` for ogbl-ddi, ogbl-collab, ogbl-ppa, ogbl-vessel and
+//! The expected numbers come from `ogb.linkproppred.Evaluator` for ogbl-ddi, ogbl-collab, ogbl-ppa, ogbl-vessel and
 //! ogbl-citation2, of `ogb.graphproppred.Evaluator` for ogbg-molhiv and ogbg-molpcba (`_eval_ap`), and of
 //! `ogb.nodeproppred.Evaluator` for ogbn-arxiv, on these scores.
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::attention::{Case, SLOPE, key};
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
-use burn::module::Param;
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use edgecut_gnn::nn::{
     Aggregation, AnyConv, AnyTypedConv, ConvKind, Decomposition, EdgeData, EdgeShape, GatConv, GatConvConfig,
@@ -48,21 +48,18 @@ fn gradient<const D: usize>(tensor: &Tensor<Grad, D>, gradients: &BackendGradien
     tensor.grad(gradients).map_or_else(|| vec![0.0; count], values)
 }
 
-/// A function that returns the gradients of a layer's parameters, concatenated.
-type ParameterGradients = Box<dyn Fn(&BackendGradients) -> Vec<f64>>;
-
-/// Compares outputs, and the gradients of all sources and parameters. `run` computes the fused or the slow output. Each
-/// has its own layer and sources, because a backward pass consumes its graph.
-fn compare(what: &str, seed: u64, run: impl Fn(bool, &[Incoming<Grad>]) -> (Tensor<Grad, 2>, ParameterGradients)) {
+/// Compares outputs, and the gradients of all sources and parameters. `run` makes a layer and computes the fused or the slow
+/// output. Each has its own layer and sources, because a backward pass consumes its graph.
+fn compare<M: Module<Grad>>(what: &str, seed: u64, run: impl Fn(bool, &[Incoming<Grad>]) -> (Tensor<Grad, 2>, M)) {
     let [fused, slow] = [true, false].map(|fused| {
         let incoming = incoming(&mut Draws(seed));
-        let (output, parameters) = run(fused, &incoming);
+        let (output, layer) = run(fused, &incoming);
         let [rows, columns] = output.dims();
         let upstream = Draws(77).matrix::<Grad>(rows, columns);
         let found = values(output.clone());
         let gradients = (output * upstream).sum().backward();
         let mut all: Vec<f64> = incoming.iter().flat_map(|edges| gradient(&edges.x, &gradients)).collect();
-        all.extend(parameters(&gradients));
+        all.extend(parameter_gradients(&layer, &gradients).values);
         (found, all)
     });
     assert_close(&fused.0, &slow.0, 1e-10, what);
@@ -88,17 +85,7 @@ fn rgcn_equals_products_one_by_one() {
             } else {
                 slow_rgcn(&layer, incoming, decomposition, out)
             };
-            let parameters = move |gradients: &BackendGradients| {
-                let weights = &layer.weights;
-                let mut all = gradient(&layer.weight_self.val(), gradients);
-                all.extend(gradient(&layer.bias.as_ref().expect("a bias").val(), gradients));
-                all.extend(weights.matrices.iter().flat_map(|matrix| gradient(&matrix.val(), gradients)));
-                all.extend(weights.blocks.iter().flat_map(|blocks| gradient(&blocks.val(), gradients)));
-                all.extend(weights.bases.iter().flat_map(|bases| gradient(&bases.val(), gradients)));
-                all.extend(weights.coefficients.iter().flat_map(|values| gradient(&values.val(), gradients)));
-                all
-            };
-            (output, Box::new(parameters))
+            (output, layer)
         });
     }
 }
@@ -181,16 +168,7 @@ fn typed_sage_equals_products_one_by_one() {
                         sum + aggregated.matmul(weight(edges.relation)).mul_scalar(scale)
                     })
                 };
-                let parameters = move |gradients: &BackendGradients| {
-                    let mut all = Vec::new();
-                    for relation in &layer.relations {
-                        all.extend(gradient(&sage(relation).weight_neighbors.val(), gradients));
-                    }
-                    all.extend(gradient(&own.weight.val(), gradients));
-                    all.extend(gradient(&own.bias.val(), gradients));
-                    all
-                };
-                (output, Box::new(parameters))
+                (output, any)
             });
         }
     }
@@ -256,18 +234,7 @@ fn attention_layers_equal_softmaxes_of_what_they_project() {
                                 slow_gat(&layer, [x, x_dst], &case, concat)
                             }
                         };
-                        let parameters = move |gradients: &BackendGradients| {
-                            let mut all = gradient(&layer.weight_src.val(), gradients);
-                            all.extend(gradient(&layer.attention_src.val(), gradients));
-                            all.extend(gradient(&layer.bias.as_ref().expect("a bias").val(), gradients));
-                            all.extend(layer.weight_dst.iter().flat_map(|weight| gradient(&weight.val(), gradients)));
-                            let biases = layer.bias_src.iter().chain(&layer.bias_dst);
-                            all.extend(biases.flat_map(|bias| gradient(&bias.val(), gradients)));
-                            let vectors = layer.attention_dst.iter();
-                            all.extend(vectors.flat_map(|vector| gradient(&vector.val(), gradients)));
-                            all
-                        };
-                        (output, Box::new(parameters))
+                        (output, layer)
                     });
                 }
             }
@@ -298,11 +265,7 @@ fn typed_attention_adds_up_its_edge_types() {
                         sum + message.mul_scalar(scale)
                     })
                 };
-                let parameters = move |gradients: &BackendGradients| {
-                    let layers = layer.relations.iter().map(gat);
-                    layers.flat_map(|layer| gradient(&layer.weight_src.val(), gradients)).collect()
-                };
-                (output, Box::new(parameters))
+                (output, any)
             });
         }
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use burn::module::Param;
-use burn::tensor::backend::Backend;
+use burn::backend::{Autodiff, NdArray};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use edgecut_gnn::nn::{AnyConv, AnyTypedConv, HeteroConv, SageConv};
 use edgecut_gnn::ops::{BatchGraph, Block, EdgeWeights, Reduce};
@@ -46,6 +47,18 @@ pub(crate) fn random_graph(draws: &mut Draws, num_rows: usize, num_nodes: usize,
         indptr.push(indices.len() as u32);
     }
     BatchGraph::new(indptr, indices, num_nodes).expect("a valid graph")
+}
+
+/// Makes a graph with a few hubs, so that splitting work by rows would be uneven.
+pub(crate) fn hub_graph(draws: &mut Draws, num_rows: usize, num_nodes: usize, hub_degree: usize) -> Arc<BatchGraph> {
+    let mut indptr = vec![0u32];
+    let mut indices = Vec::new();
+    for row in 0..num_rows {
+        let degree = if row % 500 == 7 { hub_degree } else { row % 5 };
+        indices.extend((0..degree).map(|_| draws.below(num_nodes) as u32));
+        indptr.push(indices.len() as u32);
+    }
+    Arc::new(BatchGraph::new(indptr, indices, num_nodes).expect("a graph"))
 }
 
 /// Makes the block of the first `num_dst` rows with as few sources as possible.
@@ -153,4 +166,35 @@ pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64, wha
         let error = (actual - expected).abs();
         assert!(error <= tolerance * expected.abs().max(1.0), "{what}: {actual} instead of {expected} at {position}");
     }
+}
+
+type Grad = Autodiff<NdArray<f64>>;
+type GradientsOf = <Grad as AutodiffBackend>::Gradients;
+
+/// The gradients of all parameters, concatenated.
+pub(crate) struct ParameterGradients<'a> {
+    of: &'a GradientsOf,
+    /// Zeros for parameters that the output does not depend on.
+    pub(crate) values: Vec<f64>,
+    /// The number of these parameters.
+    pub(crate) num_missing: usize,
+}
+
+impl ModuleVisitor<Grad> for ParameterGradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Grad, D>>) {
+        let value = param.val();
+        match value.grad(self.of) {
+            Some(gradient) => self.values.extend(values(gradient)),
+            None => {
+                self.values.extend(vec![0.0; value.dims().iter().product()]);
+                self.num_missing += 1;
+            }
+        }
+    }
+}
+
+pub(crate) fn parameter_gradients<'a>(module: &impl Module<Grad>, of: &'a GradientsOf) -> ParameterGradients<'a> {
+    let mut found = ParameterGradients { of, values: Vec::new(), num_missing: 0 };
+    module.visit(&mut found);
+    found
 }

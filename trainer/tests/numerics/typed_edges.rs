@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Param;
 use burn::tensor::activation::{gelu, sigmoid, softmax};
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_gnn::nn::{
@@ -59,22 +59,6 @@ fn layer(model: &str, flags: &[(&str, u32)]) -> AnyTypedConv<Grad> {
     layer
 }
 
-/// Collects the gradients of all parameters; zeros for parameters that the output does not depend on.
-struct Gradients<'a> {
-    of: &'a <Grad as burn::tensor::backend::AutodiffBackend>::Gradients,
-    values: Vec<f64>,
-    num_zero: usize,
-}
-
-impl ModuleVisitor<Grad> for Gradients<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Grad, D>>) {
-        match param.val().grad(self.of) {
-            Some(gradient) => self.values.extend(values(gradient)),
-            None => self.num_zero += 1,
-        }
-    }
-}
-
 /// Returns the output, and the gradients of the destinations' rows, of all sources and of all parameters.
 fn all_values(
     layer: &AnyTypedConv<Grad>,
@@ -92,10 +76,9 @@ fn all_values(
     let mut all = values(output);
     all.extend(values(own.grad(&gradients).expect("rows of destinations")));
     all.extend(values(others.grad(&gradients).expect("rows of sources")));
-    let mut of_parameters = Gradients { of: &gradients, values: Vec::new(), num_zero: 0 };
-    layer.visit(&mut of_parameters);
+    let of_parameters = parameter_gradients(layer, &gradients);
     all.extend(of_parameters.values);
-    (all, of_parameters.num_zero)
+    (all, of_parameters.num_missing)
 }
 
 fn fast(layer: &AnyTypedConv<Grad>, x: Matrix, incoming: &[Incoming<Grad>]) -> Matrix {

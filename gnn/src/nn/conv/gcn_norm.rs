@@ -126,21 +126,6 @@ impl GcnNorm {
     }
 
     /// Returns the weighted sum with these weights.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use burn::tensor::{Tensor, TensorData};
-    /// use edgecut_gnn::Cpu;
-    /// use edgecut_gnn::nn::GcnNorm;
-    /// use edgecut_gnn::ops::{BatchGraph, Block, aggregate};
-    /// // Two nodes with an edge in both directions: all weights are 1 / 2.
-    /// let graph = Arc::new(BatchGraph::new(vec![0, 1, 2], vec![1, 0], 2)?);
-    /// let norm = GcnNorm::new(&graph, &[1, 1])?;
-    /// let x = Tensor::<Cpu, 2>::from_data([[2.0], [4.0]], &Default::default());
-    /// let sums = aggregate(x, &Block::new(graph, 2, 2)?, &norm.reduce()).into_data();
-    /// assert!(sums.iter::<f32>().all(|sum| (sum - 3.0).abs() < 1e-6));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn reduce(&self) -> Reduce {
         Reduce::WeightedSum(Arc::clone(&self.weights))
     }
@@ -152,15 +137,6 @@ impl GcnNorm {
 }
 
 /// An error of the degrees or the graph of a [`GcnNorm`].
-///
-/// ```
-/// use edgecut_gnn::nn::{GcnNorm, GcnNormError};
-/// use edgecut_gnn::ops::BatchGraph;
-/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
-/// let error = GcnNorm::new(&graph, &[0, 0, 7]).err();
-/// assert_eq!(error, Some(GcnNormError::NeighborsWithoutDegree { node: 0, neighbors: 2 }));
-/// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum GcnNormError {
     /// A wrong number of degrees.

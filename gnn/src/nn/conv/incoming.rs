@@ -8,22 +8,6 @@ use super::order::Order;
 use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, Reduce, aggregate, linear};
 
 /// The edges of one type into the destinations of a layer, with the rows of their sources.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use burn::{backend::NdArray, tensor::Tensor};
-/// use edgecut_gnn::nn::{EdgeData, Incoming, RgcnConvConfig, WeightInit};
-/// use edgecut_gnn::ops::{BatchGraph, Block};
-/// let device = Default::default();
-/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-/// let block = Block::new(graph, 1, 3)?;
-/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
-/// let layer = RgcnConvConfig::new(1, 8, 4).init(&mut WeightInit::new(42), &device);
-/// let own = x.clone().slice([0..1, 0..8]);
-/// let incoming = Incoming { relation: 0, x, block, edges: EdgeData::default() };
-/// assert_eq!(layer.forward(own, &[incoming]).dims(), [1, 4]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Incoming<B: Backend> {
     /// The number of the edge type.

@@ -244,7 +244,7 @@ pub struct TypedConvInput<'a, B: Backend> {
 pub struct LayerPass {
     /// Training or evaluation.
     pub mode: Mode,
-    /// Number of the layer, by which its masks differ from those of other layers.
+    /// Number of the layer, by which its masks differ from the masks of other layers.
     pub layer: u64,
     /// Number of the edge type, if there are several.
     pub edge_type: Option<u64>,

@@ -36,17 +36,6 @@ impl Order {
     /// `c * edges * in + dst * in * out` and transforming first costs `src * in * out + c * edges * out`.
     ///
     /// The choice depends on the size of the block only, so a batch has the same result on every machine.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use edgecut_gnn::nn::Order;
-    /// use edgecut_gnn::ops::{BatchGraph, Block};
-    /// let graph = BatchGraph::new(vec![0, 1, 2], vec![1, 0], 2)?;
-    /// let whole = Block::new(Arc::new(graph), 2, 2)?;
-    /// assert_eq!(Order::choose(&whole, 1000, 10), Order::TransformFirst);
-    /// assert_eq!(Order::choose(&whole, 10, 1000), Order::AggregateFirst);
-    /// # Ok::<(), edgecut_gnn::ops::BlockError>(())
-    /// ```
     pub fn choose(block: &Block, in_channels: usize, out_channels: usize) -> Self {
         let edges = EDGE_FEATURE_COST.saturating_mul(block.num_edges() as u64);
         let fan_in = in_channels as u64;

@@ -4,11 +4,6 @@ use edgecut_settings::words;
 use serde::{Deserialize, Serialize};
 
 /// The combination of the messages that a destination receives over several edge types.
-///
-/// ```
-/// use edgecut_gnn::nn::RelationAggregation;
-/// assert_eq!("mean".parse(), Ok(RelationAggregation::Mean));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RelationAggregation {

@@ -10,13 +10,6 @@ use crate::ops::{GnnBackend, matmul};
 
 /// The decomposition of the weights of edge types, which reduces the number of parameters (Schlichtkrull et al.,
 /// "Modeling relational data with graph convolutional networks", ESWC 2018, section 2.2).
-///
-/// ```
-/// use edgecut_gnn::nn::Decomposition;
-/// let basis = Decomposition::Basis { num_bases: 2 };
-/// assert_eq!(serde_json::to_string(&basis)?, r#"{"basis":{"num_bases":2}}"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decomposition {
@@ -51,16 +44,6 @@ impl Decomposition {
 }
 
 /// The weights of all edge types of a layer.
-///
-/// ```
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::{Decomposition, RgcnConvConfig, WeightInit};
-/// let basis = Decomposition::Basis { num_bases: 2 };
-/// let config = RgcnConvConfig::new(5, 4, 3).with_decomposition(basis);
-/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
-/// // Every edge type's matrix is a sum of two basis matrices.
-/// assert_eq!(layer.weights.bases.expect("basis matrices").dims(), [2, 4, 3]);
-/// ```
 #[derive(Module, Debug)]
 pub struct RelationWeights<B: Backend> {
     /// The matrix of each edge type without decomposition, `[in_channels, out_channels]`.

@@ -6,7 +6,7 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, product};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
 use crate::ops::{GnnBackend, matmul};
 
@@ -38,8 +38,6 @@ impl<B: Backend> BilinearDecoder<B> {
 }
 
 impl<B: GnnBackend> LinkDecoder<B> for BilinearDecoder<B> {
-    const IS_PRODUCT: bool = true;
-
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
         // The edges of each type are multiplied with its matrix together.
         let [edges, channels] = given.dims();
@@ -64,10 +62,6 @@ impl<B: GnnBackend> LinkDecoder<B> for BilinearDecoder<B> {
             1 => queries.remove(0),
             _ => Tensor::cat(queries, 0).select(0, Tensor::from_data(&position[..], &device)),
         }
-    }
-
-    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, _: EdgeEnd) -> Tensor<B, 2> {
-        product(queries, rows)
     }
 
     fn relations(&self) -> Option<Tensor<B, 2>> {

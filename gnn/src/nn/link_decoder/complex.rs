@@ -7,8 +7,7 @@ use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves, product,
-    rows_of_types,
+    DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, check_even, complex_product, halves, rows_of_types,
 };
 use crate::nn::WeightInit;
 use crate::ops::GnnBackend;
@@ -56,17 +55,11 @@ impl<B: Backend> ComplExDecoder<B> {
 }
 
 impl<B: GnnBackend> LinkDecoder<B> for ComplExDecoder<B> {
-    const IS_PRODUCT: bool = true;
-
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], compared: EdgeEnd) -> Tensor<B, 2> {
         // The score is the real product of `source · relation` and the destination, and of `destination ·
         // conj(relation)` and the source.
         let relations = rows_of_types(self.relations.val(), edge_types);
         complex_product(given, relations, compared == EdgeEnd::Source)
-    }
-
-    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, _: EdgeEnd) -> Tensor<B, 2> {
-        product(queries, rows)
     }
 
     fn relations(&self) -> Option<Tensor<B, 2>> {

@@ -6,7 +6,7 @@ use burn::tensor::backend::Backend;
 use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, product, rows_of_types};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, rows_of_types};
 use crate::nn::WeightInit;
 use crate::ops::GnnBackend;
 
@@ -39,14 +39,8 @@ impl<B: Backend> DistMultDecoder<B> {
 }
 
 impl<B: GnnBackend> LinkDecoder<B> for DistMultDecoder<B> {
-    const IS_PRODUCT: bool = true;
-
     fn query(&self, given: Tensor<B, 2>, edge_types: &[u16], _: EdgeEnd) -> Tensor<B, 2> {
         given * rows_of_types(self.relations.val(), edge_types)
-    }
-
-    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, _: EdgeEnd) -> Tensor<B, 2> {
-        product(queries, rows)
     }
 
     fn relations(&self) -> Option<Tensor<B, 2>> {

@@ -7,7 +7,7 @@ use edgecut_settings::Named;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 
-use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape, product};
+use super::{DecoderSettings, EdgeEnd, LinkDecoder, LinkDecoderShape};
 use crate::nn::WeightInit;
 use crate::ops::GnnBackend;
 
@@ -38,17 +38,7 @@ impl<B: Backend> DotDecoder<B> {
 }
 
 impl<B: GnnBackend> LinkDecoder<B> for DotDecoder<B> {
-    const IS_PRODUCT: bool = true;
-
     fn query(&self, given: Tensor<B, 2>, _: &[u16], _: EdgeEnd) -> Tensor<B, 2> {
         given
-    }
-
-    fn compare(&self, queries: Tensor<B, 3>, rows: Tensor<B, 3>, _: EdgeEnd) -> Tensor<B, 2> {
-        product(queries, rows)
-    }
-
-    fn relations(&self) -> Option<Tensor<B, 2>> {
-        None
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn model_of<T: TaskProgram, B: TrainingBackend>(model: Box<dyn OpenMo
     model.downcast().ok().map(|model| *model)
 }
 
-/// Reads the model of `--load-model` on rank 0, and opens it on all ranks. A graph must be like that of the training. Every
+/// Reads the model of `--load-model` on rank 0, and opens it on all ranks. A graph must be like the training's. Every
 /// rank must call this.
 pub(super) fn open<'a, B: TrainingBackend>(
     args: &'a PredictArgs,

@@ -160,7 +160,7 @@ impl TopKFile {
         })
     }
 
-    /// Appends the destinations of the sources at some positions, which have `ids`. `names` has those of all nodes.
+    /// Appends the destinations of the sources at some positions, which have `ids`. `names` has the names of all nodes.
     fn push(
         &mut self,
         positions: Range<usize>,

@@ -167,7 +167,7 @@ impl Run {
         points
     }
 
-    /// Returns the name of a class: that of the tables, or its number.
+    /// Returns the name of a class in the tables, or its number.
     pub(super) fn class_name(&self, class: usize) -> String {
         self.classes.get(class).cloned().unwrap_or_else(|| class.to_string())
     }
@@ -192,7 +192,7 @@ fn attempt_of(fields: &Map<String, Value>) -> u64 {
     fields.get("attempt").and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Replaces the objects in an object by their fields, whose names begin with that of the object.
+/// Replaces the objects in an object by their fields, whose names begin with the name of the object.
 fn flat(fields: Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, value) in fields {

@@ -132,14 +132,11 @@ fn loader(
         ..NodeFields::default()
     };
     let config = LoaderConfig {
-        batch_size: args.batch_size as usize,
-        even_batches: false,
         shuffle,
         seed: args.seed,
         concurrency: args.concurrency as usize,
         prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
-        wanted,
-        cache: None,
+        ..LoaderConfig::new(args.batch_size as usize, wanted)
     };
     Ok(DistNeighborLoader::new(sampler, seed_type, seeds, config, job.world)?)
 }

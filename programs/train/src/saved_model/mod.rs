@@ -131,7 +131,7 @@ impl<'a> SavedModel<'a> {
     /// `sampler`, all neighbors are read. Every rank calls this.
     ///
     /// # Errors
-    /// Other transforms of features, or other classes, than those of the training.
+    /// Other transforms of features, or other classes, than in the training.
     pub(crate) fn check_graph(
         &self,
         meta: &Meta,

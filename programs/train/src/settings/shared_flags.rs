@@ -140,7 +140,7 @@ mod tests {
     fn every_flag_is_compared_unless_it_is_local_to_a_rank() {
         let job = ids(&JobArgs::augment_args(clap::Command::new("")));
         let device = ids(&DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(clap::Command::new(""))));
-        // The lists of servers are part of the fingerprint, and the name is compared with that of the parts.
+        // The lists of servers are part of the fingerprint, and the name is compared with the name of the parts.
         let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];
         let of_output = ["metrics", "metrics_port", "report", "json", "tensorboard"];

@@ -18,7 +18,7 @@ struct TaskLine {
 /// The flags that give a run files of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunOutputs {
-    /// The flags, to be added to those of the run.
+    /// The flags, to be added to the flags of the run.
     pub(super) flags: Vec<OsString>,
     /// The file of the saved model.
     pub(super) model: Option<PathBuf>,

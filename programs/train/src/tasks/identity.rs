@@ -43,7 +43,7 @@ fn may_change<F: TaskFlags>(id: &str) -> bool {
     if MAY_NOT_CHANGE.contains(&id) {
         return false;
     }
-    // The number of layers is that of the fan-outs, which may not change.
+    // There are as many layers as fan-outs, which may not change.
     let is_derived = id == "num_layers" && F::READS_PARTS;
     let mut fit = FitConfig::default();
     is_derived

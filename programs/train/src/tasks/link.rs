@@ -263,7 +263,7 @@ fn check_without_evaluation(
     Ok(())
 }
 
-/// Gives an evaluation the edge types that a saved model predicts, and compares the held-out edges with those of the training.
+/// Gives an evaluation the edge types that a saved model predicts, and compares the held-out edges with the training's.
 /// Files of earlier versions do not tell them.
 ///
 /// # Errors

@@ -4,7 +4,10 @@
 mod resized;
 mod training;
 
-use crate::programs::{TRAIN, end, error_of, fake_parts, parts, run, stderr, typed_parts, unplace, written_by};
+use crate::programs::{
+    TRAIN, assert_error, assert_refused, end, error_of, fake_parts, parts, run, send, stderr, typed_parts, unplace,
+    written_by,
+};
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Dataset, Features};
 use edgecut_output::testing::ForeignEntries;
@@ -12,13 +15,13 @@ use edgecut_testing::free_port;
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use training::{ENDLESS, Training, edges, graphs, kill_all, links, tensors, terminate, typed_nodes, wait_until};
+use training::{ENDLESS, Training, edges, graphs, kill_all, links, tensors, typed_nodes, wait_until};
 
 /// The exit status of a run that SIGTERM has ended, as `train --help` documents it.
 const STOPPED: i32 = 75;
 
 /// Kills a training while it writes checkpoints and after it has written some, resumes it each time, and compares the
-/// outcome with that of a training without interruptions and without checkpoints.
+/// outcome with a training without interruptions and without checkpoints.
 fn check_killed(training: &Training) {
     const FLAGS: [&str; 3] = ["--checkpoint-every", "7steps", "--resume"];
     let again = training.again();
@@ -73,7 +76,7 @@ fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
             // The first checkpoint of an epoch shows that the training runs.
             assert!(wait_until(&mut child, || again.newest() > before), "it was to be ended");
             let steps = again.newest();
-            terminate(&child);
+            send(Signal::TERM, child.id());
             let output = end(child);
             assert_eq!(output.status.code(), Some(STOPPED), "{}", stderr(&output));
             assert!(stderr(&output).contains("continue from ") && stderr(&output).contains("--resume"));
@@ -81,7 +84,7 @@ fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
             assert!(again.newest() >= steps);
         }
         again.completes_like(&training, &["--resume"]);
-        // The bytes of a model without embeddings are those of a run without interruptions.
+        // A model without embeddings has the same bytes as in a run without interruptions.
         if !training.path("model.embeddings").exists() {
             let bytes = |training: &Training| std::fs::read(training.path("model")).expect("a model");
             assert!(bytes(&again) == bytes(&training), "the files differ in their metadata");
@@ -96,7 +99,7 @@ fn without_checkpoints_sigterm_ends_a_run_as_always() {
     let mut child = training.command(&ENDLESS).spawn().expect("start train");
     let metrics = training.path("metrics");
     assert!(wait_until(&mut child, || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0)));
-    terminate(&child);
+    send(Signal::TERM, child.id());
     assert_eq!(end(child).status.signal(), Some(Signal::TERM.as_raw()));
 }
 
@@ -151,8 +154,7 @@ fn another_run_and_damaged_files_are_refused() {
     let other = parts(1, 3);
     let error = refused(&["--dataset-root-dir", other.path.to_str().expect("UTF-8")]);
     assert!(error.contains("the data of this run is not that of the checkpoint"), "{error}");
-    let error = error_of(&run(&mut training.stored(&["--num-epochs", "3"])));
-    assert!(error.contains("add --resume to continue it"), "{error}");
+    assert_error(&run(&mut training.stored(&["--num-epochs", "3"])), &["add --resume to continue it"]);
 
     let state = training.folder(third).join("rank-00000.state");
     let bytes = std::fs::read(&state).expect("a state");
@@ -188,8 +190,7 @@ fn another_run_and_damaged_files_are_refused() {
     }
     assert_eq!(training.complete(), [first, second, third]);
     std::fs::write(training.folder(third).join("node-00000.json"), "{").expect("a damaged manifest");
-    let error = error_of(&run(&mut training.stored(&epochs("3"))));
-    assert!(error.contains("node-00000.json is damaged"), "{error}");
+    assert_error(&run(&mut training.stored(&epochs("3"))), &["node-00000.json is damaged"]);
 }
 
 /// The numbers of nodes and edges, the labels and the in-degrees are the same.
@@ -286,8 +287,7 @@ fn nodes_without_a_shared_file_system_agree_on_a_checkpoint() {
     }
     // One process can only continue with the files of both.
     let output = run(&mut nodes[0].stored(&["--num-nodes", "1", "--num-epochs", "4", "--resume"]));
-    let error = error_of(&output);
-    assert!(error.contains("rank 0 cannot read the file of rank 1: to continue with 1 processes"), "{error}");
+    assert_error(&output, &["rank 0 cannot read the file of rank 1: to continue with 1 processes"]);
     assert!(!nodes[0].complete().is_empty(), "nothing is removed");
 }
 
@@ -306,7 +306,6 @@ fn flags_that_contradict_checkpoints_are_refused() {
         let mut command = Command::new(TRAIN);
         unplace(&mut command);
         let output = run(command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()));
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(reason), "{words:?}: {}", stderr(&output));
+        assert_refused(&output, 2, &[reason]);
     }
 }

@@ -1,8 +1,7 @@
 //! Runs that continue with another number of processes, or with other parts.
 
 use super::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
-use crate::programs::{run, stderr, typed_parts};
-use serde_json::Value;
+use crate::programs::{metrics_lines, run, stderr, typed_parts};
 use std::path::Path;
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -36,8 +35,7 @@ impl Training {
 
     /// The number of seeds, or of graphs, of each epoch.
     fn seeds(&self) -> Vec<u64> {
-        let text = std::fs::read_to_string(self.path("metrics")).expect("metrics");
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines = metrics_lines(&self.path("metrics")).into_iter();
         let epochs = lines.filter(|line| line["event"] == "epoch");
         epochs.map(|line| line["seeds"].as_u64().or(line["graphs"].as_u64()).expect("a number of seeds")).collect()
     }

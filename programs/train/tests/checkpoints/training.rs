@@ -1,7 +1,7 @@
 //! Trainings whose files are in folders of their own.
 
 use crate::programs::{
-    self, ENDS_WITHIN, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts, unplace,
+    self, ENDS_WITHIN, Folder, TRAIN, children_of, edge_parts, end, link_parts, run, stderr, typed_parts, unplace,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
@@ -16,7 +16,7 @@ pub(crate) const ENDLESS: [&str; 2] = ["--num-epochs", "1000000"];
 
 /// A training whose files are in a folder of its own.
 pub(crate) struct Training {
-    dir: tempfile::TempDir,
+    dir: Folder,
     words: Vec<String>,
 }
 
@@ -37,16 +37,16 @@ impl Training {
             words.extend(["--dataset-root-dir".to_owned(), parts.to_str().expect("UTF-8").to_owned()]);
         }
         words.extend(flags.iter().map(|word| (*word).to_owned()));
-        Self { dir: tempfile::tempdir().expect("a folder"), words }
+        Self { dir: Folder::new(), words }
     }
 
     /// The same training, with files of its own.
     pub(crate) fn again(&self) -> Self {
-        Self { dir: tempfile::tempdir().expect("a folder"), words: self.words.clone() }
+        Self { dir: Folder::new(), words: self.words.clone() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
@@ -215,9 +215,4 @@ pub(crate) fn kill_all(child: Child) -> bool {
         let _ = kill_process(pid, Signal::KILL);
     }
     !end(child).status.success()
-}
-
-pub(crate) fn terminate(child: &Child) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id")).expect("not 0");
-    kill_process(pid, Signal::TERM).expect("a running process");
 }

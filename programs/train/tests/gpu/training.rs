@@ -9,7 +9,8 @@ use edgecut_graph::readers::FakeOptions;
 use serde_json::Value;
 
 use crate::programs::{
-    Parts, end_within, error_of, fake_parts_of, link_parts, program, stderr, succeeded, typed_parts,
+    Folder, Parts, end_within, error_of, fake_parts_of, link_parts, metrics_lines, program, stderr, succeeded,
+    typed_parts,
 };
 
 /// The maximum duration of a run. It is long because a GPU that is emulated on the CPU is slow.
@@ -39,8 +40,8 @@ fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
 
 /// Trains and returns the losses of the epochs and the final result, both from the metrics file.
 fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -> (Vec<f64>, Value) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let metrics = folder.path().join("metrics.jsonl");
+    let folder = Folder::new();
+    let metrics = folder.join("metrics.jsonl");
     let mut all = vec!["--metrics", metrics.to_str().expect("a UTF-8 path")];
     if let Some(parts) = parts {
         all.extend(["--dataset-root-dir", parts.path.to_str().expect("a UTF-8 path")]);
@@ -51,8 +52,7 @@ fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -
     if device == "cuda" {
         assert!(stderr(&output).contains("computes on cuda:"), "{}", stderr(&output));
     }
-    let text = std::fs::read_to_string(&metrics).expect("the metrics");
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    let mut lines = metrics_lines(&metrics);
     let result = lines.pop().expect("a result");
     // Other events, such as the confusion matrix, have no loss.
     lines.retain(|line| line["event"] == "epoch");
@@ -182,8 +182,8 @@ fn late_copies_and_kernels_change_nothing() {
     let parts = parts(1);
     let path = parts.path.to_str().expect("a UTF-8 path");
     let epochs = |delay: &str| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let metrics = folder.path().join("metrics.jsonl");
+        let folder = Folder::new();
+        let metrics = folder.join("metrics.jsonl");
         let mut command = program();
         command.env("CUDA_ON_CPU_DELAY", delay);
         // Small batches, so that a batch is copied while kernels still read another one.
@@ -191,8 +191,7 @@ fn late_copies_and_kernels_change_nothing() {
         command.args(["--hidden-channels", "16", "--num-epochs", "3", "--gpu-cache-bytes", "20KB"]);
         command.args(["--dataset-root-dir", path]).arg("--metrics").arg(&metrics);
         succeeded(end_within(ENDS_WITHIN, command.spawn().expect("start train")));
-        let text = std::fs::read_to_string(&metrics).expect("the metrics");
-        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a JSON line"));
+        let lines = metrics_lines(&metrics).into_iter();
         let numbers = |line: Value| Some((line["loss"].as_f64()?, line["valid_acc"].as_f64()?));
         lines.filter_map(numbers).collect::<Vec<_>>()
     };

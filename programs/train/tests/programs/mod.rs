@@ -7,6 +7,7 @@ mod support;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeLabelValues, EdgeLabels, EdgeTypeId, Features, HoldOut, NO_SPLIT};
 use edgecut_partition::Method;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::borrow::Borrow;
 use std::io::Read;
@@ -15,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use support::write_parts;
+use tempfile::TempDir;
 
 pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
 
@@ -112,6 +114,41 @@ pub fn edge_parts(num_parts: u32, has_embeddings: bool) -> Parts {
     written(&dataset, num_parts, Method::Random)
 }
 
+/// A temporary folder.
+pub struct Folder(TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Returns the path of a file as text.
+    pub fn text(&self, name: &str) -> String {
+        self.join(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+/// A temporary folder, and the paths of a model and of its predictions in it.
+pub struct Scratch {
+    pub folder: Folder,
+    pub model: PathBuf,
+    pub out: PathBuf,
+}
+
+pub fn scratch() -> Scratch {
+    let folder = Folder::new();
+    let [model, out] = ["model.safetensors", "out"].map(|name| folder.path().join(name));
+    Scratch { folder, model, out }
+}
+
 /// Returns the command `train` with the flags that all tests use, and without the variables of launchers.
 pub fn train(subcommand: &str, parts: &Path) -> Command {
     let mut command = Command::new(TRAIN);
@@ -123,18 +160,7 @@ pub fn train(subcommand: &str, parts: &Path) -> Command {
 
 pub fn node(parts: &Path) -> Command {
     let mut command = train("node", parts);
-    command.args([
-        "--hidden-channels",
-        "16",
-        "--batch-size",
-        "32",
-        "--lr",
-        "0.01",
-        "--dropout",
-        "0",
-        "--num-epochs",
-        "10",
-    ]);
+    command.args("--hidden-channels 16 --batch-size 32 --lr 0.01 --dropout 0 --num-epochs 10".split(' '));
     command
 }
 
@@ -144,6 +170,31 @@ pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command 
     command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
     command.args(["--master-port", &port.to_string()]);
     command
+}
+
+/// Starts a training of many epochs, and waits until it has written to the file `metrics`.
+pub fn start_training(command: &mut Command, metrics: &Path) -> Child {
+    let mut job = command.args(["--num-epochs", "1000000", "--metrics"]).arg(metrics).spawn().expect("start train");
+    let has_started = || {
+        assert!(job.try_wait().expect("wait for train").is_none(), "training ended");
+        std::fs::read_to_string(metrics).is_ok_and(|text| text.contains("\"event\":\"epoch\""))
+    };
+    wait_until(has_started, || "training did not start".into());
+    job
+}
+
+/// Waits until `happens`, which must be within [`ENDS_WITHIN`].
+pub fn wait_until(mut happens: impl FnMut() -> bool, why: impl Fn() -> String) {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while !happens() {
+        assert!(Instant::now() < deadline, "{}", why());
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+pub fn send(signal: Signal, process: u32) {
+    let pid = Pid::from_raw(i32::try_from(process).expect("a process id")).expect("not 0");
+    kill_process(pid, signal).expect("a running process");
 }
 
 /// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
@@ -212,6 +263,13 @@ pub fn json_of(output: impl Borrow<Output>) -> Value {
     serde_json::from_slice(&output.stdout).expect("a result as JSON")
 }
 
+/// Reads the lines of a metrics file, without the line that describes the run.
+pub fn metrics_lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("the metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a JSON line"));
+    lines.filter(|line| line["event"] != "run").collect()
+}
+
 /// Returns an entry of a result, such as `test_acc` or `test.mrr`. It must exist, so that two results cannot be equal because
 /// both lack it.
 #[track_caller]
@@ -261,6 +319,10 @@ pub fn train_or_evaluate(command: &Command) -> Output {
     run(started.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -273,6 +335,19 @@ pub fn error_of(output: &Output) -> String {
     assert_eq!(lines.len(), 1, "one error: {text}");
     assert!(!text.contains("panicked"), "{text}");
     lines[0].to_owned()
+}
+
+/// Checks that a process has failed with exactly one error, which has these words.
+pub fn assert_error(output: &Output, words: &[&str]) {
+    let error = error_of(output);
+    assert!(words.iter().all(|word| error.contains(word)), "{error}, expected {words:?}");
+}
+
+/// Checks that a process has ended with this status, and that its standard error has these words.
+pub fn assert_refused(output: &Output, status: i32, words: &[&str]) {
+    let text = stderr(output);
+    let is_expected = output.status.code() == Some(status) && words.iter().all(|word| text.contains(word));
+    assert!(is_expected, "{text}, expected the status {status} and {words:?}");
 }
 
 /// Returns the direct children of a process.

@@ -1,6 +1,6 @@
 //! A Slurm cluster with two nodes on this machine, with its own files and ports. Dropping the value stops it.
 
-use crate::programs::{ENDS_WITHIN, end, stderr, unplace};
+use crate::programs::{ENDS_WITHIN, Folder, end, stderr, unplace};
 use edgecut_testing::free_port;
 use std::fmt::Write;
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ const SYSTEM_BIN: &str = "/usr/sbin";
 const JOBS: u16 = 8;
 
 pub(crate) struct SlurmCluster {
-    dir: tempfile::TempDir,
+    dir: Folder,
     daemons: Vec<Child>,
 }
 
@@ -35,7 +35,7 @@ impl SlurmCluster {
                 return Err(format!("no {program}: apt-get install slurm-wlm munge"));
             }
         }
-        let dir = tempfile::tempdir().expect("a temporary folder");
+        let dir = Folder::new();
         let mut slurm = Self { dir, daemons: Vec::new() };
         slurm.write_key();
         std::fs::create_dir(slurm.path("state")).expect("create a folder");
@@ -66,7 +66,7 @@ impl SlurmCluster {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     fn write_key(&self) {

@@ -13,26 +13,27 @@ mod neighborhood;
 mod nodes;
 mod ranked;
 
-pub(crate) use integrated_gradients::{Inputs, integrated_gradients};
+pub(crate) use integrated_gradients::Inputs;
 pub(crate) use neighborhood::Neighborhood;
 pub use nodes::explain_nodes;
-pub(crate) use nodes::{check_output, loader_config, options};
+pub(crate) use nodes::options;
 
+use crate::batch_input::BatchOptions;
+use crate::embeddings::Embeddings;
 use crate::error::TrainError;
+use crate::inference::{InferenceStep, PredictionJob};
 use crate::metrics::Decision;
+use crate::models::Mode;
+use burn::tensor::Tensor;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::SamplerConfig;
+use edgecut_dist_loader::{BatchIter, LoaderConfig};
+use edgecut_dist_sampler::{NodeFields, SamplerConfig};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use integrated_gradients::integrated_gradients;
 use serde::{Deserialize, Serialize};
 
 /// A request for explanations.
-///
-/// ```
-/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
-/// use edgecut_trainer::inference::ExplanationConfig;
-/// let config = ExplanationConfig::new(SamplerConfig::new(vec![Fanout::All; 2]));
-/// assert_eq!((config.steps, config.top), (50, 10));
-/// ```
 #[derive(Clone, Debug)]
 pub struct ExplanationConfig {
     /// The fan-outs, the hop at the targets first, and the rules of the draws. Neighborhoods are always disjoint.
@@ -69,6 +70,33 @@ impl ExplanationConfig {
             batch_size: 64,
             seed: 0,
             prefetch_bytes: 512 << 20,
+        }
+    }
+}
+
+impl ExplanationConfig {
+    /// Checks that a model has the output to explain.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if it does not.
+    pub(crate) fn check_output(&self, num_outputs: usize) -> Result<(), TrainError> {
+        match self.output {
+            Some(output) if output >= num_outputs => {
+                let what =
+                    format!("there is no output {output}: the model has {num_outputs}, counted from 0 (`output`)");
+                Err(TrainError::Config { what })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the configuration of the loader of targets.
+    pub(crate) fn loader(&self, options: BatchOptions) -> LoaderConfig {
+        let wanted = NodeFields { original_ids: true, ..options.wanted() };
+        LoaderConfig {
+            seed: self.seed,
+            prefetch_bytes: self.prefetch_bytes,
+            ..LoaderConfig::new(self.batch_size, wanted)
         }
     }
 }
@@ -118,8 +146,50 @@ pub enum ExplainedInput {
 /// The receiver of explanations. Every rank calls it with the explanations of all ranks, so it may use collectives.
 pub type ExplanationVisitor<'a> = dyn FnMut(Vec<Explanation>, &mut ProcessGroup) -> Result<(), TrainError> + 'a;
 
+/// A batch of targets, whose outputs models of type `M` compute.
+pub(crate) trait ExplainedBatch<B: Backend, M>: Sized {
+    /// Fills in the embeddings of nodes without features.
+    fn filled(self, embeddings: &Embeddings, device: &B::Device) -> Result<Self, TrainError>;
+
+    /// Takes the inputs of the model; `None` for a batch without targets.
+    fn take_inputs(&mut self) -> Option<Inputs<B>>;
+
+    /// Computes the outputs of the targets from the inputs.
+    fn outputs(&self, inputs: Inputs<B>, model: &M, mode: Mode) -> Result<Tensor<B, 2>, TrainError>;
+}
+
+/// Explains the outputs for batches of targets, and passes them to `visit` batch by batch. Every rank must call this.
+pub(crate) fn explain_batches<B, M, T>(
+    batches: BatchIter<Result<(Neighborhood, T), TrainError>>,
+    model: &M,
+    embeddings: &Embeddings,
+    config: &ExplanationConfig,
+    job: PredictionJob<'_, '_, B::InnerBackend>,
+    visit: &mut ExplanationVisitor<'_>,
+) -> Result<(), TrainError>
+where
+    B: AutodiffBackend,
+    B::InnerBackend: Backend<Device = B::Device>,
+    T: ExplainedBatch<B, M>,
+{
+    let PredictionJob { world, device, progress, .. } = job;
+    let num_steps = batches.size_hint().1.unwrap_or(0);
+    for (step, prepared) in (1..).zip(batches) {
+        let (neighborhood, batch) = prepared??;
+        let mut batch = batch.filled(embeddings, device)?;
+        let mut own = Vec::new();
+        if let Some(inputs) = batch.take_inputs() {
+            let found = integrated_gradients(&inputs, config, &|inputs| batch.outputs(inputs, model, Mode::Eval))?;
+            own = neighborhood.explain(&found, config.top);
+        }
+        visit_all(&own, visit, world)?;
+        progress.step(InferenceStep { pass: 1, num_passes: 1, step, num_steps });
+    }
+    Ok(())
+}
+
 /// Passes the explanations of all ranks to `visit`, in the order of the ranks. Every rank must call this.
-pub(crate) fn visit_all(
+fn visit_all(
     own: &[Explanation],
     visit: &mut ExplanationVisitor<'_>,
     world: &mut ProcessGroup,

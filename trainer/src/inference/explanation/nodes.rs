@@ -1,18 +1,16 @@
 //! Explanations of predictions of nodes.
 
-use super::{ExplanationConfig, ExplanationVisitor, Inputs, Neighborhood, integrated_gradients, visit_all};
+use super::{ExplainedBatch, ExplanationConfig, ExplanationVisitor, Inputs, Neighborhood, explain_batches};
 use crate::batch_input::{BatchOptions, TensorBatch};
-use crate::embeddings::EmbeddingSource;
+use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::error::TrainError;
 use crate::gradients::{flatten_parameters, load_parameters};
-use crate::inference::InferenceStep;
 use crate::inference::predict::{PredictionJob, Trained, WantedRows};
 use crate::models::{GraphSchema, Mode, Network, NetworkConfig, NodeClassifier};
 use burn::module::Module;
-use burn::tensor::backend::{AutodiffBackend, Backend};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::NodeFields;
-use edgecut_gnn::ops::GnnBackend;
+use burn::tensor::Tensor;
+use edgecut_dist_loader::{DistNeighborLoader, MiniBatch, Seeds};
+use edgecut_gnn::ops::{AutodiffGnnBackend, GnnBackend};
 use std::sync::Arc;
 
 /// Explains the predictions of a node classifier for `nodes`, which are global ids in an order that does not depend on the
@@ -20,27 +18,23 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// A model that does not match the graph or the settings, an error of `visit`, or a failure of the job.
-pub fn explain_nodes<'s, B>(
+pub fn explain_nodes<'s, B: AutodiffGnnBackend>(
     job: PredictionJob<'_, '_, B::InnerBackend>,
     model: (&Network<B::InnerBackend>, &NetworkConfig),
     saved: impl Into<EmbeddingSource<'s>>,
     nodes: Vec<u32>,
     config: &ExplanationConfig,
     visit: &mut ExplanationVisitor<'_>,
-) -> Result<(), TrainError>
-where
-    B: AutodiffBackend + GnnBackend,
-    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
-{
-    let PredictionJob { graph, world, device, progress } = job;
+) -> Result<(), TrainError> {
+    let graph = job.graph;
     let (model, model_config) = model;
-    let model = load_parameters(model_config.init::<B>(0, device)?, &flatten_parameters(model))?.no_grad();
+    let model = load_parameters(model_config.init::<B>(0, job.device)?, &flatten_parameters(model))?.no_grad();
     let trained = Trained::new(&model, model_config);
-    let embeddings = trained.embeddings(graph, saved, world)?;
+    let embeddings = trained.embeddings(graph, saved, job.world)?;
     let node_type = trained.node_type(graph, None)?;
     trained.check_classified(graph, node_type, &WantedRows::Logits)?;
     trained.check_hops(config.sampler.num_neighbors.num_hops())?;
-    check_output(config.output, model_config.num_outputs())?;
+    config.check_output(model_config.num_outputs())?;
     let schema = Arc::new(GraphSchema::read_by(&model_config.graph, graph.part().meta())?);
     let sampler = schema.sampler(graph, config.sampler.clone().with_disjoint(true))?;
     let options = options(BatchOptions::of_model(model_config, false));
@@ -48,59 +42,31 @@ where
         None => Seeds::Listed(nodes),
         Some(time) => Seeds::Timed(nodes.into_iter().map(|node| (node, time)).collect()),
     };
-    let loader = DistNeighborLoader::new(sampler, node_type, seeds, loader_config(config, options), world)?;
-    let of_device = device.clone();
-    let num_steps = loader.num_steps();
+    let loader = DistNeighborLoader::new(sampler, node_type, seeds, config.loader(options), job.world)?;
+    let of_device = job.device.clone();
     let batches = loader.epoch_map(0, move |batch: MiniBatch| {
         let num_seeds = batch.num_seeds;
         let neighborhood = Neighborhood::of(&batch, &schema).with_target_nodes(node_type, num_seeds);
-        Ok::<_, TrainError>((neighborhood, TensorBatch::<B>::new(batch, &schema, options, &of_device)?))
+        Ok((neighborhood, TensorBatch::<B>::new(batch, &schema, options, &of_device)?))
     });
-    for (step, prepared) in (1..).zip(batches) {
-        let (neighborhood, batch) = prepared??;
-        let mut own = Vec::new();
-        if let Some(graph) = embeddings.fill(batch, device)?.take_input() {
-            let inputs = Inputs { graph, of_targets: None };
-            let found = integrated_gradients(&inputs, config, &|inputs: Inputs<B>| {
-                NodeClassifier::forward(&model, inputs.graph, Mode::Eval).map_err(TrainError::batch)
-            })?;
-            own = neighborhood.explain(&found, config.top);
-        }
-        visit_all(&own, visit, world)?;
-        progress.step(InferenceStep { pass: 1, num_passes: 1, step, num_steps });
-    }
-    Ok(())
+    explain_batches(batches, &model, &embeddings, config, job, visit)
 }
 
-/// Checks that a model has the output to explain.
-///
-/// # Errors
-/// [`TrainError::Config`] if it does not.
-pub(crate) fn check_output(output: Option<usize>, num_outputs: usize) -> Result<(), TrainError> {
-    match output {
-        Some(output) if output >= num_outputs => {
-            let what = format!("there is no output {output}: the model has {num_outputs}, counted from 0 (`output`)");
-            Err(TrainError::Config { what })
-        }
-        _ => Ok(()),
+impl<B: GnnBackend, M: NodeClassifier<B>> ExplainedBatch<B, M> for TensorBatch<B> {
+    fn filled(self, embeddings: &Embeddings, device: &B::Device) -> Result<Self, TrainError> {
+        embeddings.fill(self, device)
+    }
+
+    fn take_inputs(&mut self) -> Option<Inputs<B>> {
+        Some(Inputs { graph: self.take_input()?, of_targets: None })
+    }
+
+    fn outputs(&self, inputs: Inputs<B>, model: &M, mode: Mode) -> Result<Tensor<B, 2>, TrainError> {
+        model.forward(inputs.graph, mode).map_err(TrainError::batch)
     }
 }
 
 /// Returns the options of batches whose features have gradients.
 pub(crate) fn options(of_model: BatchOptions) -> BatchOptions {
     BatchOptions { labels: false, for_training: true, maps_features: true, ..of_model }
-}
-
-/// Returns the configuration of the loader of targets.
-pub(crate) fn loader_config(config: &ExplanationConfig, options: BatchOptions) -> LoaderConfig {
-    LoaderConfig {
-        batch_size: config.batch_size,
-        even_batches: false,
-        shuffle: false,
-        seed: config.seed,
-        concurrency: 2,
-        prefetch_bytes: config.prefetch_bytes,
-        wanted: NodeFields { original_ids: true, ..options.wanted() },
-        cache: None,
-    }
 }

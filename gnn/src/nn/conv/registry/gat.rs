@@ -53,20 +53,7 @@ impl ConvSettings for GatSettings {
             preset: &[("version", "v2")],
         },
     ];
-    const FLAGS: &'static [ConvFlag] = &[
-        ConvFlag {
-            name: "heads",
-            help: "Attention heads of gat, gatv2, hgt and transformer; must divide --hidden-channels",
-            kind: FlagKind::Count,
-            default: Some("4"),
-        },
-        ConvFlag {
-            name: "attention_dropout",
-            help: "Dropout probability of the attention weights of gat, gatv2, hgt and transformer",
-            kind: FlagKind::Probability,
-            default: Some("0"),
-        },
-    ];
+    const FLAGS: &'static [ConvFlag] = ATTENTION_FLAGS;
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
     const HIDDEN_ACTIVATION: HiddenActivation = HiddenActivation::Elu;
 
@@ -79,6 +66,22 @@ impl ConvSettings for GatSettings {
         settings_of(values)
     }
 }
+
+/// The flags of layers with attention heads.
+pub(super) const ATTENTION_FLAGS: &[ConvFlag] = &[
+    ConvFlag {
+        name: "heads",
+        help: "Attention heads of gat, gatv2, hgt and transformer; must divide --hidden-channels",
+        kind: FlagKind::Count,
+        default: Some("4"),
+    },
+    ConvFlag {
+        name: "attention_dropout",
+        help: "Dropout probability of the attention weights of gat, gatv2, hgt and transformer",
+        kind: FlagKind::Probability,
+        default: Some("0"),
+    },
+];
 
 /// Checks the heads and the dropout of an attention layer.
 pub(super) fn check_heads(heads: usize, attention_dropout: f64, channels: usize) -> Result<(), String> {
@@ -119,15 +122,6 @@ impl GatSettings {
 }
 
 /// The settings of a [`GatConv`] as a layer of its own.
-///
-/// ```
-/// use burn::backend::NdArray;
-/// use edgecut_gnn::nn::{GatConv, GatConvConfig, WeightInit};
-/// use edgecut_gnn::ops::AttentionVersion;
-/// let config = GatConvConfig::new(8, 4, 2).with_version(AttentionVersion::V1).with_concat(false);
-/// let layer: GatConv<NdArray> = config.init(&mut WeightInit::new(42), &Default::default());
-/// assert_eq!(layer.weight_src.dims(), [8, 8]);
-/// ```
 #[derive(Config, Debug)]
 pub struct GatConvConfig {
     /// Features of each source.

@@ -53,14 +53,6 @@ impl GcnSettings {
 }
 
 /// The settings of a [`GcnConv`] as a layer of its own.
-///
-/// ```
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::{GcnConvConfig, WeightInit};
-/// let layer = GcnConvConfig::new(16, 8).init::<Cpu>(&mut WeightInit::new(0), &Default::default());
-/// assert_eq!(layer.weight.dims(), [16, 8]);
-/// assert!(layer.bias.is_some());
-/// ```
 #[derive(Config, Debug)]
 pub struct GcnConvConfig {
     /// Features of each source.

@@ -64,15 +64,6 @@ impl GinSettings {
 }
 
 /// The settings of a [`GinConv`] as a layer of its own.
-///
-/// ```
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::{GinConvConfig, WeightInit};
-/// let config = GinConvConfig::new(16, 8).with_mlp_layers(3).with_learn_epsilon(true);
-/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
-/// assert_eq!((layer.mlp.layers.len(), layer.mlp.norms.len()), (3, 2));
-/// assert!(layer.epsilon.is_some());
-/// ```
 #[derive(Config, Debug)]
 pub struct GinConvConfig {
     /// Features of each source.

@@ -6,11 +6,11 @@ use burn::tensor::activation::{gelu, sigmoid};
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
+use super::gat::{ATTENTION_FLAGS, check_heads};
 use crate::nn::conv::edge_attention::{TypedEdges, attend_to_types};
 use crate::nn::conv::flags::{ConvFlag, ModelName};
 use crate::nn::conv::hetero::HeteroShape;
 use crate::nn::conv::incoming::Incoming;
-use crate::nn::conv::registry::transformer::TransformerSettings;
 use crate::nn::conv::relation_weights::block_diagonal;
 use crate::nn::conv::{ConvSettings, EdgeFeatureUse, LayerForm, LayerPass, TypedConv, TypedConvInput};
 use crate::nn::dense::Dense;
@@ -38,7 +38,7 @@ impl ConvSettings for HgtSettings {
         help: "Heterogeneous graph transformer: one attention over all edge types, with edge features in keys and values",
         preset: &[],
     }];
-    const FLAGS: &'static [ConvFlag] = TransformerSettings::FLAGS;
+    const FLAGS: &'static [ConvFlag] = ATTENTION_FLAGS;
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
 
     fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
@@ -46,7 +46,7 @@ impl ConvSettings for HgtSettings {
     }
 
     fn check(&self, channels: usize) -> Result<(), String> {
-        super::gat::check_heads(self.heads, self.attention_dropout, channels)
+        check_heads(self.heads, self.attention_dropout, channels)
     }
 
     fn refusal(form: LayerForm) -> Option<&'static str> {

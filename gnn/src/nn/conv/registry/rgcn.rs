@@ -111,14 +111,6 @@ impl RgcnSettings {
 }
 
 /// The settings of an [`RgcnConv`] as a layer of its own.
-///
-/// ```
-/// use burn::backend::NdArray;
-/// use edgecut_gnn::nn::{Decomposition, RgcnConv, RgcnConvConfig, WeightInit};
-/// let config = RgcnConvConfig::new(3, 8, 4).with_decomposition(Decomposition::BlockDiagonal { num_blocks: 2 });
-/// let layer: RgcnConv<NdArray> = config.init(&mut WeightInit::new(42), &Default::default());
-/// assert_eq!(layer.weights.blocks[0].dims(), [2, 4, 2]);
-/// ```
 #[derive(Config, Debug)]
 pub struct RgcnConvConfig {
     /// Number of edge types.

@@ -65,15 +65,6 @@ impl SageSettings {
 }
 
 /// The settings of a [`SageConv`] as a layer of its own.
-///
-/// ```
-/// use edgecut_gnn::Cpu;
-/// use edgecut_gnn::nn::{Aggregation, SageConvConfig, WeightInit};
-/// let config = SageConvConfig::new(16, 8).with_aggregation(Aggregation::Max).with_bias(false);
-/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
-/// assert_eq!(layer.weight_neighbors.dims(), [16, 8]);
-/// assert!(layer.bias.is_none());
-/// ```
 #[derive(Config, Debug)]
 pub struct SageConvConfig {
     /// Features of each source.

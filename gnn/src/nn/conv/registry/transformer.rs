@@ -5,8 +5,9 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
+use super::gat::{ATTENTION_FLAGS, check_heads};
 use crate::nn::conv::edge_attention::ScoredEdges;
-use crate::nn::conv::flags::{ConvFlag, FlagKind, FlagValues, ModelName};
+use crate::nn::conv::flags::{ConvFlag, FlagValues, ModelName};
 use crate::nn::conv::{Conv, ConvInput, ConvRole, ConvSettings, ConvShape, EdgeFeatureUse, PygLayer};
 use crate::nn::dense::Dense;
 use crate::nn::prefix;
@@ -32,20 +33,7 @@ impl ConvSettings for TransformerSettings {
         help: "Graph transformer: dot-product attention, with edge features in keys and values",
         preset: &[],
     }];
-    const FLAGS: &'static [ConvFlag] = &[
-        ConvFlag {
-            name: "heads",
-            help: "Attention heads of gat, gatv2, hgt and transformer; must divide --hidden-channels",
-            kind: FlagKind::Count,
-            default: Some("4"),
-        },
-        ConvFlag {
-            name: "attention_dropout",
-            help: "Dropout probability of the attention weights of gat, gatv2, hgt and transformer",
-            kind: FlagKind::Probability,
-            default: Some("0"),
-        },
-    ];
+    const FLAGS: &'static [ConvFlag] = ATTENTION_FLAGS;
     const EDGE_FEATURES: EdgeFeatureUse = EdgeFeatureUse::Read;
 
     fn edge_blocks(_reads_features: bool) -> EdgeBlocks {
@@ -53,7 +41,7 @@ impl ConvSettings for TransformerSettings {
     }
 
     fn check(&self, channels: usize) -> Result<(), String> {
-        super::gat::check_heads(self.heads, self.attention_dropout, channels)
+        check_heads(self.heads, self.attention_dropout, channels)
     }
 
     fn pyg(&self, shape: ConvShape) -> Option<PygLayer> {
