@@ -10,7 +10,7 @@
 # compiler and linker (`zig`, or `python3 -m ziglang` after `pip install ziglang`), they run with glibc 2.17 or newer.
 # Without it they need the glibc of this machine, or an older one whose symbols suffice. The output says which.
 #
-# The same commit, Rust and C compiler give the same bytes in any folder. ZIG= (empty) builds without Zig.
+# The archive of the same programs always has the same bytes. ZIG= (empty) builds without Zig.
 # EDGECUT_PROGRAMS names a folder with programs that are built already, which are packed as they are, for a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
