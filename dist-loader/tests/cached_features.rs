@@ -300,6 +300,10 @@ fn check_look_ahead(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: No
     assert!(found == expected, "{look_ahead:?}");
     let (found_edges, _) = epoch(graph, || edges.epoch(0));
     assert!(found_edges == expected_edges, "{look_ahead:?}");
+    // A limit below the bytes of one neighborhood.
+    let narrow = of_nodes(graph, world, LoaderConfig { prefetch_bytes: 1, ..config(wanted, None) });
+    let (found, _) = epoch(graph, || narrow.epoch(0));
+    assert!(found == expected, "{look_ahead:?}");
     if graph.part().meta().num_parts == 1 {
         assert_eq!(after.cached_nodes, 0);
     } else if look_ahead.size == CacheSize::Ratio(100.0) {
@@ -312,6 +316,8 @@ fn check_look_ahead(graph: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: No
     }
     let twice = graph.look_ahead(look_ahead).unwrap_err().to_string();
     assert!(twice.contains("already has a cache that looks ahead"), "{twice}");
+    let fixed = graph.cache_features(Hotness::new(3), look_ahead.size).unwrap_err().to_string();
+    assert!(fixed.contains("already has a cache that looks ahead"), "{fixed}");
 }
 
 #[test]

@@ -5,10 +5,12 @@ use crate::prefetch::prefetching_loader::PrefetchLimits;
 use crate::prefetch::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{BatchKey, CachedFetch, DistGraph, LookAheadEpoch, SampleError};
 use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The divisor of the bytes of prefetched batches that the neighborhoods ahead of them may take in addition.
@@ -19,8 +21,7 @@ pub(crate) struct NeighborhoodsAhead<S: SeedBatches> {
     first_step: usize,
     /// By step, the neighborhood until its batch takes it.
     arriving: Vec<Mutex<Option<oneshot::Receiver<Arrival<S>>>>>,
-    /// The number of neighborhoods that may be sampled now.
-    room: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -29,6 +30,15 @@ type Arrival<S> = Result<(<S as SeedBatches>::Sampled, Arc<CachedFetch>), Sample
 /// The seeds of a step and the key of its batch.
 pub(crate) type SeedsOfStep = (Vec<u32>, BatchKey);
 
+/// The neighborhoods that their batches have not taken.
+#[derive(Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// The number of neighborhoods that have left the window.
+    sent: AtomicUsize,
+    taken: Notify,
+}
+
 impl<S: SeedBatches> NeighborhoodsAhead<S> {
     /// Starts to sample the neighborhoods of some steps of an epoch, whose seeds `seeds_of` returns.
     pub(crate) fn start(
@@ -36,7 +46,7 @@ impl<S: SeedBatches> NeighborhoodsAhead<S> {
         maker: Arc<S>,
         steps: Range<usize>,
         limits: PrefetchLimits,
-        seeds_of: impl Fn(usize) -> SeedsOfStep + Send + 'static,
+        seeds_of: impl Fn(usize) -> SeedsOfStep + Send + Sync + 'static,
     ) -> Self {
         let mut senders = VecDeque::with_capacity(steps.len());
         let mut arriving = Vec::with_capacity(steps.len());
@@ -45,14 +55,23 @@ impl<S: SeedBatches> NeighborhoodsAhead<S> {
             senders.push_back(sender);
             arriving.push(Mutex::new(Some(receiver)));
         }
-        let concurrency = limits.concurrency.max(1);
-        let room = Arc::new(Semaphore::new(epoch.num_batches() + concurrency));
         let first_step = steps.start;
         let graph = maker.sampler().node().clone();
-        let driver = Driver { graph: graph.clone(), epoch, maker, senders, max_bytes: limits.bytes / SHARE_OF_BYTES };
-        let driver = driver.run(steps, concurrency, room.clone(), seeds_of);
-        let task = AbortOnDropHandle::new(graph.handle().spawn(driver));
-        Self { first_step, arriving, room, _task: task }
+        let waiting = Arc::new(Waiting::default());
+        let driver = Driver {
+            graph: graph.clone(),
+            num_ahead: epoch.num_batches(),
+            planner: Planner { epoch, senders },
+            maker,
+            steps,
+            concurrency: limits.concurrency.max(1),
+            max_bytes: limits.bytes / SHARE_OF_BYTES,
+            largest: 0,
+            window: VecDeque::new(),
+            waiting: waiting.clone(),
+        };
+        let task = AbortOnDropHandle::new(graph.handle().spawn(driver.run(seeds_of)));
+        Self { first_step, arriving, waiting, _task: task }
     }
 
     /// Waits for the neighborhood of a step, and what its batch reads from the cache.
@@ -62,7 +81,10 @@ impl<S: SeedBatches> NeighborhoodsAhead<S> {
         let receiver =
             receiver.ok_or_else(|| SampleError::Internal { what: format!("step {step} was taken twice") })?;
         let arrival = receiver.await.map_err(|source| SampleError::process("sample ahead", source))?;
-        self.room.add_permits(1);
+        let bytes = arrival.as_ref().map_or(0, |(sampled, _)| num_bytes::<S>(sampled));
+        self.waiting.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.waiting.sent.fetch_sub(1, Ordering::AcqRel);
+        self.waiting.taken.notify_one();
         arrival
     }
 }
@@ -70,69 +92,79 @@ impl<S: SeedBatches> NeighborhoodsAhead<S> {
 /// The task that samples ahead.
 struct Driver<S: SeedBatches> {
     graph: Arc<DistGraph>,
-    epoch: LookAheadEpoch,
+    planner: Planner<S>,
     maker: Arc<S>,
-    /// The senders of the batches that have not left the window.
-    senders: VecDeque<oneshot::Sender<Arrival<S>>>,
+    /// The steps whose neighborhoods are not sampled yet.
+    steps: Range<usize>,
+    num_ahead: usize,
+    concurrency: usize,
     max_bytes: usize,
+    /// The bytes of the largest neighborhood so far.
+    largest: usize,
+    window: VecDeque<Result<S::Sampled, SampleError>>,
+    waiting: Arc<Waiting>,
+}
+
+/// The window of the cache, and the senders of the batches that have not left it.
+struct Planner<S: SeedBatches> {
+    epoch: LookAheadEpoch,
+    senders: VecDeque<oneshot::Sender<Arrival<S>>>,
 }
 
 impl<S: SeedBatches> Driver<S> {
-    async fn run(
-        mut self,
-        steps: Range<usize>,
-        concurrency: usize,
-        room: Arc<Semaphore>,
-        seeds_of: impl Fn(usize) -> SeedsOfStep + Send + 'static,
-    ) {
-        let maker = self.maker.clone();
-        let admitted = futures::stream::iter(steps).then(|step| {
-            let room = room.clone();
-            async move {
-                // The semaphore is never closed.
-                if let Ok(permit) = room.acquire().await {
-                    permit.forget();
-                }
-                step
-            }
-        });
-        let started = admitted.map(move |step| {
-            let (seeds, key) = seeds_of(step);
-            let task = AbortOnDropHandle::new(tokio::spawn(maker.clone().sample(seeds, key)));
-            async move { task.await.unwrap_or_else(|source| Err(SampleError::process("sample ahead", source))) }
-        });
-        let mut sampled = std::pin::pin!(started.buffered(concurrency));
-        let num_ahead = self.epoch.num_batches();
-        let mut window: VecDeque<Result<S::Sampled, SampleError>> = VecDeque::new();
-        let mut bytes = 0;
-        let mut is_over = false;
+    async fn run(mut self, seeds_of: impl Fn(usize) -> SeedsOfStep + Send + Sync + 'static) {
+        let mut sampling = FuturesOrdered::new();
         loop {
-            while !is_over && window.len() < num_ahead && (window.is_empty() || bytes < self.max_bytes) {
-                match sampled.next().await {
-                    Some(neighborhood) => {
-                        is_over = neighborhood.is_err();
-                        bytes += neighborhood.as_ref().map_or(0, num_bytes::<S>);
-                        let Ok((this, neighborhood)) = self.enter(neighborhood).await else { return };
-                        self = this;
-                        window.push_back(neighborhood);
-                    }
-                    None => is_over = true,
-                }
+            while self.has_room(sampling.len()) {
+                let Some(step) = self.steps.next() else { break };
+                let (seeds, key) = seeds_of(step);
+                sampling.push_back(AbortOnDropHandle::new(tokio::spawn(self.maker.clone().sample(seeds, key))));
             }
-            let Some(next) = window.pop_front() else { return };
-            bytes -= next.as_ref().map_or(0, num_bytes::<S>);
-            let Ok(this) = self.leave(next).await else { return };
-            let Some(this) = this else { return };
-            self = this;
+            if let Some(sampled) = sampling.next().await {
+                let sampled = sampled.unwrap_or_else(|source| Err(SampleError::process("sample ahead", source)));
+                if sampled.is_err() {
+                    // The epoch ends with the batch of this step.
+                    self.steps = 0..0;
+                    sampling = FuturesOrdered::new();
+                }
+                let bytes = sampled.as_ref().map_or(0, num_bytes::<S>);
+                self.largest = self.largest.max(bytes);
+                self.waiting.bytes.fetch_add(bytes, Ordering::AcqRel);
+                let Ok((planner, sampled)) = self.planner.enter(&self.graph, sampled).await else { return };
+                self.planner = planner;
+                self.window.push_back(sampled);
+            } else if self.waiting.sent.load(Ordering::Acquire) >= self.concurrency
+                || (self.window.is_empty() && !self.steps.is_empty())
+            {
+                self.waiting.taken.notified().await;
+            } else {
+                let Some(next) = self.window.pop_front() else { return };
+                self.waiting.sent.fetch_add(1, Ordering::AcqRel);
+                let Ok(Some(planner)) = self.planner.leave(&self.graph, next).await else { return };
+                self.planner = planner;
+            }
         }
     }
 
+    /// Returns true if another neighborhood may be sampled beside `num_sampling` others. One at a time may exceed the limit
+    /// on bytes.
+    fn has_room(&self, num_sampling: usize) -> bool {
+        let num_ahead = self.window.len() + num_sampling;
+        let held = self.waiting.bytes.load(Ordering::Acquire);
+        let expected = held.saturating_add((num_sampling + 1).saturating_mul(self.largest));
+        let is_alone = num_ahead == 0 && self.waiting.sent.load(Ordering::Acquire) == 0;
+        let fits = self.largest > 0 && expected <= self.max_bytes;
+        num_sampling < self.concurrency && num_ahead < self.num_ahead && (fits || is_alone)
+    }
+}
+
+impl<S: SeedBatches> Planner<S> {
     /// Adds a neighborhood to the window of the cache.
     async fn enter(
         mut self,
+        graph: &DistGraph,
         neighborhood: Result<S::Sampled, SampleError>,
     ) -> Result<(Self, Result<S::Sampled, SampleError>), SampleError> {
-        let graph = self.graph.clone();
         let enter = move || {
             let nodes = neighborhood.as_ref().map_or(&[][..], |sampled| &S::subgraph(sampled).nodes);
             self.epoch.enter(nodes.iter().map(|nodes| &nodes.ids[..]));
@@ -142,8 +174,11 @@ impl<S: SeedBatches> Driver<S> {
     }
 
     /// Takes the first neighborhood out of the window and sends it to its batch. Returns `None` after the last one.
-    async fn leave(mut self, next: Result<S::Sampled, SampleError>) -> Result<Option<Self>, SampleError> {
-        let graph = self.graph.clone();
+    async fn leave(
+        mut self,
+        graph: &DistGraph,
+        next: Result<S::Sampled, SampleError>,
+    ) -> Result<Option<Self>, SampleError> {
         let leave = move || {
             let nodes = next.as_ref().map_or(&[][..], |sampled| &S::subgraph(sampled).nodes);
             let fetch = Arc::new(self.epoch.leave(nodes.iter().map(|nodes| nodes.ids.len())));

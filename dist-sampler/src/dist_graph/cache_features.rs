@@ -47,6 +47,9 @@ impl DistGraph {
         mut hotness: Hotness,
         size: CacheSize,
     ) -> Result<CacheContents, SampleError> {
+        if self.look_ahead.get().is_some() {
+            return Err(SampleError::Layout { what: "this process already has a cache that looks ahead".into() });
+        }
         let meta = self.part().meta();
         hotness.retain(|t, node| meta.node_types[t].feature_dim > 0 && !self.part().owned(type_id(t)).contains(&node));
         let mut local = self.cluster().local_group()?;

@@ -99,9 +99,9 @@ struct End {
 }
 
 impl DistGraph {
-    /// Keeps rows of other parts' nodes in memory that the next batches use, as many as `look_ahead` allows. Loaders that are
-    /// made later sample neighborhoods ahead, fetch a row once, and keep the rows whose next use is nearest. All processes
-    /// of this machine must call this, and share the limit in equal parts. Must not be called from async code.
+    /// Keeps rows of other parts' nodes in memory that the next batches use, as many as `look_ahead` allows. Later
+    /// epochs of loaders sample neighborhoods ahead, and keep the rows whose next use is nearest. All processes of this
+    /// machine must call this, and share the limit in equal parts. Must not be called from async code.
     ///
     /// ```
     /// # let graph = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
@@ -111,11 +111,14 @@ impl DistGraph {
     /// ```
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if this process has such a cache already or `num_batches` is 0, or an error of a peer.
+    /// [`SampleError::Layout`] if this process has a cache already or `num_batches` is 0, or an error of a peer.
     pub fn look_ahead(&self, look_ahead: LookAhead) -> Result<(), SampleError> {
         let LookAhead { size, num_batches } = look_ahead;
         if num_batches == 0 {
             return Err(SampleError::Layout { what: "a cache must look ahead at least one batch".into() });
+        }
+        if self.cached.get().is_some() {
+            return Err(SampleError::Layout { what: "this process already has a cache of features".into() });
         }
         let mut local = self.cluster().local_group()?;
         let mut limit = [size.bytes(self.remote_feature_bytes())];
@@ -190,17 +193,21 @@ impl LookAheadEpoch {
     /// epochs keep the division.
     fn divide(&mut self) {
         let state = &mut self.state.state;
-        if std::mem::replace(&mut state.is_divided, true) {
+        if state.is_divided {
             return;
         }
         let max_bytes = self.graph.look_ahead.get().map_or(0, |cache| cache.max_bytes);
         let node_types = &self.graph.part().meta().node_types;
         let used = |plan: &CachePlan, t: usize| plan.num_nodes() as f64 * node_types[t].feature_bytes() as f64;
         let total: f64 = state.plans.iter().enumerate().map(|(t, plan)| used(plan, t)).sum();
+        if total == 0.0 {
+            return;
+        }
+        state.is_divided = true;
         let mut rows = Vec::with_capacity(node_types.len());
         for (t, plan) in state.plans.iter_mut().enumerate() {
             let row_bytes = node_types[t].feature_bytes();
-            let share = if total > 0.0 { max_bytes as f64 * used(plan, t) / total } else { 0.0 };
+            let share = max_bytes as f64 * used(plan, t) / total;
             let num_others = node_types[t].book.num_nodes() - self.graph.part().owned(NodeTypeId(t as u16)).len();
             let num_slots = ((share / row_bytes.max(1) as f64) as usize).min(num_others);
             plan.set_num_slots(num_slots);
@@ -254,6 +261,9 @@ impl CachedFetch {
         replies: &[StoredReply],
     ) {
         let Moves { read, stored } = &self.moves[node_type.index()];
+        if read.is_empty() && stored.is_empty() {
+            return;
+        }
         let mut rows = locked(&self.rows);
         let CachedRows { words, row_bytes } = &mut rows[node_type.index()];
         if !read.is_empty() {

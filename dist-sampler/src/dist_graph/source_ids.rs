@@ -57,6 +57,7 @@ mod tests {
     use edgecut_cluster::Cluster;
     use edgecut_graph::readers::{FakeOptions, fake};
     use edgecut_partition::{Method, PartitionOptions, partition};
+    use std::pin::pin;
 
     async fn sample(graph: &Arc<DistGraph>) -> Result<SampledSubgraph, SampleError> {
         let config = SamplerConfig::new(vec![Fanout::Count(2)]).with_labor(Some(Labor::default()));
@@ -87,7 +88,15 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        let (sampled, ()) = graphs[0].handle().block_on(async { futures::join!(sample(&graphs[0]), slow) });
+        let sampled = graphs[0].handle().block_on(async {
+            let mut sampling = pin!(sample(&graphs[0]));
+            tokio::select! {
+                biased;
+                early = &mut sampling => panic!("{early:?} while the other rank is slow"),
+                () = slow => {}
+            }
+            sampling.await
+        });
         assert!(!sampled.unwrap().edges.is_empty());
         drop(graphs);
         std::thread::scope(|scope| {

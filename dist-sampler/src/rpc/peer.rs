@@ -235,6 +235,7 @@ impl Peer {
                 Ok(Err(Refusal::TooLarge)) => return Ok(Outcome::TooLarge),
                 Ok(Err(Refusal::Invalid(why))) => return Err(self.failed(request, format!("refused: {why}"))),
                 Ok(Err(Refusal::Failed(why))) => return Err(self.failed(request, why)),
+                // The requests by which the peer prepares its part have deadlines.
                 Ok(Err(Refusal::Preparing)) => {}
                 Err(RpcError::DeadlineExceeded) if self.cluster.was_suspended_since(start) => {}
                 Err(RpcError::DeadlineExceeded) => {
