@@ -67,11 +67,12 @@ fn description_of(
     // A program that has printed its description has nothing else to do.
     let _ = child.kill();
     let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-    let description = match text {
-        Ok(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
-        Err(_) => Err(format!("its output did not end within {} s", timeout.as_secs_f32())),
+    let reason = match text.map(|text| serde_json::from_slice(&text)) {
+        Ok(Ok(description)) => return Ok(description),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("its output did not end within {} s", timeout.as_secs_f32()),
     };
-    description.map_err(|reason| EdgecutError::NotDescribed { program, status, reason })
+    Err(EdgecutError::NotDescribed { program, status, reason })
 }
 
 /// Returns the command line of `edgecut` with all commands and their flags.
