@@ -7,11 +7,21 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=EDGECUT_COMMIT");
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let given = env::var("EDGECUT_COMMIT").ok().filter(|commit| !commit.is_empty());
-    let commit = given.or_else(|| of_published_package(&package)).or_else(|| of_checkout(package.parent()?));
-    let source = commit.map_or_else(|| "source archive".to_owned(), |commit| format!("commit {}", short(&commit)));
-    println!("cargo::rustc-env=EDGECUT_SOURCE={source}");
+    println!("cargo::rustc-env=EDGECUT_SOURCE={}", source(&package));
     println!("cargo::rustc-env=EDGECUT_TARGET={}", env::var("TARGET").unwrap_or_default());
+}
+
+/// Returns the name of the source code.
+fn source(package: &Path) -> String {
+    let given = env::var("EDGECUT_COMMIT").ok().filter(|commit| !commit.is_empty());
+    if let Some(commit) = given.or_else(|| of_published_package(package)) {
+        return format!("commit {}", short(&commit));
+    }
+    // Files of a checkout may have changes, also after this script has run, so the build is not the commit's.
+    match package.parent().and_then(of_checkout) {
+        Some(commit) => format!("checkout of commit {}", short(&commit)),
+        None => "source archive".to_owned(),
+    }
 }
 
 /// Returns the first digits of a commit. A text that is not a commit stays.
@@ -23,7 +33,10 @@ fn short(commit: &str) -> &str {
 fn of_published_package(package: &Path) -> Option<String> {
     let text = fs::read_to_string(package.join(".cargo_vcs_info.json")).ok()?;
     let (_, after) = text.split_once("\"sha1\"")?;
-    after.split('"').nth(1).map(str::to_owned)
+    let commit = after.split('"').nth(1)?;
+    let is_dirty =
+        text.split_once("\"dirty\"").is_some_and(|(_, after)| after.trim_start_matches([':', ' ']).starts_with("true"));
+    Some(if is_dirty { format!("{} with changes", short(commit)) } else { commit.to_owned() })
 }
 
 /// Returns the commit that is checked out in the repository `root`.
@@ -36,11 +49,16 @@ fn of_checkout(root: &Path) -> Option<String> {
     let common = read(&git.join("commondir")).map_or_else(|| git.clone(), |path| git.join(path));
     let head = read(&git.join("HEAD"))?;
     let Some(branch) = head.strip_prefix("ref: ") else { return Some(head) };
-    read(&common.join(branch)).or_else(|| {
-        let packed = read(&common.join("packed-refs"))?;
-        let line = packed.lines().find(|line| line.split_once(' ').is_some_and(|(_, name)| name == branch))?;
-        line.split(' ').next().map(str::to_owned)
-    })
+    let file = common.join(branch);
+    if let Some(commit) = read(&file) {
+        return Some(commit);
+    }
+    // The next commit makes the file, and its folder if need be, after which this script must run again.
+    let folder = file.ancestors().skip(1).find(|folder| folder.is_dir())?;
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let packed = read(&common.join("packed-refs"))?;
+    let line = packed.lines().find(|line| line.split_once(' ').is_some_and(|(_, name)| name == branch))?;
+    line.split(' ').next().map(str::to_owned)
 }
 
 /// Reads a file, whose changes run this script again.

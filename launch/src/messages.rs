@@ -69,6 +69,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// The copied file in the agent's folder that is run instead, if any.
     pub(crate) copied: Option<String>,
+    /// The program that it starts, if it is `edgecut`.
+    pub(crate) started: Option<String>,
 }
 
 /// The configured address or interface on which a node's processes listen.
@@ -95,7 +97,7 @@ pub(crate) struct PartsCheck {
 pub(crate) struct Checked {
     /// The problems that were found, each with a remedy.
     pub(crate) problems: Vec<String>,
-    /// The checksum of the program's file.
+    /// The checksum of the program's file, and of the program that `edgecut` starts.
     pub(crate) program: Option<String>,
     /// The checksum of the partitioned graph's `META.json`.
     pub(crate) meta: Option<String>,

@@ -5,12 +5,11 @@ use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Star
 use crate::nodes::ssh::Target;
 use crate::parts::dataset_root_dir;
 use anyhow::{Context, bail, ensure};
-use edgecut_cli::COMMANDS;
+use edgecut_cli::{COMMANDS, EdgecutCommand, Installation};
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::Path;
 use std::time::Duration;
 
 /// Characters of a run's name.
@@ -75,6 +74,7 @@ impl Plan {
             bail!("--sync-binary copies one program, but the command is one of the shell: start the program itself");
         }
         let dataset_dir = command.dataset_dir;
+        let started = command_of_edgecut(&command.words).map(|command| command.program.to_owned());
         let mut words = command.words.into_iter();
         let name = words.next().context("no command is given")?;
         let mut nodes = Vec::new();
@@ -116,7 +116,7 @@ impl Plan {
             master_given: args.master_addr.is_some(),
             master_port,
             workspace,
-            program: Program { name, copied: None },
+            program: Program { name, copied: None, started },
             args: words.collect(),
             run_id: run_id()?,
             silence: Duration::from_secs(args.silence),
@@ -311,19 +311,26 @@ impl CommandToRun {
 impl CommandToRun {
     /// Replaces `edgecut` and its command by the program that runs it, because one program is copied to the nodes.
     fn name_program_of_edgecut(&mut self) -> anyhow::Result<()> {
-        let [program, command, ..] = &self.words[..] else { return Ok(()) };
-        let Some(path) = program.strip_suffix("edgecut").filter(|path| path.is_empty() || path.ends_with('/')) else {
-            return Ok(());
-        };
-        let Some(command) = COMMANDS.iter().find(|known| known.name == command) else { return Ok(()) };
+        let Some(command) = command_of_edgecut(&self.words) else { return Ok(()) };
+        let edgecut = &self.words[0];
         // `edgecut` on PATH has started this program, which is in the folder of the others.
-        let own = std::env::current_exe().context("find this program's file")?;
-        let program =
-            if path.is_empty() { own.with_file_name(command.program) } else { Path::new(path).join(command.program) };
+        let file = if edgecut.contains('/') { edgecut.into() } else { std::env::current_exe().unwrap_or_default() };
+        let installation = Installation::of(&file);
+        let folder = installation.folder().display();
+        let program = installation.find(command.program).with_context(|| {
+            format!("--sync-binary: the program {} of {edgecut} is neither in {folder} nor on PATH", command.program)
+        })?;
         let kept = if command.is_subcommand { 1 } else { 2 };
         self.words.splice(..kept, [program.display().to_string()]);
         Ok(())
     }
+}
+
+/// Returns the command that `edgecut` runs, if these are the words of one.
+fn command_of_edgecut(words: &[String]) -> Option<&'static EdgecutCommand> {
+    let [program, command, ..] = words else { return None };
+    let is_edgecut = program.rsplit('/').next() == Some("edgecut");
+    COMMANDS.iter().find(|known| is_edgecut && known.name == command)
 }
 
 /// Returns true if a command consists of several commands, or uses other features of the shell.
@@ -430,13 +437,31 @@ mod tests {
             let plan = plan("a", line).unwrap();
             [vec![plan.program.name], plan.args].concat()
         }
-        assert_eq!(words("--sync-binary -- bin/edgecut train node --lr 1"), ["bin/train", "node", "--lr", "1"]);
-        assert_eq!(words("--sync-binary 'bin/edgecut predict --top-k 1'"), ["bin/train", "predict", "--top-k", "1"]);
-        let own = std::env::current_exe().unwrap();
-        let installed = own.with_file_name("sampling-server").display().to_string();
-        assert_eq!(words("--sync-binary -- edgecut serve-graph --verify"), [&*installed, "--verify"]);
+        fn started(line: &str) -> Option<String> {
+            plan("a", line).unwrap().program.started
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("bin")).unwrap();
+        edgecut_testing::write_executable(&root.join("bin/edgecut"), b"");
+        let root = root.display().to_string();
+        for folder in ["bin", "lib/edgecut"] {
+            // An installation has the programs in the second folder, and `train` in the first may be another program.
+            let train = &*format!("{root}/{folder}/train");
+            std::fs::create_dir_all(format!("{root}/{folder}")).unwrap();
+            edgecut_testing::write_executable(train.as_ref(), b"");
+            let node = words(&format!("--sync-binary -- {root}/bin/edgecut train node --lr 1"));
+            assert_eq!(node, [train, "node", "--lr", "1"]);
+            let predict = words(&format!("--sync-binary '{root}/bin/edgecut predict --top-k 1'"));
+            assert_eq!(predict, [train, "predict", "--top-k", "1"]);
+        }
+        let absent = format!("--sync-binary -- {root}/bin/edgecut serve-graph --verify");
+        let error = format!("{:#}", plan("a", &absent).unwrap_err());
+        assert!(error.contains(&format!("neither in {root}/lib/edgecut nor on PATH")), "{error}");
         assert_eq!(words("-- edgecut train node"), ["edgecut", "train", "node"]);
         assert_eq!(words("--sync-binary -- my-edgecut train"), ["my-edgecut", "train"]);
+        assert_eq!(started("-- bin/edgecut predict --top-k 1").as_deref(), Some("train"));
+        assert_eq!((started("-- train node"), started("-- edgecut --version")), (None, None));
     }
 
     #[test]

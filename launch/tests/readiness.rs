@@ -104,6 +104,17 @@ fn programs_and_folders_that_are_missing_or_differ_are_named() {
         "{said}"
     );
 
+    // `edgecut` is the same on all nodes, but the program that it starts is not.
+    lab.script("bin/edgecut", "echo started");
+    for (number, host) in lab.hosts.iter().enumerate() {
+        write_script(&host.files.join("lib/edgecut/train"), &format!("echo started on {}", number / 2));
+    }
+    let said = refused(&lab, &["--ip-config", &config, "--", "bin/edgecut", "train", "node"]);
+    assert!(
+        said.contains("1 of 3 nodes") && said.contains("10.99.0.3 (node 2): its program is not the same as node 0's"),
+        "{said}"
+    );
+
     fs::write(lab.hosts[1].files.join("here"), "not executable").unwrap();
     let said = refused(&lab, &["--ip-config", &config, "./here"]);
     assert!(said.contains("10.99.0.2 (node 1): there is no program"), "{said}");

@@ -3,9 +3,9 @@
 use crate::messages::{Check, Checked, Listen, Program, SHELL};
 use crate::parts::PartsMeta;
 use anyhow::{Context, bail, ensure};
+use edgecut_cli::{Installation, find_on_path, is_executable};
 use edgecut_cluster::{address_of_interface, node_addresses};
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Does all checks even if some fail, so that one run reports all problems.
@@ -17,7 +17,7 @@ pub(crate) fn check(check: &Check) -> Checked {
         checked.problems.push(format!("there is no folder {workspace}: make it, or give another --workspace"));
         return checked;
     }
-    match find_program(&workspace, &check.program).and_then(|path| hash_file(&path)) {
+    match hash_program(&workspace, &check.program) {
         // Nodes may have different versions of the shell.
         Ok(hash) => checked.program = (check.program.name != SHELL).then_some(hash),
         Err(error) => checked.problems.push(format!("{error:#}")),
@@ -72,23 +72,71 @@ pub(crate) fn machine() -> String {
 
 /// Returns the path of the program's file, or the reason why it cannot be run.
 pub(crate) fn find_program(workspace: &Path, program: &Program) -> anyhow::Result<PathBuf> {
-    let runs =
-        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     let remedy = "install it there, or give --sync-binary to have it copied";
-    let Program { name, copied } = program;
+    let Program { name, copied, .. } = program;
     if name.contains('/') || copied.is_some() {
         let path = match copied {
             Some(copied) => std::env::current_exe().unwrap_or_default().with_file_name(copied),
             None => workspace.join(name),
         };
-        ensure!(runs(&path), "there is no program {}: {remedy}", path.display());
+        ensure!(is_executable(&path), "there is no program {}: {remedy}", path.display());
         return Ok(path);
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| runs(path));
-    found.with_context(|| format!("there is no program {name} in PATH ({}): {remedy}", path.display()))
+    find_on_path(name).with_context(|| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        format!("there is no program {name} in PATH ({}): {remedy}", path.display())
+    })
+}
+
+/// Returns the checksum of the program's file, followed by the checksum of the program that it starts.
+fn hash_program(workspace: &Path, program: &Program) -> anyhow::Result<String> {
+    let file = find_program(workspace, program)?;
+    let mut hashes = hash_file(&file)?;
+    if let Some(started) = &program.started {
+        let installation = Installation::of(&file);
+        let started = installation.find(started).with_context(|| {
+            format!(
+                "there is no program {started}, which {} starts, in {} or in PATH: install all programs together, or \
+                 give --sync-binary to have it copied",
+                file.display(),
+                installation.folder().display()
+            )
+        })?;
+        hashes += &hash_file(&started)?;
+    }
+    Ok(hashes)
 }
 
 fn hash_file(path: &Path) -> anyhow::Result<String> {
     crate::checksum::of_file(path).with_context(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_testing::write_executable;
+    use std::fs::create_dir_all;
+
+    #[test]
+    fn the_program_that_edgecut_starts_is_checked_too() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["bin", "lib/edgecut"] {
+            create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        write_executable(&dir.path().join("bin/edgecut"), b"");
+        let program = Program { name: "bin/edgecut".into(), copied: None, started: Some("program-of-a-test".into()) };
+        let job =
+            Check { workspace: dir.path().display().to_string(), program, parts: None, master: None, listen: None };
+        let absent = check(&job);
+        assert!(absent.program.is_none(), "{absent:?}");
+        assert!(absent.problems[0].contains("there is no program program-of-a-test, which "), "{absent:?}");
+        let mut checksums = Vec::new();
+        for build in [&b"one"[..], b"other", b"one"] {
+            write_executable(&dir.path().join("lib/edgecut/program-of-a-test"), build);
+            let checked = check(&job);
+            assert!(checked.problems.is_empty(), "{checked:?}");
+            checksums.push(checked.program);
+        }
+        assert!(checksums[0] == checksums[2] && checksums[0] != checksums[1], "{checksums:?}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::timeouts::NODE_LOSS_INTERVAL;
 use crate::timeouts::NODE_RETURN_TIMEOUT;
 use crate::timeouts::RESTART_CHECK_TIMEOUT;
 use anyhow::{Context, bail};
-use edgecut_cli::{PrintError, message, result};
+use edgecut_cli::{PrintError, find_on_path, message, result};
 use edgecut_cluster::on_interrupt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -122,8 +122,7 @@ fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Path::new(program).is_file().then(|| program.into());
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    find_on_path(program)
 }
 
 /// Returns the folder to copy the parts from, and its metadata.

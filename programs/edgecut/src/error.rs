@@ -19,12 +19,12 @@ pub(crate) enum EdgecutError {
         /// A suggestion after a semicolon, or nothing.
         hint: String,
     },
-    /// A program is neither beside this one nor on PATH.
-    #[error(
-        "the program `{program}` is neither in {} nor in ../lib/edgecut or on PATH: install all programs together",
-        folder.display()
-    )]
+    /// A program is neither in the folder of the installation nor on PATH.
+    #[error("the program `{program}` is neither in {} nor on PATH: install all programs together", folder.display())]
     NotFound { program: &'static str, folder: PathBuf },
+    /// A program is not in the folder of the installation. Programs of others are not asked to describe themselves.
+    #[error("the program `{program}` is not in {}: install all programs together", folder.display())]
+    NotInstalled { program: &'static str, folder: PathBuf },
     /// A program cannot be started.
     #[error("start {}: {source}", program.display())]
     Start { program: PathBuf, source: io::Error },

@@ -2,10 +2,20 @@
 
 use crate::Own;
 use crate::error::EdgecutError;
-use crate::program::find;
+use crate::program::installation;
 use clap::{Command, CommandFactory};
 use edgecut_cli::{COMMANDS, CommandDescription, DESCRIBE, EdgecutCommand};
-use std::process;
+use std::io::Read;
+use std::path::Path;
+use std::process::{self, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// The time that a program has to describe itself.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The length at which a description is cut. The longest has less than 1 MB.
+const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
 
 /// A command, and the description of its program.
 type Described = (&'static EdgecutCommand, CommandDescription);
@@ -24,15 +34,45 @@ pub(crate) fn descriptions() -> Vec<Result<Described, EdgecutError>> {
     found
 }
 
+/// Asks a program of this installation. Other programs of the same name would do something else with the question.
 fn describe(program: &'static str) -> Result<CommandDescription, EdgecutError> {
-    let program = find(program)?;
-    let output = process::Command::new(&program).arg(DESCRIBE).output();
-    let output = output.map_err(|source| EdgecutError::Start { program: program.clone(), source })?;
-    serde_json::from_slice(&output.stdout).map_err(|error| EdgecutError::NotDescribed {
-        program,
-        status: output.status.to_string(),
-        reason: error.to_string(),
-    })
+    let installation = installation();
+    let Some(file) = installation.own(program) else {
+        return Err(EdgecutError::NotInstalled { program, folder: installation.folder().to_owned() });
+    };
+    description_of(&file, process::Command::new(&file).arg(DESCRIBE), DESCRIBE_TIMEOUT)
+}
+
+/// Runs the program `file`, which prints a description.
+fn description_of(
+    file: &Path,
+    asked: &mut process::Command,
+    timeout: Duration,
+) -> Result<CommandDescription, EdgecutError> {
+    let program = file.to_owned();
+    let mut child = match asked.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
+        Ok(child) => child,
+        Err(source) => return Err(EdgecutError::Start { program, source }),
+    };
+    let (read, text) = mpsc::channel();
+    if let Some(pipe) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            // An incomplete description is no JSON.
+            let _ = pipe.take(MAX_DESCRIPTION_BYTES).read_to_end(&mut text);
+            let _ = read.send(text);
+        });
+    }
+    let text = text.recv_timeout(timeout);
+    // A program that has printed its description has nothing else to do.
+    let _ = child.kill();
+    let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+    let reason = match text.map(|text| serde_json::from_slice(&text)) {
+        Ok(Ok(description)) => return Ok(description),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("its output did not end within {} s", timeout.as_secs_f32()),
+    };
+    Err(EdgecutError::NotDescribed { program, status, reason })
 }
 
 /// Returns the command line of `edgecut` with all commands and their flags.
@@ -51,4 +91,28 @@ pub(crate) fn whole_command_line() -> Result<Command, EdgecutError> {
         whole = whole.subcommand(subcommand.unwrap_or(&description).command(command.name));
     }
     Ok(whole.subcommands(Own::command().get_subcommands().cloned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the reason why a command of the shell does not describe itself.
+    fn refused(command: &str, timeout: Duration) -> String {
+        description_of(Path::new("sh"), process::Command::new("sh").args(["-c", command]), timeout)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn programs_that_do_not_describe_themselves_are_ended() {
+        let endless = refused("exec sleep 1000", Duration::from_millis(100));
+        assert!(endless.contains("SIGKILL") && endless.contains("did not end within 0.1 s"), "{endless}");
+        let closed = refused("exec >&-; exec sleep 1000", Duration::from_secs(60));
+        assert!(closed.contains("SIGKILL") && closed.contains("EOF"), "{closed}");
+        let flood = refused("exec yes", Duration::from_secs(60));
+        assert!(flood.contains("expected value"), "{flood}");
+        let other = refused("echo usage; exit 3", Duration::from_secs(60));
+        assert!(other.contains("(exit status: 3, "), "{other}");
+    }
 }

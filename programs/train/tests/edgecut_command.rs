@@ -1,7 +1,7 @@
 //! The program `edgecut`, which starts the other programs.
 
 use crate::programs::{TRAIN, fake_parts, run, stderr, succeeded, unplace};
-use edgecut_testing::{Need, copy_executable, skip};
+use edgecut_testing::{Need, copy_executable, skip, write_executable};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -99,6 +99,8 @@ fn programs_are_found_beside_the_target_of_a_link_and_on_path() {
     let alone = dir.path().join("bin/edgecut");
     std::fs::create_dir(dir.path().join("bin")).expect("a folder");
     copy_executable(&programs.join("edgecut"), &alone);
+    // A program of others beside an installed `edgecut` has a common name too.
+    write_executable(&dir.path().join("bin/train"), b"#!/bin/sh\necho of others\n");
     let installed = dir.path().join("lib/edgecut");
     std::fs::create_dir_all(&installed).expect("a folder");
     copy_executable(TRAIN.as_ref(), &installed.join("train"));
@@ -110,7 +112,39 @@ fn programs_are_found_beside_the_target_of_a_link_and_on_path() {
     let missing = run(command.env("PATH", dir.path()));
     assert_eq!(missing.status.code(), Some(1));
     let error = stderr(&missing);
-    assert!(error.contains("the program `train` is neither in") && error.contains("or on PATH"), "{error}");
+    assert!(error.contains("the program `train` is neither in") && error.contains("nor on PATH"), "{error}");
+}
+
+#[test]
+fn programs_of_others_are_not_asked_for_their_command_line() {
+    let Some(programs) = programs("programs_of_others") else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    for folder in ["bin", "others"] {
+        std::fs::create_dir(dir.path().join(folder)).expect("a folder");
+    }
+    let alone = dir.path().join("bin/edgecut");
+    copy_executable(&programs.join("edgecut"), &alone);
+    for folder in ["", "others"] {
+        write_executable(&dir.path().join(folder).join("train"), b"#!/bin/sh\ntouch \"$0-ran\"\n");
+    }
+    // A file of data is no program, and an empty entry of PATH is not the working directory.
+    std::fs::write(dir.path().join("bin/launch"), "data").expect("a file");
+    let path = format!(":{}", dir.path().join("others").display());
+    for (words, status, expected) in [
+        (vec!["node"], 2, "there is no command 'node'; `edgecut --help`"),
+        (vec!["completions", "bash"], 1, "is not in"),
+        (vec!["man", "pages"], 1, "is not in"),
+        (vec!["launch"], 1, "the program `launch` is neither in"),
+    ] {
+        let mut command = Command::new(&alone);
+        command.args(&words).env("PATH", &path).current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(status), "{words:?}");
+        assert!(stderr(&output).contains(expected), "{words:?}: {}", stderr(&output));
+    }
+    for ran in ["train-ran", "others/train-ran"] {
+        assert!(!dir.path().join(ran).exists(), "{ran}");
+    }
 }
 
 #[test]
@@ -120,7 +154,14 @@ fn versions_name_the_commit_and_the_target() {
         let version = stdout(edgecut(&programs.join(program), &["--version"]));
         let parts = version.trim_end().strip_prefix(&format!("{program} 0.1.0 (")).expect(&version);
         let (source, target) = parts.strip_suffix(')').and_then(|parts| parts.split_once(", ")).expect(&version);
-        assert!(source == "source archive" || source.starts_with("commit "), "{version}");
+        let known = ["source archive", "commit ", "checkout of commit "];
+        assert!(known.iter().any(|known| source.starts_with(known)), "{version}");
+        // The other programs may be of an earlier build.
+        if let (Some(commit), "train") = (source.strip_prefix("checkout of commit "), program) {
+            let git = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"];
+            let head = Command::new("git").args(git).output().map(|output| output.stdout).unwrap_or_default();
+            assert!(head.is_empty() || head.starts_with(commit.as_bytes()), "{version}");
+        }
         assert!(target.starts_with(std::env::consts::ARCH) && target.contains("linux"), "{version}");
     }
 }
