@@ -30,6 +30,8 @@ __all__ = ["convert"]
 _ROWS = 1 << 16
 # The features that are masks, and the keys of `custom_split_filenames`.
 _MASKS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
+# The remedy for edges whose masks cannot become lists.
+_ONE_MASK = "lists of a split have pairs of nodes, so let all parallel edges of a pair have the same mask, or use `split_pct`"
 # The formats of files without `format`.
 _ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".parq": "parquet", ".pq": "parquet"}
 
@@ -157,19 +159,28 @@ class _Tables:
         ids = [table[key] for key in ("node_id_col", "source_id_col", "dest_id_col") if key in table]
         found: dict[str, list[str]] = {split: [] for split in masks}
         split_of: dict[str, str] = {}
+        # The pairs of edges in no mask. A list has pairs, and so all parallel edges of each.
+        outside: set[str] = set()
         first = 0
         for file in files:
             for rows in _read(file, form, [*ids, *masks.values()], texts=ids):
                 number = len(rows[next(iter(masks.values()))])
                 keys = [_plain(rows[column]) for column in ids] or [list(range(first, first + number))]
                 first += number
-                for split, column in masks.items():
-                    for at in np.flatnonzero(np.asarray(rows[column]).astype(bool)):
-                        key = [values[at] for values in keys]
-                        line = json.dumps(key if len(key) > 1 else key[0])
+                of_splits = {split: _mask(rows[column], f"{file}: the mask {column!r}") for split, column in masks.items()}
+                for split, mask in of_splits.items():
+                    for at in np.flatnonzero(mask):
+                        line = _line(keys, at)
                         if split_of.setdefault(line, split) != split:
-                            raise ValueError(f"{file}: {line} is in the masks of {split_of[line]} and {split}")
+                            what = f"{line} is in the masks of {split_of[line]} and {split}"
+                            raise ValueError(f"{file}: {what}: {_ONE_MASK if len(ids) == 2 else 'leave it in one of them'}")
                         found[split].append(line)
+                if len(ids) == 2:
+                    outside.update(_line(keys, at) for at in np.flatnonzero(~np.any(list(of_splits.values()), axis=0)))
+        partial = outside & split_of.keys()
+        if partial:
+            line = min(partial)
+            raise ValueError(f"an edge of {line} is in the mask of {split_of[line]}, and another one is in no mask: {_ONE_MASK}")
         lists = {}
         for split, lines in found.items():
             written = f"{name}-{split}.json"
@@ -311,6 +322,23 @@ def _read_csv(file: str, columns: list[str], separator: str, texts: list[str]) -
             yield {name: batch.column(name).to_pylist() for name in columns}
 
 
+def _mask(values: Any, what: str) -> np.ndarray:
+    """Return a mask as truth values, one per row."""
+    mask = np.asarray(values).reshape(len(values), -1)
+    if mask.shape[1] > 1:
+        raise ValueError(f"{what} has {mask.shape[1]} values per row, expected 1")
+    if mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all():
+        wrong = next((value for value in mask.ravel().tolist() if value not in (0, 1)), mask.dtype)
+        raise ValueError(f"{what} has the value {wrong!r}: masks have 0 and 1, or false and true, in each row")
+    return mask.ravel().astype(bool)
+
+
+def _line(keys: list[list[Any]], at: int) -> str:
+    """Return the line of a list of ids for a row: the id of a node, or both ids of an edge."""
+    key = [values[at] for values in keys]
+    return json.dumps(key if len(key) > 1 else key[0])
+
+
 def _plain(values: Any) -> list[Any]:
     """Return values as JSON has them."""
     plain = values.tolist() if isinstance(values, np.ndarray) else values
@@ -378,6 +406,17 @@ class _Chunks:
     def _name_attributes(self, metadata: dict[str, Any]) -> None:
         """Join the features of each type, and name features and labels as in DGL, by the notes that GSProcessing adds."""
         info = metadata["graph_info"]
+        labels = info.get("ntype_label", [])
+        for name in labels:
+            if labels.count(name) > 1:
+                raise ValueError(f"`ntype_label` names {labels.count(name)} labels of {name}: leave one, as a type has one label")
+        for name, label in zip(info.get("etype_label", []), info.get("etype_label_property", [])):
+            # Link prediction has no property.
+            if label:
+                raise ValueError(
+                    f"`etype_label` names the label {label!r} of the edges {name}: labels of edges are read from tables only. "
+                    "Convert the configuration of the tables, or remove `etype_label` and `etype_label_property`"
+                )
         for name, label in zip(info.get("ntype_label", []), info.get("ntype_label_property", [])):
             metadata["node_data"][name]["label"] = metadata["node_data"][name].pop(label)
         for kind, sizes in (("node_data", "nfeat_size"), ("edge_data", "efeat_size")):
@@ -417,6 +456,10 @@ def _matrix(path: pathlib.Path, what: str, num_columns: int) -> np.ndarray:
         raise ValueError(f"{path}: the {what} have {table.num_columns} columns, expected {num_columns}: {table.column_names}")
     columns = [column.to_numpy() for column in table.columns]
     if num_columns == 2:
+        for name, column in zip(table.column_names, columns):
+            # Whole numbers with empty values are floats.
+            if column.dtype.kind not in "iu":
+                raise ValueError(f"{path}: the column {name!r} of the {what} has {column.dtype}, and not whole numbers in each row")
         return np.stack(columns, axis=1).astype(np.int64)
     values = columns[0]
     if values.dtype == object:

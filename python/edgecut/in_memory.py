@@ -17,7 +17,9 @@ def from_pyg(data: Any, *, is_sorted: bool = False) -> Any:
     ----------
     data : Data, HeteroData, or pair of FeatureStore and GraphStore
         The graph. Loaders that are made after a change of its edges have the new ones, and earlier loaders raise an error.
-        PyG's stores are read once, and must not change.
+        PyG's stores are read once, and must not change. Changes that ``Tensor._version`` does not count are not seen: through
+        ``.data``, in arrays of NumPy, also below ``torch.from_numpy``, in inference tensors, and by other libraries. Prepare the
+        graph again after these.
     is_sorted : bool, default False
         Take the edges to be sorted by destination.
 

@@ -14,7 +14,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -41,32 +41,52 @@ _Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """The threads that make the batches of a loader. Each first calls `start` with its number.
+    """The threads that make the batches of a loader. Each first calls `worker_init_fn` with its number.
 
     They are daemons, so that a program can end while a transform waits for something that never comes.
 
     Attributes
     ----------
     started : list of Future
-        The outcome of each call of `start`.
+        The outcome of each call of `worker_init_fn`.
     """
 
-    def __init__(self, number: int, start: Callable[[int], None] | None) -> None:
+    def __init__(self, number: int, worker_init_fn: Callable[[int], None] | None) -> None:
         self._tasks = _Tasks()
         self._number = number
+        self._worker_init_fn = worker_init_fn
+        self._has_started = False
         self._process = os.getpid()
         self.started: list[Future[Any]] = []
         _queues.add(self._tasks)
-        for i in range(number):
+
+    def start(self, timeout: float | None) -> None:
+        """Start the threads unless they run, and wait until each has called `worker_init_fn`.
+
+        A warning tells that the random numbers of the program have changed meanwhile.
+        """
+        if self._has_started:
+            return
+        self._has_started = True
+        before = _random_states()
+        for i in range(self._number):
             first: list[_Task] = []
-            if start is not None:
+            if self._worker_init_fn is not None:
                 started: Future[Any] = Future()
                 self.started.append(started)
-                first.append((started, _started, (start, i)))
+                first.append((started, _started, (self._worker_init_fn, i)))
             # The threads do not refer to this object, which ends them when it is dropped.
             thread = threading.Thread(target=_work, args=(self._tasks, first), name=f"edgecut batches {i}", daemon=True)
             _running.add(thread)
             thread.start()
+        wait(self.started, timeout, FIRST_EXCEPTION)
+        if self.started and _random_states() != before:
+            warnings.warn(
+                "the random numbers of the whole program have changed while `worker_init_fn` ran, which threads share with the "
+                "program: the numbers that the program draws next depend on `num_workers`. Let `worker_init_fn` draw from a "
+                "generator of its own, and seed none of the whole program",
+                stacklevel=4,
+            )
 
     def submit(self, make: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if os.getpid() != self._process:
@@ -121,6 +141,13 @@ def _end_threads() -> None:
     deadline = time.monotonic() + SHUTDOWN_TIMEOUT
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _random_states() -> tuple[Any, ...]:
+    """Return the states of the generators of the whole program."""
+    of_numpy: Any = np.random.get_state()
+    name, keys, *rest = of_numpy
+    return random.getstate(), keys.tobytes(), rest, torch.get_rng_state().tolist()
 
 
 # The functions that set random numbers of the whole program.
@@ -183,6 +210,8 @@ class Batches(Iterator[Any]):
         if self._threads is not None:
             for _ in range(loader.num_workers * (loader.prefetch_factor or 2)):
                 self._submit_next(self._threads)
+            # Samplers draw the order with their first index, so `worker_init_fn`, which may draw as well, comes after it.
+            self._threads.start(loader.timeout or None)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -199,10 +228,10 @@ class Batches(Iterator[Any]):
             raise StopIteration
         self._wait_for(self._threads.started, ": `worker_init_fn` has not returned")
         for started in self._threads.started:
-            if started.exception() is not None:
+            if started.done() and started.exception() is not None:
                 # The next epoch starts threads again.
                 self._loader._threads = None
-            started.result()
+                started.result()
         # A batch that is late or interrupted stays the next one.
         waiting = self._pending[0]
         self._wait_for([waiting])
@@ -217,8 +246,8 @@ class Batches(Iterator[Any]):
         return self._loader._finished(made)
 
     def _wait_for(self, futures: list[Future[Any]], what_is_late: str = "") -> None:
-        done = wait(futures, self._loader.timeout or None)
-        if done.not_done:
+        done, late = wait(futures, self._loader.timeout or None, FIRST_EXCEPTION)
+        if late and not any(future.exception() for future in done):
             raise RuntimeError(f"DataLoader timed out after {self._loader.timeout} seconds{what_is_late}")
 
     def _submit_next(self, threads: Threads) -> None:
@@ -264,6 +293,7 @@ class ThreadedLoading:
     The threads also call ``transform``, in the program's mode of gradients. A ``transform`` that draws from a generator of
     the whole program gets its numbers in any order, so its batches repeat with ``num_workers=0`` only. For the same reason
     ``random.seed``, ``numpy.random.seed`` and ``torch.manual_seed`` have no effect in ``worker_init_fn``, besides a warning.
+    Another warning tells of a ``worker_init_fn`` that changes the program's random numbers in another way.
     """
 
     # Attributes of DataLoader and of PyG's loaders.

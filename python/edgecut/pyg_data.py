@@ -59,7 +59,7 @@ class Times:
 
 
 class _Seen:
-    """A tensor when it was read. Another tensor differs from it, and so does this one after a change in place."""
+    """A tensor when it was read. Another one differs from it, and so does this one after a change in place that PyTorch counts."""
 
     def __init__(self, value: Any) -> None:
         try:

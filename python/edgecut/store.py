@@ -95,7 +95,10 @@ class Store(Membership):
         super().__init__(graph, reopen)
         self._graph = graph
         meta = json.loads(graph.meta())
-        self._transforms = pathlib.Path(folder, "transforms.json") if folder and meta.get("has_transforms") else None
+        self._transforms: pathlib.Path | None = None
+        if folder is not None and meta.get("has_transforms"):
+            # The folder of now, also if the program changes its working directory.
+            self._transforms = pathlib.Path(os.path.abspath(folder), "transforms.json")
         self.name: str = meta["dataset"]
         self.num_parts: int = graph.num_parts
         self.node_types = [

@@ -182,6 +182,34 @@ def test_masks_of_edges_become_lists_of_pairs(tmp_path):
     assert meta["edge_types"][0]["labels"]["split_sizes"] == [6, 5, 5]
 
 
+@pytest.mark.parametrize("of_twin, why", [((0, 0), "another one is in no mask"), ((0, 1), "is in the masks of train and test")])
+def test_parallel_edges_with_different_masks_are_refused(tmp_path, of_twin, why):
+    """A list has pairs, and would move the twin into the split of the first edge."""
+    for twin in ((1, 0), of_twin):
+        masks = {"train_mask": [1, twin[0], 0], "val_mask": [0, 0, 1], "test_mask": [0, twin[1], 0]}
+        write_csv(tmp_path / "edges.csv", src="aab", dst="bbc", w=range(3), **masks)
+        label = {"task_type": "regression", "label_col": "w"}
+        conf = {"edges": [edges_table(files="edges.csv", features=MASKS, labels=[label])]}
+        (tmp_path / "graph.json").write_text(json.dumps(conf))
+        if twin == (1, 0):
+            convert.convert(tmp_path / "graph.json", tmp_path / "converted")
+            lists = [(tmp_path / "converted" / f"edges-0-{split}.json").read_text() for split in ("train", "valid", "test")]
+            assert lists == ['["a", "b"]\n', '["b", "c"]\n', ""]
+            continue
+        with pytest.raises(ValueError, match=why) as refused:
+            convert.convert(tmp_path / "graph.json", tmp_path / "again")
+        assert '["a", "b"]' in str(refused.value) and "let all parallel edges of a pair have the same mask" in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), 2, 0.5])
+def test_masks_have_0_and_1_only(tmp_path, value):
+    masks = {"train_mask": [1, 0, value], "val_mask": [0, 1, 0], "test_mask": [0, 0, 0]}
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a", "b", "c"], "no": [0, 1, 0], **masks}), tmp_path / "nodes.parquet")
+    (tmp_path / "graph.json").write_text(json.dumps({"nodes": [node_table(files="nodes.parquet")]}))
+    with pytest.raises(ValueError, match="nodes.parquet: the mask 'train_mask' has the value "):
+        convert.convert(tmp_path / "graph.json", tmp_path / "converted")
+
+
 def run_module(module, *arguments, fails=False):
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
@@ -252,6 +280,36 @@ def test_chunks_in_parquet_are_those_of_numpy(data, tmp_path):
         run("partition-graph", "--dataset", "g", "--dataset-dir", source, "--num-partitions", 1, "--output-dir", out)
         found.append({str(path.relative_to(out)): np.load(path) for path in out.rglob("*.npy")})
     assert_equal(*found)
+
+
+@pytest.mark.parametrize(
+    "ends, info, why",
+    [
+        ([0.0, 1.7], {}, "the column 'src' of the edges of n:to:n has (float64|double), and not whole numbers"),
+        ([0, None], {}, "the column 'src' of the edges of n:to:n has (float64|double), and not whole numbers"),
+        ([0, 1], {"ntype_label": ["n", "n"], "ntype_label_property": ["a", "b"]}, "`ntype_label` names 2 labels of n"),
+        ([0, 1], {"etype_label": ["n:to:n"], "etype_label_property": ["a"]}, "`etype_label` names the label 'a' of the edges n:to:n"),
+    ],
+)
+def test_chunks_that_would_lose_something_are_refused(tmp_path, ends, info, why):
+    def write(name, **columns):
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+        return {"format": {"name": "parquet"}, "data": [f"{name}.parquet"]}
+
+    metadata = {
+        "node_type": ["n"],
+        "num_nodes_per_chunk": [[2]],
+        "edge_type": ["n:to:n"],
+        "num_edges_per_chunk": [[2]],
+        "edges": {"n:to:n": write("edges", src=ends, dst=[1, 0])},
+        "node_data": {"n": {name: write(name, **{name: [0, 1]}) for name in ("a", "b")}},
+        "edge_data": {"n:to:n": {"a": write("of_edges", a=[0, 1])}},
+        "graph_info": info,
+    }
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    with pytest.raises(ValueError, match=why):
+        convert.convert(tmp_path, tmp_path / "converted")
+    assert not (tmp_path / "converted").exists()
 
 
 def test_the_output_of_gsprocessing_has_features_and_labels(data, tmp_path):

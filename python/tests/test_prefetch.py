@@ -1,5 +1,6 @@
 """Threads that make the batches of PyG's data."""
 
+import contextlib
 import gc
 import random
 import subprocess
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
 from test_pyg_data import random_data, random_hetero  # noqa: E402
+from torch import manual_seed  # noqa: E402
 
 import edgecut  # noqa: E402
 
@@ -139,7 +141,7 @@ def test_a_worker_that_does_not_start_fails_every_epoch(persistent_workers):
 
 @pytest.mark.parametrize("module, name", [(random, "seed"), (np.random, "seed"), (torch, "manual_seed")])
 def test_workers_do_not_seed_the_program(module, name):
-    """The random numbers that the program draws while a worker starts are neither lost nor repeated."""
+    """The random numbers that another thread draws while a worker starts are neither lost nor repeated."""
     seeded, drawn_meanwhile = threading.Event(), threading.Event()
 
     def init(number):
@@ -155,14 +157,60 @@ def test_workers_do_not_seed_the_program(module, name):
     random.setstate(states[0])
     np.random.set_state(states[1])
     torch.set_rng_state(states[2])
-    with pytest.warns(UserWarning, match="`worker_init_fn` cannot seed the random numbers of the whole program") as warned:
-        batches = iter(load(num_workers=1, worker_init_fn=init, generator=torch.Generator().manual_seed(1)))
+    found = []
+
+    def draw_meanwhile():
         assert seeded.wait(PATIENCE)
-        found = [draw()]
+        found.append(draw())
         drawn_meanwhile.set()
-        assert len(list(batches)) == 6
+
+    other = threading.Thread(target=draw_meanwhile)
+    other.start()
+    with pytest.warns(UserWarning, match="`worker_init_fn` cannot seed the random numbers of the whole program") as warned:
+        assert len(list(load(num_workers=1, worker_init_fn=init, generator=torch.Generator().manual_seed(1)))) == 6
+    other.join()
     assert warned[0].filename == __file__
     assert [*found, draw()] == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda number: torch.rand(1),
+        lambda number: np.random.random(),
+        lambda number: random.random(),
+        lambda number: torch.default_generator.manual_seed(7),
+        lambda number: manual_seed(7),
+    ],
+)
+def test_workers_that_change_the_random_numbers_of_the_program_warn_and_leave_the_order(change):
+    orders = []
+    for more in ({}, *[{"num_workers": 4, "worker_init_fn": change}] * 5):
+        torch.manual_seed(0)
+        with contextlib.ExitStack() as warned:
+            if more:
+                why = "have changed while `worker_init_fn` ran"
+                found = warned.enter_context(pytest.warns(UserWarning, match=why))
+            orders.append(torch.cat([batch.input_id for batch in load(shuffle=True, **more)]).tolist())
+        assert not more or [warning.filename for warning in found] == [__file__]
+    assert all(order == orders[0] for order in orders)
+
+
+def test_the_error_of_a_worker_does_not_wait_for_the_others():
+    released = threading.Event()
+
+    def init(number):
+        if number == 1:
+            raise OSError("no disk")
+        assert released.wait(PATIENCE)
+
+    loader = load(num_workers=2, worker_init_fn=init)
+    try:
+        with pytest.raises(OSError, match="no disk"):
+            next(iter(loader))
+        assert not released.is_set()
+    finally:
+        released.set()
 
 
 def test_seeds_have_their_effect_on_other_threads():

@@ -363,6 +363,27 @@ def test_loaders_share_a_graph():
         check_batch(next(iter(loader)), data)
 
 
+@pytest.mark.parametrize("change", ["numpy", "data", "inference"])
+def test_a_graph_that_is_prepared_again_has_changes_that_pytorch_does_not_count(change):
+    ends = np.array([[1, 2], [0, 0]])
+    with torch.inference_mode(change == "inference"):
+        edge_index = torch.from_numpy(ends) if change == "numpy" else torch.tensor(ends)
+    data = Data(x=torch.zeros(4, 1), edge_index=edge_index)
+
+    def sources(graph):
+        return next(iter(edgecut.NeighborLoader(graph, [-1], torch.tensor([0]), batch_size=1))).n_id.tolist()
+
+    assert sources(edgecut.from_pyg(data)) == [0, 1, 2]
+    if change == "numpy":
+        ends[0, 0] = 3
+    elif change == "data":
+        edge_index.data[0, 0] = 3
+    else:
+        with torch.inference_mode():
+            edge_index[0, 0] = 3
+    assert sources(edgecut.from_pyg(data)) == sources(data) == [0, 3, 2]
+
+
 @pytest.mark.parametrize("disjoint", [False, True])
 @pytest.mark.parametrize("amount", [0.3, 1, 1.7, 3])
 def test_binary_negatives_and_labels(disjoint, amount):

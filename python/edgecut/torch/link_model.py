@@ -151,7 +151,7 @@ class EdgeModel(PairModel):
     edge_type : int
         The position of the type of the edges among those of the encoder.
     decision : Decision or None
-        The way from outputs to probabilities and classes.
+        As for :class:`RelationalNet`.
     trained_on : str or None
         As for :class:`RelationalNet`.
     config : dict

@@ -54,7 +54,8 @@ class Network(torch.nn.Module):
     layers : torch.nn.ModuleList
         The layers, with the convolutions of PyG.
     decision : Decision or None
-        The way from outputs to probabilities and classes, if the model was loaded from a file.
+        The way from outputs to probabilities and classes, if the model was loaded from a file. :func:`save_model` keeps it. Its
+        temperature and thresholds are of the logits of the file: set new ones after more training.
     trained_on : str or None
         The description of the training's data in the file, which :func:`save_model` keeps. Set it to None after training on other
         data.
