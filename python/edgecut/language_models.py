@@ -48,12 +48,13 @@ def table_files(folder, patterns, at):
         for start in (folder, pathlib.Path()):
             start = pathlib.Path(os.path.abspath(start))
             whole = start / pattern
+            matched = [whole]
             if not whole.exists():
+                # Unlike the functions of `glob`, this one finds names that start with a point, as `partition-graph` does.
+                top = pathlib.Path(whole.anchor) if os.path.isabs(pattern) else start
+                matched = list(top.glob(str(whole.relative_to(top))))
                 whole = pathlib.Path(glob.escape(str(start))) / pattern
-                matched = list(map(pathlib.Path, glob.glob(str(whole), recursive=True)))
-            else:
-                matched = [whole]
-            matched = [file for path in matched for file in files_below(path)]
+            matched = [file for path in matched for file in files_below(path, at)]
             if matched:
                 break
         if not matched:
@@ -72,11 +73,15 @@ def table_files(folder, patterns, at):
     return found, list(map(str, found))
 
 
-def files_below(path):
+def files_below(path, at):
+    """Return a file, or the files in a folder and in its partitions, such as `year=2020`."""
     if not path.is_dir():
         return [path]
     entries = [entry for entry in path.iterdir() if not entry.name.startswith(("_", "."))]
-    return [file for entry in entries for file in files_below(entry)]
+    for entry in entries:
+        if entry.is_dir() and "=" not in entry.name[1:]:
+            raise ConfigurationError(f"{at}.files: {path} contains the folder {entry.name}: name the files by a pattern")
+    return [file for entry in entries for file in files_below(entry, at)]
 
 
 def format_of(file, table, at):

@@ -128,6 +128,15 @@ def test_configurations_that_do_not_fit_are_errors(bert, tmp_path):
         assert not (tmp_path / "other.vectors.json").exists()
 
 
+def vectors_by_id(parts):
+    """Return the features of the nodes by their ids."""
+    folder = parts / "part_0" / "nodes" / "n"
+    id_map = pyarrow.parquet.read_table(folder / "id_map.parquet")
+    ids = dict(zip(id_map["original_id"].to_pylist(), id_map["id"].to_pylist(), strict=True))
+    rows = np.load(folder / "original_ids.npy").tolist()
+    return {ids[row]: vector for row, vector in zip(rows, np.load(folder / "features.npy"), strict=True)}
+
+
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 @pytest.mark.parametrize("spelling", ["o.yaml", "./o.yaml", "{}/o.yaml"])
 def test_vectors_are_on_the_nodes_of_their_texts(bert, tmp_path, monkeypatch, spelling, is_elsewhere):
@@ -152,12 +161,8 @@ def test_vectors_are_on_the_nodes_of_their_texts(bert, tmp_path, monkeypatch, sp
     expected = dict(zip(["p0", "p1", "q0", "q1"], expected, strict=True))
     for number, conf in enumerate([out, tables / out.name, f"./{out.name}"]):
         parts = partition(tmp_path / f"parts-{number}", "n", 1, "--conf", conf, "--method", "random")
-        folder = parts / "part_0" / "nodes" / "n"
-        id_map = pyarrow.parquet.read_table(folder / "id_map.parquet")
-        ids = dict(zip(id_map["original_id"].to_pylist(), id_map["id"].to_pylist(), strict=True))
-        rows = np.load(folder / "original_ids.npy")
-        for row, vector in zip(rows.tolist(), np.load(folder / "features.npy"), strict=True):
-            assert np.allclose(vector, expected[ids[row]], atol=1e-5), ids[row]
+        for name, vector in vectors_by_id(parts).items():
+            assert np.allclose(vector, expected[name], atol=1e-5), name
 
 
 def test_models_without_a_pooler_are_errors(tmp_path):
@@ -207,3 +212,28 @@ def test_an_update_by_another_model_is_an_error(bert, tmp_path, transform):
         done = subprocess.run([PROGRAMS / "partition-graph", *flags], capture_output=True, text=True, timeout=PATIENCE)
         assert (done.returncode == 0) == is_same, done.stderr
         assert is_same or "title" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("patterns", [["./t"], ["./t/year=2/*.csv", "t/year=1/.*.csv"], ["t/*/*.csv"], ["{}/t/*/*.csv"]])
+def test_columns_of_folders_stay_columns(bert, tmp_path, patterns):
+    for year, name, rows in [(1, ".a" if len(patterns) == 2 else "a", "p0,red\np1,shoe\n"), (2, "b", "q0,wool\nq1,hat\n")]:
+        folder = tmp_path / "t" / f"year={year}"
+        folder.mkdir(parents=True)
+        (folder / f"{name}.csv").write_text(f"id,title\n{rows}")
+    (tmp_path / "e.csv").write_text("a,b\np0,q0\np1,q1\n")
+    transform = {"name": "bert_hf", "bert_model": str(bert), "max_seq_length": LENGTH}
+    node = {"node_type": "n", "files": [pattern.format(tmp_path) for pattern in patterns], "node_id_col": "id"}
+    node["features"] = [{"feature_col": "title", "transform": transform}]
+    # The names of the partitions are a column if they are below the pattern's fixed folders.
+    if len(patterns) == 1:
+        node["features"].append({"feature_col": "year"})
+    edge = {"relation": ["n", "e", "n"], "files": "e.csv", "source_id_col": "a", "dest_id_col": "b"}
+    (tmp_path / "o.json").write_text(json.dumps({"nodes": [node], "edges": [edge]}))
+    out = language_models.run(tmp_path / "o.json")
+    found = vectors_by_id(partition(tmp_path / "parts", "n", 1, "--conf", out, "--method", "random"))
+    model = language_models.LanguageModel("", "title", transform, "cpu")
+    (expected,) = model.compute(["red", "shoe", "wool", "hat"]).values()
+    for name, vector in zip(["p0", "p1", "q0", "q1"], expected, strict=True):
+        assert np.allclose(found[name][-len(vector) :], vector, atol=1e-5), name
+        if len(patterns) == 1:
+            assert found[name][0] == 1 + (name[0] == "q")
