@@ -288,8 +288,9 @@ def run(path, device="cpu", tell=lambda text: None):
                     raise ConfigurationError(f"{at}: {unknown[0]} has no effect on a feature with {name}: leave it out")
                 column = feature["feature_col"]
                 column = column[0] if isinstance(column, list) and len(column) == 1 else column
+                column = str(column) if type(column) is int else column
                 if not isinstance(column, str):
-                    raise ConfigurationError(f"{at}: {name} takes one column, not {column}")
+                    raise ConfigurationError(f"{at}: {name} takes one column, whose name is a text, not {column}")
                 model = LanguageModel(at, feature.get("feature_name", column), feature["transform"], device)
                 models.append(model)
                 is_missing = missing_values(table, feature, conf.get("na_values", MISSING), at)
