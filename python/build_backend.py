@@ -5,7 +5,8 @@
 
 A wheel installs `edgecut` to the folder `bin`, and the programs that it starts to `lib/edgecut`, because their names are
 common. The platform in the name of the wheel is the oldest manylinux whose glibc has all symbols of its files.
-EDGECUT_PROGRAMS names a folder with programs that are built already.
+EDGECUT_PROGRAMS names a folder with programs that are built already. There is no source distribution, because the programs
+need the whole repository.
 """
 
 import base64
@@ -20,8 +21,7 @@ import time
 import zipfile
 
 import maturin
-from maturin import build_editable, build_sdist, get_requires_for_build_sdist  # noqa: F401
-from maturin import prepare_metadata_for_build_wheel  # noqa: F401
+from maturin import build_editable, prepare_metadata_for_build_wheel  # noqa: F401
 
 RELEASE = pathlib.Path(__file__).resolve().parent.parent / "scripts" / "make_release.sh"
 COMMAND = "edgecut"
@@ -42,6 +42,17 @@ def get_requires_for_build_wheel(config_settings=None):
 
 def get_requires_for_build_editable(config_settings=None):
     return maturin.get_requires_for_build_editable(config_settings)
+
+
+def get_requires_for_build_sdist(config_settings=None):
+    return []
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise SystemExit(
+        "error: there is no source distribution, because the programs in a wheel need the whole repository: build a wheel "
+        "(pip wheel ./python), and distribute the sources as an archive of the repository (git archive)"
+    )
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -4,7 +4,8 @@
 #   scripts/make_release.sh [FOLDER]            default: target/release-files
 #   scripts/make_release.sh --programs FOLDER   only the programs; prints the environment of the build, as the Python
 #                                               package needs it
-#   scripts/make_release.sh --check FILE...     only check programs: no instructions of one CPU, the glibc that they need
+#   scripts/make_release.sh --check [--glibc VERSION] FILE...
+#                                               only print the glibc that programs need; an error if it is newer than VERSION
 #
 # The programs run on every x86-64 or AArch64 CPU and choose faster instructions when they start. With Zig as the C
 # compiler and linker (`zig`, or `python3 -m ziglang` after `pip install ziglang`), they run with glibc 2.17 or newer.
@@ -13,33 +14,63 @@
 # The archive of the same programs always has the same bytes. ZIG= (empty) builds without Zig.
 # EDGECUT_PROGRAMS names a folder with programs that are built already, which are packed as they are, for a test.
 set -euo pipefail
+usage() { echo "usage: make_release.sh [FOLDER] | --programs FOLDER | --check [--glibc VERSION] FILE..." >&2; exit 2; }
+action=pack
+limit=
+case "${1:-}" in
+    --check | --programs) action=${1#--}; shift ;;
+esac
+if [ "$action" = check ] && [ "${1:-}" = --glibc ]; then
+    [ $# -gt 1 ] || usage
+    limit=$2
+    shift 2
+fi
+# Paths start where the caller is.
+paths=()
+for path in "$@"; do
+    case "$path" in -* | "") usage ;; esac
+    paths+=("$(realpath --canonicalize-missing --no-symlinks "$path")")
+done
+case "$action" in
+    check) [ ${#paths[@]} -gt 0 ] || usage ;;
+    programs) [ ${#paths[@]} = 1 ] || usage ;;
+    pack) [ ${#paths[@]} -le 1 ] || usage ;;
+esac
+[ -z "${EDGECUT_PROGRAMS:-}" ] || EDGECUT_PROGRAMS=$(realpath --canonicalize-existing "$EDGECUT_PROGRAMS")
+[ -z "${CARGO_TARGET_DIR:-}" ] || CARGO_TARGET_DIR=$(realpath --canonicalize-missing "$CARGO_TARGET_DIR")
 cd "$(dirname "$0")/.."
 root=$PWD
 programs=(edgecut train partition-graph launch sampling-server)
 packages=(-p edgecut-command -p edgecut-train -p edgecut-partition-graph -p edgecut-launch -p edgecut-server)
 oldest_glibc=2.17
 
-# Prints the newest glibc version whose symbols the files need.
-glibc_of() { objdump --dynamic-syms "$@" | grep -o 'GLIBC_[0-9.]*' | sort --unique --version-sort | tail -1 | cut -d_ -f2; }
+# Prints the newest glibc version whose symbols the files need, nothing if they need none.
+glibc_of() { objdump --dynamic-syms "$@" | sed -n 's/.*GLIBC_\([0-9][0-9.]*\).*/\1/p' | sort --unique --version-sort | tail -1; }
 
+# Prints what the files need. An error if that is a glibc newer than `limit`, unless it is empty.
 check() {
     local needed
     needed=$(glibc_of "$@")
+    if [ -z "$needed" ]; then
+        echo "the programs need no glibc"
+        return
+    fi
     echo "the programs need glibc $needed or newer, and: $(objdump --private-headers "$@" | awk '/NEEDED/ { print $2 }' | sort -u | tr '\n' ' ')"
-    if [ -n "${zig:-}" ] && [ "$(printf '%s\n' "$needed" $oldest_glibc | sort --version-sort | tail -1)" != $oldest_glibc ]; then
-        echo "error: a symbol of glibc $needed is used, newer than $oldest_glibc" >&2
+    if [ -n "$limit" ] && [ "$(printf '%s\n' "$needed" "$limit" | sort --version-sort | tail -1)" != "$limit" ]; then
+        echo "error: a symbol of glibc $needed is used, newer than $limit" >&2
         exit 1
     fi
 }
 
-if [ "${1:-}" = --check ]; then
-    check "${@:2}"
+if [ "$action" = check ]; then
+    check "${paths[@]}"
     exit
 fi
 
 [ -z "${EDGECUT_PROGRAMS:-}" ] || ZIG=
 zig=${ZIG-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo "python3 -m ziglang"; } || true)}
 host=$(rustc --version --verbose | awk '/^host:/ { print $2 }')
+[ -z "$zig" ] || limit=$oldest_glibc
 target_dir=${CARGO_TARGET_DIR:-$root/target}/release-build
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 tools=$target_dir/tools
@@ -73,9 +104,9 @@ else
     rm -f "$tools/cc"
     echo "linking for the glibc of this machine with $(cc --version | head -1)"
 fi
-# A commit with changes is no commit.
+# A commit with changes, which new files are too, is no commit.
 EDGECUT_COMMIT=$(git rev-parse HEAD 2>/dev/null || true)
-[ -z "$EDGECUT_COMMIT" ] || git diff --quiet HEAD || EDGECUT_COMMIT="${EDGECUT_COMMIT:0:12} with changes"
+[ -z "$EDGECUT_COMMIT" ] || [ -z "$(git status --porcelain)" ] || EDGECUT_COMMIT="${EDGECUT_COMMIT:0:12} with changes"
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export EDGECUT_COMMIT SOURCE_DATE_EPOCH
 if [ -n "${EDGECUT_PROGRAMS:-}" ]; then
@@ -88,9 +119,9 @@ fi
 built=("${programs[@]/#/$folder/}")
 check "${built[@]}"
 
-if [ "${1:-}" = --programs ]; then
-    mkdir -p "$2"
-    install --target-directory "$2" "${built[@]}"
+if [ "$action" = programs ]; then
+    mkdir -p "${paths[0]}"
+    install --target-directory "${paths[0]}" "${built[@]}"
     # The environment of the build, for a build of the Python module.
     for name in PATH RUSTC_WRAPPER RUSTFLAGS CFLAGS EDGECUT_COMMIT SOURCE_DATE_EPOCH; do
         echo "export $name=${!name}"
@@ -100,7 +131,7 @@ if [ "${1:-}" = --programs ]; then
     exit
 fi
 
-out=${1:-$root/target/release-files}
+out=${paths[0]:-$root/target/release-files}
 version=$("$folder/edgecut" --version | cut -d' ' -f2)
 name=edgecut-$version-$host
 stage=$target_dir/stage

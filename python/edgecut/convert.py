@@ -16,6 +16,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -108,7 +109,7 @@ class _Tables:
 
     def __init__(self, path: pathlib.Path, folder: pathlib.Path, out: pathlib.Path) -> None:
         self.path, self.folder, self.out = path, folder, out
-        self.conf = _read_conf(path)
+        self.conf = read_conf(path)
 
     def convert(self) -> str:
         for kind in ("nodes", "edges"):
@@ -192,7 +193,8 @@ class _Tables:
             del table["features"]
 
 
-def _read_conf(path: pathlib.Path) -> dict[str, Any]:
+def read_conf(path: pathlib.Path) -> dict[str, Any]:
+    """Read a configuration in JSON or YAML."""
     text = path.read_text()
     try:
         conf = json.loads(text)
@@ -208,17 +210,24 @@ def _read_conf(path: pathlib.Path) -> dict[str, Any]:
     return conf
 
 
+# The scalars of YAML that are no texts, as in ``partition-graph``. Names such as `no` and `007`, dates and times are texts.
+_YAML_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(?:0|[1-9][0-9]*)",
+    "float": r"[-+]?(?:(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)",
+    "merge": "<<",
+}
+
+
 def _yaml_loader(yaml: Any) -> Any:
-    """Return a loader that keeps names of columns such as `no` as texts, as ``partition-graph`` does."""
+    """Return a loader that keeps the texts of ``partition-graph``."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        pass
+        yaml_implicit_resolvers: dict[str, Any] = {}
 
-    resolvers = yaml.SafeLoader.yaml_implicit_resolvers
-    boolean = "tag:yaml.org,2002:bool"
-    Loader.yaml_implicit_resolvers = {
-        letter: [entry for entry in entries if entry[0] != boolean or letter in "tTfF"] for letter, entries in resolvers.items()
-    }
+    for name, pattern in _YAML_SCALARS.items():
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"^(?:{pattern})$"), None)
     return Loader
 
 

@@ -11,11 +11,16 @@ does not grow with the table.
 """
 
 import argparse
+import decimal
 import glob
+import hashlib
 import json
 import os
 import pathlib
+import re
 import sys
+
+from .convert import read_conf
 
 CSV_ENDINGS = (".csv", ".tsv", ".txt")
 PARQUET_ENDINGS = (".parquet", ".parq", ".pq")
@@ -25,49 +30,58 @@ TRANSFORMS = {
     "bert_hf": {"name", "bert_model", "max_seq_length", "infer_batch_size"},
     "tokenize_hf": {"name", "bert_model", "max_seq_length"},
 }
+# The keys of a feature with a language model.
+FEATURE_KEYS = {"feature_col", "feature_name", "transform", "out_dtype", "missing_values"}
 # The outputs of a tokenizer, each of which is a feature of `tokenize_hf`.
 TOKENS = ["input_ids", "attention_mask", "token_type_ids"]
 BATCH_SIZE = 1024
 
 
-class ConfigurationError(Exception):
+class ConfigurationError(ValueError):
     """A configuration or a table that cannot be used."""
 
 
-def read_configuration(path):
-    text = path.read_text()
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        if path.suffix == ".json":
-            raise ConfigurationError(f"{path}: it is not valid JSON: {error}") from error
-    import yaml
-
-    return yaml.safe_load(text)
-
-
 def table_files(folder, patterns, at):
-    """Return the files of a table in the order in which `partition-graph` reads them."""
-    found = []
+    """Return the files of a table in their order, and the paths that give `partition-graph` the same order."""
+    found, wholes = [], []
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         for start in (folder, pathlib.Path()):
+            start = pathlib.Path(os.path.abspath(start))
             whole = start / pattern
-            matched = [whole] if whole.exists() else [start / name for name in glob.glob(str(pattern), root_dir=start)]
-            matched = [file for path in matched for file in files_below(path)]
+            matched = [whole]
+            if not whole.exists():
+                # Unlike the functions of `glob`, this one finds names that start with a point, as `partition-graph` does.
+                top = pathlib.Path(whole.anchor) if os.path.isabs(pattern) else start
+                matched = list(top.glob(str(whole.relative_to(top))))
+                whole = pathlib.Path(glob.escape(str(start))) / pattern
+            matched = [file for path in matched for file in files_below(path, at)]
             if matched:
                 break
         if not matched:
             raise ConfigurationError(f"{at}.files: there is no file {folder / pattern}")
         found += matched
-    # The order of the components, as Rust compares paths.
-    return sorted(found, key=lambda path: path.parts)
+        wholes.append(str(whole))
+    # The order of the components, as Rust compares paths, in which `..` comes before all names.
+    found.sort(key=lambda path: [(part != "..", os.fsencode(part)) for part in path.parts])
+    # `partition-graph` reads columns from the names of folders below a pattern, such as `year=2020`. The order of other
+    # files is that of any pattern that names each of them. No path depends on how the configuration is named.
+    if any("=" in folder for file in found for folder in file.parts[:-1]):
+        return found, wholes
+    beside = pathlib.Path(os.path.abspath(folder))
+    if all(file.is_relative_to(beside) and ".." not in file.parts for file in found):
+        return found, [str(file.relative_to(beside)) for file in found]
+    return found, list(map(str, found))
 
 
-def files_below(path):
+def files_below(path, at):
+    """Return a file, or the files in a folder and in its partitions, such as `year=2020`."""
     if not path.is_dir():
         return [path]
     entries = [entry for entry in path.iterdir() if not entry.name.startswith(("_", "."))]
-    return [file for entry in entries for file in files_below(entry)]
+    for entry in entries:
+        if entry.is_dir() and "=" not in entry.name[1:]:
+            raise ConfigurationError(f"{at}.files: {path} contains the folder {entry.name}: name the files by a pattern")
+    return [file for entry in entries for file in files_below(entry, at)]
 
 
 def format_of(file, table, at):
@@ -82,7 +96,25 @@ def format_of(file, table, at):
     raise ConfigurationError(f"{at}.files: the format of {file} is not known: set format to csv or parquet")
 
 
-def texts(files, table, column, na_values, at):
+def missing_values(table, feature, defaults, at):
+    """Return a function that tells whether a text is a missing value. Numbers are missing in all spellings."""
+    texts = set()
+    for key, values in (("na_values", table.get("na_values", defaults)), ("missing_values", feature.get("missing_values", []))):
+        if not isinstance(values, list) or any(type(value) not in (str, int, float) for value in values):
+            raise ConfigurationError(f"{at}: {key} is not a list of texts and numbers: write other values in quotes")
+        texts.update(map(str, values))
+    numbers = {number_of(text) for text in texts} - {None}
+    return lambda text: text in texts or (bool(numbers) and number_of(text) in numbers)
+
+
+def number_of(text):
+    """Return the number of a text, unless it is another text, such as 007."""
+    text = text.strip()
+    is_number = re.fullmatch(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text)
+    return decimal.Decimal(text) if is_number else None
+
+
+def texts(files, table, column, is_missing, at):
     """Yield the texts of a column in pieces; a missing value is an empty text."""
     import pyarrow
     import pyarrow.csv
@@ -109,7 +141,7 @@ def texts(files, table, column, na_values, at):
             raise ConfigurationError(f"{at}: there is no column {column} in {file}; its columns are {', '.join(names)}")
         for batch in batches:
             values = [("" if value is None else str(value)) for value in batch.column(0).to_pylist()]
-            yield ["" if value in na_values else value for value in values]
+            yield ["" if is_missing(value) else value for value in values]
 
 
 def compression(file):
@@ -151,13 +183,30 @@ class LanguageModel:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(transform["bert_model"])
         self.model = None
         if transform["name"] == "bert_hf":
-            self.model = transformers.AutoModel.from_pretrained(transform["bert_model"]).to(device).eval()
+            self.model, report = transformers.AutoModel.from_pretrained(transform["bert_model"], output_loading_info=True)
+            # Weights that are missing would be random numbers, which differ each time.
+            if report["missing_keys"]:
+                raise ConfigurationError(
+                    f"{at}: the model {transform['bert_model']} lacks the weights {', '.join(sorted(report['missing_keys']))}, "
+                    "which bert_hf needs: use a model that was saved with them"
+                )
+            self.model.to(device).eval()
+        self.digest = self.digest_of_results()
 
     def columns(self):
         """Return the names and the widths of the columns."""
         if self.model is not None:
-            return {self.name: self.model.config.hidden_size}
-        return {f"{self.name}.{token}": self.length for token in TOKENS}
+            return {f"{self.name}.{self.digest}": self.model.config.hidden_size}
+        return {f"{self.name}.{token}.{self.digest}": self.length for token in TOKENS}
+
+    def digest_of_results(self):
+        """Return a name of what the results depend on, so that an update by another model has other columns."""
+        digest = hashlib.sha256(f"{self.length} {self.tokenizer.init_kwargs.get('do_lower_case')}".encode())
+        digest.update(json.dumps(sorted(self.tokenizer.get_vocab().items())).encode())
+        for name, weights in sorted(self.model.state_dict().items()) if self.model is not None else ():
+            digest.update(name.encode())
+            digest.update(weights.float().cpu().contiguous().numpy())
+        return digest.hexdigest()[:8]
 
     def compute(self, some_texts):
         """Return the rows of each column."""
@@ -168,12 +217,13 @@ class LanguageModel:
         )
         if self.model is None:
             empty = torch.zeros_like(tokens["input_ids"])
-            return {f"{self.name}.{token}": tokens.get(token, empty).float().numpy() for token in TOKENS}
+            rows = [tokens.get(token, empty).float().numpy() for token in TOKENS]
+            return dict(zip(self.columns(), rows, strict=True))
         with torch.no_grad():
             out = self.model(**tokens.to(self.device))
         if out.get("pooler_output") is None:
             raise ConfigurationError(f"the model of feature {self.name} has no pooled output, as BERT has")
-        return {self.name: out.pooler_output.float().cpu().numpy()}
+        return dict.fromkeys(self.columns(), out.pooler_output.float().cpu().numpy())
 
 
 def write_vectors(path, models, pieces_of_column):
@@ -217,7 +267,7 @@ def add_rows(rows, model, some_texts):
 
 def run(path, device="cpu", tell=lambda text: None):
     """Compute the vectors of a configuration, and return the path of the configuration that reads them."""
-    conf = read_configuration(path)
+    conf = read_conf(path)
     out_dir = path.with_name(f"{path.stem}.vectors")
     out = path.with_name(f"{path.stem}.vectors.json")
     num_features = 0
@@ -229,17 +279,22 @@ def run(path, device="cpu", tell=lambda text: None):
             texts_of = [one for one in features if (one.get("transform") or {}).get("name") in TRANSFORMS]
             if not texts_of:
                 continue
-            files = table_files(path.parent, table["files"], at)
-            na_values = set(map(str, table.get("na_values", conf.get("na_values", MISSING))))
+            files, table["files"] = table_files(path.parent, table["files"], at)
             models, pieces, keys = [], [], []
             for feature in texts_of:
+                name = feature["transform"]["name"]
+                unknown = sorted(set(feature) - FEATURE_KEYS)
+                if unknown:
+                    raise ConfigurationError(f"{at}: {unknown[0]} has no effect on a feature with {name}: leave it out")
                 column = feature["feature_col"]
                 column = column[0] if isinstance(column, list) and len(column) == 1 else column
+                column = str(column) if type(column) is int else column
                 if not isinstance(column, str):
-                    raise ConfigurationError(f"{at}: {feature['transform']['name']} takes one column, not {column}")
+                    raise ConfigurationError(f"{at}: {name} takes one column, whose name is a text, not {column}")
                 model = LanguageModel(at, feature.get("feature_name", column), feature["transform"], device)
                 models.append(model)
-                pieces.append(texts(files, table, column, na_values, at))
+                is_missing = missing_values(table, feature, conf.get("na_values", MISSING), at)
+                pieces.append(texts(files, table, column, is_missing, at))
                 kept = {key: feature[key] for key in ("out_dtype",) if key in feature}
                 keys += [{"feature_col": name, **kept} for name in model.columns()]
             out_dir.mkdir(exist_ok=True)
@@ -272,7 +327,7 @@ def main():
     args = parser.parse_args()
     try:
         out = run(args.conf, args.device, tell=print)
-    except (ConfigurationError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     print(f"partition-graph --conf {out} reads the vectors")
 
